@@ -29,10 +29,10 @@ from gateway.service.feed_session import FeedSession, feed_session
 from gateway.service.logs import configure_logs
 from gateway.service.north_names import NorthNames
 from gateway.service.object_finding import interest_in, object_of
+from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import Document, answer_document
-from gateway.terminal.happenings import KnownObject
-from gateway.terminal.picture import Picture
 from gateway.terminal.selection import NotOneObjectError, Pattern
+from gateway.terminal.view import TerminalView
 
 _Result = TypeVar("_Result")
 
@@ -81,25 +81,25 @@ def with_gateway(
     return asyncio.run(do())
 
 
-def refuse_nothing(picture: Picture, meant: Pattern, text: str) -> None:
+def refuse_nothing(view: TerminalView, meant: Pattern, text: str) -> None:
     """Go on only where there is something that a pattern means.
 
     Raises:
         CommandError: there is nothing.
     """
-    refuse_no_source(picture, meant, text)
-    if not meant.names_all() and not any(map(meant.fits, picture.objects.values())):
+    refuse_no_source(view, meant, text)
+    if not meant.names_all() and not any(map(meant.fits, view.objects.values())):
         text = f"there is no object {text!r}: amqp-gateway tree --summary shows which classes have some"
         raise CommandError(ExitCode.NOT_FOUND, text)
 
 
-def refuse_no_source(picture: Picture, meant: Pattern, text: str) -> None:
+def refuse_no_source(view: TerminalView, meant: Pattern, text: str) -> None:
     """Go on only where the gateway has a source that a pattern means.
 
     Raises:
         CommandError: it has none.
     """
-    names = sorted(source.name for source in picture.sources.values())
+    names = sorted(source.name for source in view.sources.values())
     if not names:
         raise CommandError(ExitCode.NOT_FOUND, "the gateway has no sources: name some under 'sources'")
     if not any(map(meant.has_source, names)):
@@ -117,7 +117,7 @@ def with_object(
 
     async def with_it_alone(session: FeedSession, asked: Asked) -> bool:
         try:
-            known = object_of(session.picture, asked.names, text)
+            known = object_of(session.view, asked.names, text)
         except CommandError as error:
             reason = error.__cause__
             if isinstance(reason, NotOneObjectError) and reason.several:
@@ -127,7 +127,7 @@ def with_object(
         return True
 
     async def among_all(session: FeedSession, asked: Asked) -> None:
-        await work(session, asked, object_of(session.picture, asked.names, text))
+        await work(session, asked, object_of(session.view, asked.names, text))
 
     if not with_gateway(config, with_it_alone, lambda asked: interest_in(asked.names, text)):
         with_gateway(config, among_all)  # which says what may have been meant
@@ -298,7 +298,7 @@ def links(session: FeedSession, asked: Asked) -> Callable[[str], ObjectLink]:
     """What finds the object that a reference's text means."""
 
     def find(text: str) -> ObjectLink:
-        known = object_of(session.picture, asked.names, text, whole=True)
+        known = object_of(session.view, asked.names, text, whole=True)
         return ObjectLink(known.class_name, known.record.row, known.record.stable_name)
 
     return find

@@ -29,7 +29,7 @@ def explain(text: str, config: Path | None, *, as_json: bool) -> None:
     """
 
     async def known(session: FeedSession, asked: Asked) -> list[Document]:
-        return Explainer(session.picture, asked.names).meanings(text)
+        return Explainer(session.view, asked.names).meanings(text)
 
     away: CommandError | None = None
     try:

@@ -21,8 +21,8 @@ from gateway.cli.printing import json_option, say, say_json
 from gateway.feed.operations import ReadFresh
 from gateway.model.schema import Element
 from gateway.service.feed_session import FeedSession
+from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import object_document
-from gateway.terminal.happenings import KnownObject
 from gateway.terminal.lines import aligned, object_lines, value_rows
 from gateway.terminal.text_forms import time_text
 
@@ -52,12 +52,12 @@ def get(
         wanted = _chosen(known, elements)
         if fresh:
             refuse_unless_applied(await operate(session, known, ReadFresh(), asked.patience(timeout)))
-            known = session.picture.objects.get(known.key, known)
+            known = session.view.objects.get(known.key, known)
         if as_json:
-            say_json(object_document(known, session.picture, wanted))
+            say_json(object_document(known, session.view, wanted))
             return
-        say(aligned(value_rows(known, wanted)) if elements else object_lines(known, session.picture))
-        stale = session.picture.stale_since(known)
+        say(aligned(value_rows(known, wanted)) if elements else object_lines(known, session.view))
+        stale = session.view.stale_since(known)
         if stale and elements:
             click.echo(f"stale since {time_text(stale)}: nobody vouches for these values now", err=True)
 

@@ -27,7 +27,7 @@ from gateway.model.schema import Argument, Direction, Element, Method
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.feed_session import FeedSession
 from gateway.service.object_finding import object_of
-from gateway.terminal.happenings import KnownObject
+from gateway.terminal.changes import KnownObject
 from gateway.terminal.lines import aligned
 from gateway.terminal.text_forms import text_form
 
@@ -61,7 +61,7 @@ def invoke(
     given = words(assignments, absent)
 
     async def work(session: FeedSession, asked: Asked) -> None:
-        known = object_of(session.picture, asked.names, text, whole=True)
+        known = object_of(session.view, asked.names, text, whole=True)
         method = _method(known, name)
         inputs: dict[str, Element | Argument] = {
             argument.name: argument

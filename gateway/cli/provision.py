@@ -44,7 +44,7 @@ from gateway.cli.provision_management import (
 from gateway.cli.provision_passwords import Password
 from gateway.cli.provision_removal import remove
 from gateway.config.types import AmqpName, SecretSource
-from gateway.links.kept_queue import default_name
+from gateway.links.durable_queue import default_name
 from gateway.mapping.paths import Json
 
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"

@@ -27,10 +27,10 @@ from gateway.feed.operations import OperationAnswer, SetElements
 from gateway.model.schema import Argument, Element
 from gateway.service.feed_session import FeedSession
 from gateway.service.object_finding import object_of
-from gateway.terminal.happenings import KnownObject
+from gateway.terminal.changes import KnownObject
 from gateway.terminal.lines import ABSENT
-from gateway.terminal.picture import Picture
 from gateway.terminal.text_forms import text_form
+from gateway.terminal.view import TerminalView
 
 
 @click.command("set")
@@ -61,7 +61,7 @@ def set_command(
         raise click.UsageError("name an element: ELEMENT=VALUE, or --absent ELEMENT")
 
     async def work(session: FeedSession, asked: Asked) -> None:
-        known = object_of(session.picture, asked.names, text, whole=True)
+        known = object_of(session.view, asked.names, text, whole=True)
         described: dict[str, Element | Argument] = {
             element.name: element for element in known.in_class.schema.elements
         }
@@ -69,16 +69,18 @@ def set_command(
         action = SetElements(values_of(given, described, what, links(session, asked)))
         answer = await operate(session, known, action, asked.patience(timeout), check_only=check)
         document = answered(known, answer, described) if as_json else None
-        lines = ["nothing speaks against it"] if check else _done(known, session.picture, answer, given)
+        lines = ["nothing speaks against it"] if check else _done(known, session.view, answer, given)
         show_answer(answer, document, lines)
 
     with_gateway(config, work)
 
 
-def _done(known: KnownObject, picture: Picture, answer: OperationAnswer, given: Collection[str]) -> list[str]:
+def _done(
+    known: KnownObject, view: TerminalView, answer: OperationAnswer, given: Collection[str]
+) -> list[str]:
     """What each element was when the operation began, which may be newer than what was shown, and is now."""
-    now = picture.objects.get(known.key, known)
-    record = picture.operations.get(answer.operation_id)
+    now = view.objects.get(known.key, known)
+    record = view.operations.get(answer.operation_id)
     lines = []
     for element in known.in_class.schema.elements:
         if element.name in given:

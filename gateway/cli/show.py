@@ -25,11 +25,11 @@ from gateway.model.observations import SourceState
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.first_reading import first_reading
 from gateway.service.logs import configure_logs
+from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import object_document
-from gateway.terminal.happenings import KnownObject
 from gateway.terminal.lines import assignments
-from gateway.terminal.picture import Picture
 from gateway.terminal.selection import Pattern
+from gateway.terminal.view import TerminalView
 from gateway.yaml_documents import DocumentError
 
 _SOURCE: Final = "rabbitmq"
@@ -75,17 +75,17 @@ def show(
     else:
         configuration, name = loaded(config), target
         configured_source(configuration, name)
-    picture = _read(configuration, name, patience)
-    (source,) = picture.sources.values()
-    found = Pattern.of(f"*/{pattern}").objects(picture)
+    view = _read(configuration, name, patience)
+    (source,) = view.sources.values()
+    found = Pattern.of(f"*/{pattern}").objects(view)
     if as_json:
         for known in found:
-            say_json(object_document(known, picture, list(known.in_class.schema.elements)))
+            say_json(object_document(known, view, list(known.in_class.schema.elements)))
     else:
         say(_line(known) for known in found)
     if source.state in {SourceState.CONNECTING, SourceState.DOWN}:
         raise CommandError(ExitCode.UNREACHABLE, f"{target}: {source.detail or source.state.value}")
-    about = f"{len(picture.objects)} objects, {source.state.value}"
+    about = f"{len(view.objects)} objects, {source.state.value}"
     click.echo(f"{about}: {source.detail}" if source.detail else about, err=True)
 
 
@@ -102,7 +102,7 @@ def _configuration(url: str, login: Login) -> LoadedConfiguration:
     return LoadedConfiguration(settings, Path.cwd() / "gateway.yaml")
 
 
-def _read(configuration: LoadedConfiguration, name: str, patience: dt.timedelta) -> Picture:
+def _read(configuration: LoadedConfiguration, name: str, patience: dt.timedelta) -> TerminalView:
     try:
         with at_work(f"reading {name}"):
             return asyncio.run(first_reading(configuration, name, SystemClock(), patience.total_seconds()))

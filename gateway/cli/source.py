@@ -34,8 +34,8 @@ def list_command(config: Path | None, *, as_json: bool) -> None:
     """Show the sources as the running gateway has them."""
 
     async def work(session: FeedSession, asked: Asked) -> None:
-        picture = session.picture
-        documents = [source_document(record, picture) for record in picture.sources.values()]
+        view = session.view
+        documents = [source_document(record, view) for record in view.sources.values()]
         told = {document["source"] for document in documents}
         missing = [name for name in asked.configuration.settings.sources if name not in told]
         if as_json:

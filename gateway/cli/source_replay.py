@@ -23,12 +23,12 @@ from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.logs import configure_logs
 from gateway.service.mappings import load_mappings
 from gateway.service.replaying import Replayed, replayed
+from gateway.terminal.changes import FeedChange
 from gateway.terminal.documents import Document, brief_document, happening_document
-from gateway.terminal.happenings import Happening
 from gateway.terminal.lines import happening_line, tree_lines
-from gateway.terminal.picture import Picture
 from gateway.terminal.selection import Pattern
 from gateway.terminal.text_forms import time_text
+from gateway.terminal.view import TerminalView
 from gateway.yaml_documents import DocumentError
 
 _SHOWN: Final = 10
@@ -55,22 +55,20 @@ def replay_command(
     """
     configure_logs("source", logging.CRITICAL)
 
-    def watch(happening: Happening, picture: Picture, now: int) -> None:
+    def watch(happening: FeedChange, view: TerminalView, now: int) -> None:
         if watching and as_json:
-            say_json(happening_document(happening, picture, now))
+            say_json(happening_document(happening, view, now))
         elif watching:
-            say([happening_line(happening, picture, now)])
+            say([happening_line(happening, view, now)])
 
     try:
         mappings = load_shipped_mappings() if config is None else load_mappings(loaded(config))
-        with replayed(
-            file, mappings, watch if watching else lambda _happening, _picture, _now: None
-        ) as result:
+        with replayed(file, mappings, watch if watching else lambda _happening, _view, _now: None) as result:
             if as_json:
                 say_json(_replay_document(result, with_tree=with_tree))
             else:
                 say(_replay_lines(result))
-                say(tree_lines(result.picture, Pattern.of("")) if with_tree else ())
+                say(tree_lines(result.view, Pattern.of("")) if with_tree else ())
     except (DocumentError, MappingError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except CaptureError as error:
@@ -87,8 +85,8 @@ def replay_command(
 
 
 def _replay_lines(result: Replayed) -> Iterator[str]:
-    head, outcome, picture = result.head, result.outcome, result.picture
-    (source,) = picture.sources.values()
+    head, outcome, view = result.head, result.outcome, result.view
+    (source,) = view.sources.values()
     yield f"source      {head.source}, of the kind {result.kind}, {KINDS[result.kind].dialect}"
     yield f"captured    {time_text(head.ns)} to {time_text(max(result.end, head.ns))}" + (
         f", from part {head.part}" if head.part > 1 else ""
@@ -96,15 +94,13 @@ def _replay_lines(result: Replayed) -> Iterator[str]:
     yield f"state       {source.state.value} {source.detail}".rstrip()
     yield f"told        {outcome.told}, of no use {outcome.passed_over}"
     yield f"said        {outcome.same} as then, {outcome.different} otherwise"
-    for (_, class_name), number in picture.counts().items():
+    for (_, class_name), number in view.counts().items():
         yield f"objects     {number} {class_name}"
-    known = ", ".join(
-        f"{name} ({len(told.schema.elements)})" for name, told in sorted(picture.classes.items())
-    )
+    known = ", ".join(f"{name} ({len(told.schema.elements)})" for name, told in sorted(view.classes.items()))
     yield f"classes     {known or 'none'}"
     for name, number in sorted(result.events.items()):
         yield f"events      {number} {name}"
-    yield f"alarms      {len(picture.alarms)} active"
+    yield f"alarms      {len(view.alarms)} active"
     yield f"gaps        {result.gaps}"
     for name, number in sorted(result.answers.items()):
         yield f"operations  {number} {name}"
@@ -120,8 +116,8 @@ def _replay_lines(result: Replayed) -> Iterator[str]:
 
 
 def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
-    head, outcome, picture = result.head, result.outcome, result.picture
-    (source,) = picture.sources.values()
+    head, outcome, view = result.head, result.outcome, result.view
+    (source,) = view.sources.values()
     decoder = _decoder(result.kind)
     document: Document = {
         "source": head.source,
@@ -137,10 +133,10 @@ def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
         "same": outcome.same,
         "different": outcome.different,
         "differences": [_difference(one, decoder) for one in outcome.differences],
-        "objects": {class_name: number for (_, class_name), number in picture.counts().items()},
-        "classes": sorted(picture.classes),
+        "objects": {class_name: number for (_, class_name), number in view.counts().items()},
+        "classes": sorted(view.classes),
         "events": dict(result.events),
-        "alarms": len(picture.alarms),
+        "alarms": len(view.alarms),
         "gaps": result.gaps,
         "operations": dict(result.answers),
         "remarks": dict(result.remarks),
@@ -149,7 +145,7 @@ def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
         ],
     }
     if with_tree:
-        document["tree"] = [brief_document(known, picture) for known in Pattern.of("").objects(picture)]
+        document["tree"] = [brief_document(known, view) for known in Pattern.of("").objects(view)]
     return document
 
 

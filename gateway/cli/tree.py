@@ -30,19 +30,19 @@ def tree(pattern: str, config: Path | None, *, summary: bool, as_json: bool) -> 
     meant = Pattern.of(pattern)
 
     async def work(session: FeedSession, _asked: Asked) -> None:
-        picture = session.picture
-        refuse_nothing(picture, meant, pattern)
+        view = session.view
+        refuse_nothing(view, meant, pattern)
         if summary:
-            rows = list(summary_rows(picture, meant))
+            rows = list(summary_rows(view, meant))
             if as_json:
                 for source, class_name, number in rows:
                     say_json({"source": source, "class": class_name, "objects": int(number)})
             else:
                 say(aligned(rows))
         elif as_json:
-            for known in meant.objects(picture):
-                say_json(brief_document(known, picture))
+            for known in meant.objects(view):
+                say_json(brief_document(known, view))
         else:
-            say(tree_lines(picture, meant))
+            say(tree_lines(view, meant))
 
     with_gateway(config, work)

@@ -41,18 +41,18 @@ def watch(
     clock = SystemClock()
 
     async def work(session: FeedSession, _asked: Asked) -> None:
-        refuse_no_source(session.picture, meant, pattern)
+        refuse_no_source(session.view, meant, pattern)
         click.echo("watching; Ctrl-C ends it", err=True)
         left = count
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if period is None else period.total_seconds()):
                 async for happening in session.happenings():
-                    if not concerns(meant, happening, session.picture):
+                    if not concerns(meant, happening, session.view):
                         continue
                     if as_json:
-                        say_json(happening_document(happening, session.picture, clock.now()))
+                        say_json(happening_document(happening, session.view, clock.now()))
                     else:
-                        say([happening_line(happening, session.picture, clock.now())])
+                        say([happening_line(happening, session.view, clock.now())])
                     sys.stdout.flush()
                     left = None if left is None else left - 1
                     if left == 0:

@@ -8,6 +8,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import structlog
 
+from gateway.feed.audit_rate_limiter import Attempt, AuditRateLimiter, CountedAttempts
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
@@ -19,7 +20,6 @@ from gateway.feed.operations import (
     SetElements,
     kind_of,
 )
-from gateway.feed.refusal_limit import Attempt, CountedAttempts, RefusalLimit
 from gateway.model.operations import Outcome, Principal
 
 log = structlog.get_logger(__name__)
@@ -66,7 +66,7 @@ class RefusalReports:
     def __init__(self, ask: Ask, clock: Callable[[], int]) -> None:
         self._ask = ask
         self._clock = clock
-        self._limit = RefusalLimit()
+        self._limit = AuditRateLimiter()
         self._under_way: set[asyncio.Task[None]] = set()
 
     def tell(self, report: OperationRequest) -> None:

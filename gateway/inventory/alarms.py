@@ -10,9 +10,9 @@ import msgspec
 
 from gateway.feed.records import AlarmRecord, EventRecord
 from gateway.feed.values import ObjectLink
+from gateway.inventory.id_allocator import IdAllocator
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.kept_alarms import keep, kept
-from gateway.inventory.numbers import Numbers
 
 MAX_ALARMS = 10_000
 """Active alarms of objects of one source; more are refused."""
@@ -62,7 +62,9 @@ class AlarmTable:
             reader has seen whether they still live.
     """
 
-    def __init__(self, source: int, numbers: Numbers, index: InstanceIndex, limit: int = MAX_ALARMS) -> None:
+    def __init__(
+        self, source: int, numbers: IdAllocator, index: InstanceIndex, limit: int = MAX_ALARMS
+    ) -> None:
         self._source = source
         self._numbers = numbers
         self._index = index

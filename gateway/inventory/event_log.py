@@ -15,7 +15,7 @@ from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, Eve
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_texts import duration_text, one_line
 from gateway.inventory.events import EventRecorder
-from gateway.inventory.numbers import Numbers
+from gateway.inventory.id_allocator import IdAllocator
 from gateway.inventory.own_events import LOG_TROUBLE, LOG_WRITTEN
 from gateway.model.events import EventState, Severity
 
@@ -39,7 +39,7 @@ class EventLogCondition:
         numbers: of events and alarms.
     """
 
-    def __init__(self, classes: ClassRegistry, numbers: Numbers) -> None:
+    def __init__(self, classes: ClassRegistry, numbers: IdAllocator) -> None:
         self._numbers = numbers
         self._recorder = EventRecorder(GATEWAY, classes, numbers, lambda _native_id: None, Counter())
         # Drawn while the disk has room: see above.

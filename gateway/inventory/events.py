@@ -9,7 +9,7 @@ from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry, class_referred_to
 from gateway.inventory.event_texts import ABSENT, event_text, line_from, value_text
-from gateway.inventory.numbers import Numbers
+from gateway.inventory.id_allocator import IdAllocator
 from gateway.mapping.rules import EventRule
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import EventSeen
@@ -36,7 +36,7 @@ class EventRecorder:
         self,
         source: int,
         classes: ClassRegistry,
-        numbers: Numbers,
+        numbers: IdAllocator,
         link: Callable[[str], ObjectLink | None],
         counters: Counter[str],
         *,

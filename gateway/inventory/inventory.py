@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import Batch, EventLogRecord, EventRecord, Record
+from gateway.inventory.batch_applier import BatchApplier, BatchSettings
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_log import EventLogCondition
 from gateway.inventory.history import History
+from gateway.inventory.id_allocator import IdAllocator
 from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.numbers import Numbers
-from gateway.inventory.slices import Slices, Slicing
 from gateway.inventory.source import SourceIdentity, SourceInventory
 from gateway.model.observations import Observation
 
@@ -37,7 +37,7 @@ class Inventory:
         classes: ClassRegistry,
         index: InstanceIndex,
         publish: Callable[[Batch], None],
-        slicing: Slicing | None = None,
+        slicing: BatchSettings | None = None,
         limits: HistoryLimits | None = None,
     ) -> None:
         self._epoch = epoch
@@ -46,8 +46,8 @@ class Inventory:
         self._publish = publish
         self._slicing = slicing
         self._sources: dict[str, SourceInventory] = {}
-        self._slices: dict[int, Slices] = {}
-        self._numbers = Numbers(gateway, epoch, index)
+        self._slices: dict[int, BatchApplier] = {}
+        self._numbers = IdAllocator(gateway, epoch, index)
         self._event_log = EventLogCondition(classes, self._numbers)
         self._history = History(limits)
         self._sequence = 0
@@ -78,7 +78,7 @@ class Inventory:
         identity = SourceIdentity(self._index.source_number(name), name, kind, sets_natively)
         source = SourceInventory(identity, self._classes, self._index, self._numbers, max_objects)
         self._sources[name] = source
-        self._slices[identity.number] = Slices(source, self._out, None if whole else self._slicing)
+        self._slices[identity.number] = BatchApplier(source, self._out, None if whole else self._slicing)
         return source
 
     def source(self, number: int) -> SourceInventory | None:

@@ -12,10 +12,10 @@ from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord, Record
 from gateway.feed.values import ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.former_objects import FormerObject, FormerObjects
+from gateway.inventory.id_allocator import IdAllocator
 from gateway.inventory.identity import duplicate_name
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.naming import Name, is_another, name_of
-from gateway.inventory.numbers import Numbers
 from gateway.inventory.object_records import (
     delete_record,
     discontinuity,
@@ -28,8 +28,8 @@ from gateway.inventory.objects import Entry, ObjectTable, Touched
 from gateway.inventory.references import EndedObjects, References, Waiting, WaitingRoom
 from gateway.inventory.resyncs import Resyncs, covers
 from gateway.inventory.rows import RowNumbers
-from gateway.inventory.steps import LIGHT, Steps
 from gateway.inventory.values import merged
+from gateway.inventory.work_queue import LIGHT, WorkQueue
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
@@ -60,7 +60,7 @@ class ObjectLifecycle:
         classes: ClassRegistry,
         known: Mapping[ClassKey, ClassRecord],
         index: InstanceIndex,
-        numbers: Numbers,
+        numbers: IdAllocator,
         out: list[Record],
         counters: Counter[str],
         max_objects: int,
@@ -70,7 +70,7 @@ class ObjectLifecycle:
         self._known = known
         self._numbers = numbers
         self._out = out
-        self.steps = Steps()
+        self.steps = WorkQueue()
         self.touched = Touched()
         self._counters = counters
         self._max_objects = max_objects

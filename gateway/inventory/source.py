@@ -19,16 +19,16 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import ObjectLink
 from gateway.inventory.agents import AgentTable
+from gateway.inventory.alarm_evaluator import AlarmEvaluator
 from gateway.inventory.alarms import AlarmKey, AlarmTable
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.conditions import Conditions
 from gateway.inventory.event_texts import duration_text, one_line, time_text
 from gateway.inventory.events import EventRecorder
 from gateway.inventory.former_objects import FormerObject
+from gateway.inventory.id_allocator import IdAllocator
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.losses import Losses
-from gateway.inventory.numbers import Numbers
 from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import (
     GAP,
@@ -110,7 +110,7 @@ class SourceInventory:
         identity: SourceIdentity,
         classes: ClassRegistry,
         index: InstanceIndex,
-        numbers: Numbers,
+        numbers: IdAllocator,
         max_objects: int = 200_000,
     ) -> None:
         self.identity = identity
@@ -144,7 +144,7 @@ class SourceInventory:
             (identity.number, identity.name), self._recorder, self._objects.count_of, self._out
         )
         self._alarms = AlarmTable(identity.number, numbers, index)
-        self._conditions = Conditions(
+        self._conditions = AlarmEvaluator(
             classes,
             self._alarms,
             self._recorder,

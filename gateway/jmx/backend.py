@@ -31,9 +31,9 @@ import structlog
 
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.jmx.commands import AttributeType
-from gateway.jmx.log_limit import LogLimit
 from gateway.jmx.written_values import Written
 from gateway.model.operations import Outcome, Principal
+from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
 
@@ -149,7 +149,7 @@ class Backend:
         self.operator: Operator | None = None
         self._authenticate = authenticate
         self._login_seconds = login_seconds
-        self._refusals = LogLimit(lines=20, seconds=60)
+        self._refusals = RateLimiter(lines=20, seconds=60)
         self._requests: deque[int] = deque(maxlen=MAX_REMEMBERED)
         self._known: set[int] = set()
 

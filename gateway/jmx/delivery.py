@@ -15,9 +15,9 @@ import structlog
 
 from gateway.feed.records import FeedMessage, SnapshotEnded
 from gateway.jmx.commands import Command, encode_batch
-from gateway.jmx.log_limit import LogLimit
 from gateway.jmx.projection import Projection
 from gateway.jmx.virtual_machine import MAX_BATCH_OCTETS
+from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ class Delivery:
         self._taken = self._pushed = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._has_ended = False
-        self._errors = LogLimit(lines=20, seconds=60)
+        self._errors = RateLimiter(lines=20, seconds=60)
         self._look()
 
     def received(self, message: FeedMessage) -> None:

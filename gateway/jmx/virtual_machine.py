@@ -27,8 +27,8 @@ from gateway.jmx.bridge import Bridge
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
 from gateway.jmx.java_classes import class_path
 from gateway.jmx.java_runtime import find_java, java_command, java_environment
-from gateway.jmx.log_limit import LogLimit
 from gateway.jmx.names import DOMAIN
+from gateway.rate_limiter import RateLimiter
 from gateway.temporary_folders import TemporaryFolder
 
 log = structlog.get_logger(__name__)
@@ -129,7 +129,7 @@ class JavaMachine:
         self._process: asyncio.subprocess.Process | None = None
         self._temporary: TemporaryFolder | None = None
         self._readers: list[asyncio.Task[None]] = []
-        self._limit = LogLimit(lines=50, seconds=10)
+        self._limit = RateLimiter(lines=50, seconds=10)
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._port = 0
 

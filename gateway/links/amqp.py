@@ -34,14 +34,14 @@ from gateway.links.amqp_connection import (
 from gateway.links.binding_probe import BindingProbe
 from gateway.links.broker_abilities import abilities
 from gateway.links.conversation import Conversation
+from gateway.links.durable_queue import DurableSubscription, kept_queue
+from gateway.links.durable_queue_counts import Loss
 from gateway.links.election import Election
-from gateway.links.kept_counts import Loss
-from gateway.links.kept_deliveries import KeptDeliveries
-from gateway.links.kept_queue import KeptSubscription, kept_queue
 from gateway.links.node_choice import NodeChoice
 from gateway.links.own_queue import OwnQueue, WatchedQueue
-from gateway.links.publishing import Detour, Publisher
+from gateway.links.publishing import HttpFallback, Publisher
 from gateway.links.reconnecting import link_errors, reconnecting
+from gateway.links.unacknowledged_deliveries import UnacknowledgedDeliveries
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ class KeptConversation:
             and the time.
     """
 
-    subscription: KeptSubscription
+    subscription: DurableSubscription
     catch_up: Callable[[str, int, int], list[Effect]]
 
 
@@ -132,7 +132,7 @@ class AmqpLink:
         clock: Clock,
         *,
         watch_seconds: float = WATCH_SECONDS,
-        detour: Detour | None = None,
+        detour: HttpFallback | None = None,
         on_unsent: Callable[[Sequence[Send]], None] = lambda _: None,
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
@@ -245,7 +245,7 @@ class AmqpLink:
             await ledger.lasting(ledger.position)
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
-        deliveries = KeptDeliveries(ledger, self._tell_kept, caught_up.is_set, counts, queue.heard)
+        deliveries = UnacknowledgedDeliveries(ledger, self._tell_kept, caught_up.is_set, counts, queue.heard)
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
             counts.losses[loss] += 1

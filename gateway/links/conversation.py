@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from gateway.clock import Clock
 from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
 from gateway.links.amqp_connection import LinkError, Trouble
-from gateway.links.session_surroundings import SessionNotes, WakeUp
+from gateway.links.session_notes import SessionNotes, WakeUp
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 

@@ -1,9 +1,9 @@
 """The publishing half of a link: what a conversation wants sent, in order, on a connection of its own.
 
 A RabbitMQ whose memory or disk is short takes nothing published over AMQP until that has passed: what is in
-the socket then waits, and is delivered late. So where a `Detour` is given, messages are confirmed, and while
-the broker takes none they go that way: first what was not confirmed, then what follows. The blocked
-connection is cut off before, so that the broker forgets what it has not read, instead of delivering it hours
+the socket then waits, and is delivered late. So where an `HttpFallback` is given, messages are confirmed, and
+while the broker takes none they go that way: first what was not confirmed, then what follows. The blocked
+connection is aborted before, so that the broker forgets what it has not read, instead of delivering it hours
 later between newer messages. Each message has an id that is the same on both ways: where something was
 delivered all the same, whoever receives it twice can tell.
 """
@@ -55,7 +55,7 @@ _SECOND: Final = 10**9
 _DELIVERY_MODES = {False: aio_pika.DeliveryMode.NOT_PERSISTENT, True: aio_pika.DeliveryMode.PERSISTENT}
 
 
-class DetourError(Exception):
+class FallbackError(Exception):
     """A message did not get through; the text is one line for people.
 
     ``lasting``: the next one will not either, for want of rights or of a server. Otherwise it is this
@@ -67,7 +67,7 @@ class DetourError(Exception):
         super().__init__(text)
 
 
-class Detour(Protocol):
+class HttpFallback(Protocol):
     """Another way to a broker's exchanges, for the time in which it takes no messages over AMQP."""
 
     @property
@@ -118,7 +118,7 @@ class Publisher:
         name: str,
         conversation: Conversation,
         clock: Clock,
-        detour: Detour | None = None,
+        detour: HttpFallback | None = None,
         takes_messages: Callable[[AbstractConnection], Awaitable[bool]] | None = None,
     ) -> None:
         self._takes_messages = takes_messages or _is_not_blocked
@@ -267,7 +267,7 @@ class Publisher:
             delivery_mode=_DELIVERY_MODES[send.persistent],
         )
 
-    async def _suspect(self, detour: Detour) -> None:
+    async def _suspect(self, detour: HttpFallback) -> None:
         """Say so when the broker confirms nothing for long."""
         oldest = None
         while True:
@@ -278,7 +278,7 @@ class Publisher:
 
     # Around it.
 
-    async def _leave_connection(self, detour: Detour) -> None:
+    async def _leave_connection(self, detour: HttpFallback) -> None:
         """Give up the connection; what it did not deliver is sent again."""
         if self._unconfirmed:
             await asyncio.wait(self._unconfirmed, timeout=GRACE_SECONDS)
@@ -303,7 +303,7 @@ class Publisher:
         self._unsent.extendleft(reversed(stuck))
         self._unconfirmed.clear()
 
-    async def _publish_around(self, detour: Detour) -> None:
+    async def _publish_around(self, detour: HttpFallback) -> None:
         """Publish one message after the other until the broker takes them over AMQP again."""
         while detour.wanted:
             if not self._unsent:
@@ -311,7 +311,7 @@ class Publisher:
                 continue
             try:
                 await detour.publish(self._unsent[0], self._clock.now() // 10**9)
-            except DetourError as error:
+            except FallbackError as error:
                 if error.lasting:
                     self._note("blocked", f"nothing can be published while the alarm lasts: {error}")
                     await until_one_ends(asyncio.sleep(RETRY_SECONDS), detour.until(wanted=False))

@@ -10,7 +10,7 @@ from typing import Protocol
 from gateway.clock import Clock
 from gateway.dialects.effects import Answered, Note, Observed, WakeAt
 from gateway.dialects.stream_effects import Close, Logged, Peer, StreamEffect, StreamSession, Write
-from gateway.links.session_surroundings import SessionNotes, WakeUp
+from gateway.links.session_notes import SessionNotes, WakeUp
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 

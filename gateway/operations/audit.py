@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.feed.audit_rate_limiter import CountedAttempts
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
@@ -17,15 +18,14 @@ from gateway.feed.operations import (
     SetElements,
     kind_of,
 )
-from gateway.feed.refusal_limit import CountedAttempts
 from gateway.feed.values import FeedValue
 from gateway.model.operations import Outcome
 from gateway.model.secrets import mask_uris
 from gateway.operations.operation import Operation
 from gateway.operations.planning import Plan, Target
+from gateway.operations.redaction import MAX_TOLD, Redaction
 from gateway.operations.refusals import Refusal
 from gateway.operations.steps import Ended
-from gateway.operations.told_values import MAX_TOLD, ToldValues
 
 MAX_NAME: Final = 255
 """Characters of a class's name: a north may ask for any."""
@@ -50,7 +50,7 @@ class Audit:
         values: says what may be told of values.
     """
 
-    def __init__(self, gateway: str, epoch: int, values: ToldValues) -> None:
+    def __init__(self, gateway: str, epoch: int, values: Redaction) -> None:
         self._gateway = gateway
         self._epoch = epoch
         self._values = values

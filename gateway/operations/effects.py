@@ -18,7 +18,7 @@ class Tell:
     """Tell every north and the event log of an operation.
 
     Attributes:
-        lasting: say by `OperationDesk.recorded` when the log has it on the disk.
+        lasting: say by `OperationManager.recorded` when the log has it on the disk.
     """
 
     record: OperationRecord

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.operations.operation import Operation
+from gateway.operations.reconciler import fetch_of
 from gateway.operations.refusals import Refusal
-from gateway.operations.settling import fetch_of
 from gateway.operations.steps import CallNext, ModifyNext, ReadNext
 
 Objection: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]

@@ -11,11 +11,11 @@ from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.qmf_source import warn_of_impersonators
 from gateway.service.source_console import source_console
-from gateway.service.surroundings import Surroundings
+from gateway.service.source_context import SourceContext
 
 
 async def run_am01(
-    name: str, settings: Am01Source, endpoint: AmqpEndpoint, source: SourceInventory, around: Surroundings
+    name: str, settings: Am01Source, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
 ) -> None:
     """Run the source until it is cancelled."""
     config = console_config(settings, around)
@@ -32,7 +32,7 @@ async def run_am01(
     await AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock).run()
 
 
-def console_config(settings: Am01Source, around: Surroundings) -> Am01ConsoleConfig:
+def console_config(settings: Am01Source, around: SourceContext) -> Am01ConsoleConfig:
     """What a console session is told of the settings."""
     spoken = settings.revision
     return Am01ConsoleConfig(

@@ -32,7 +32,7 @@ from gateway.service.known_classes import KnownClasses
 from gateway.service.metrics.core import listener_readings
 from gateway.service.session_logs import FOLDER as SESSION_LOGS
 from gateway.service.session_logs import SessionLogLimits, SessionLogs
-from gateway.service.surroundings import Surroundings
+from gateway.service.source_context import SourceContext
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ RESTORED_AT_ONCE: Final = 500
 _MEBIBYTE: Final = 1 << 20
 
 
-async def run_ami(name: str, settings: AmiSource, source: SourceInventory, around: Surroundings) -> None:
+async def run_ami(name: str, settings: AmiSource, source: SourceInventory, around: SourceContext) -> None:
     """Run the source until it is cancelled; an address that is taken is tried again, a fault begins anew."""
     known = _Known(name, settings, around)
     told = ""
@@ -67,7 +67,7 @@ async def run_ami(name: str, settings: AmiSource, source: SourceInventory, aroun
 
 
 async def _listen(
-    name: str, settings: AmiSource, source: SourceInventory, around: Surroundings, known: _Known
+    name: str, settings: AmiSource, source: SourceInventory, around: SourceContext, known: _Known
 ) -> None:
     """Listen until that fails."""
     config = relay_config(settings, around, known.classes)
@@ -114,7 +114,7 @@ async def _listen(
 class _Known:
     """What was known of a source's applications, and what is to be known after a restart."""
 
-    def __init__(self, name: str, settings: AmiSource, around: Surroundings) -> None:
+    def __init__(self, name: str, settings: AmiSource, around: SourceContext) -> None:
         self._name = name
         self._around = around
         self._remembers = settings.remember
@@ -179,7 +179,7 @@ class _Known:
             await self._file.keep()
 
 
-def relay_config(settings: AmiSource, around: Surroundings, known: tuple[ClassSchema, ...]) -> RelayConfig:
+def relay_config(settings: AmiSource, around: SourceContext, known: tuple[ClassSchema, ...]) -> RelayConfig:
     """What a relay session is told of the settings."""
     limits = settings.limits
     return RelayConfig(
@@ -225,7 +225,7 @@ def _only(names: Iterable[str] | None) -> frozenset[str] | None:
     return frozenset(names) if names is not None else None
 
 
-def _session_logs(name: str, settings: AmiSource, around: Surroundings) -> SessionLogs | None:
+def _session_logs(name: str, settings: AmiSource, around: SourceContext) -> SessionLogs | None:
     if around.state is None or "LOG" not in settings.options:
         return None
     kept = settings.session_log

@@ -14,8 +14,8 @@ from gateway.model.observations import SourceState
 from gateway.service.captures import Captures, CaptureTarget
 from gateway.service.mappings import load_mappings
 from gateway.service.passing_inventory import EPOCH, PassingInventory, passing_inventory
+from gateway.service.source_context import SourceContext
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
 
 LOOK_SECONDS: Final = 0.5
@@ -76,7 +76,7 @@ async def capture_source(
     captures = Captures(clock, {name: target})
     mappings = load_mappings(loaded)
     with passing_inventory(mappings, clock.now()) as passing:
-        around = Surroundings(
+        around = SourceContext(
             passing.inventory,
             mappings,
             passing.secrets,
@@ -119,13 +119,13 @@ async def _look(
 def _stands(name: str, captures: Captures, passing: PassingInventory) -> CaptureStands:
     file: CaptureFile | None = captures.files.get(name)
     (source,) = passing.inventory.sources
-    told = passing.picture.sources[source.identity.number]
+    told = passing.view.sources[source.identity.number]
     return CaptureStands(
         told.state,
         told.detail,
         source.counters["messages"],
         source.counters["octets"],
-        len(passing.picture.objects),
+        len(passing.view.objects),
         file.records if file is not None else 0,
         file.octets if file is not None else 0,
         file.trouble if file is not None else captures.trouble.get(name, ""),

@@ -13,8 +13,8 @@ from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import ProtocolError
+from gateway.service.cache_file import CacheFile
 from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.remembered_file import RememberedFile
 
 SETTLING_SECONDS: Final = 1.0
 """A broker that is started anew may tell its schema more than once."""
@@ -82,7 +82,7 @@ class KnownSchema:
     """
 
     def __init__(self, state: Path, source: str) -> None:
-        self._file = RememberedFile(state, f"{source}.cml", "schemas")
+        self._file = CacheFile(state, f"{source}.cml", "schemas")
 
     def read(self) -> SchemaReply | None:
         """What was known; ``None`` where that cannot be read."""

@@ -20,7 +20,7 @@ from gateway.mapping.files import is_statistic
 from gateway.model.observations import ClassLearned, Observation
 from gateway.service.cml_schemas import KnownSchema
 from gateway.service.source_console import source_console
-from gateway.service.surroundings import Surroundings
+from gateway.service.source_context import SourceContext
 from gateway.tasks import until_one_ends
 
 _ASSURANCES: Final[Mapping[str, Assurance]] = {
@@ -38,7 +38,7 @@ async def run_cml(
     endpoint: AmqpEndpoint,
     schema: SchemaReply | None,
     source: SourceInventory,
-    around: Surroundings,
+    around: SourceContext,
 ) -> None:
     """Run the source until it is cancelled; ``schema`` is the one that its settings name a file of."""
     kept = KnownSchema(around.state, name) if around.state is not None else None
@@ -61,7 +61,7 @@ async def run_cml(
         await until_one_ends(link.run(), kept.keep(lambda: console.schema))
 
 
-def console_config(settings: CmlSource, around: Surroundings, schema: SchemaReply | None) -> ConsoleConfig:
+def console_config(settings: CmlSource, around: SourceContext, schema: SchemaReply | None) -> ConsoleConfig:
     """What a console session is told of the settings."""
     budget = settings.budget
     return ConsoleConfig(

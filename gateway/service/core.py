@@ -20,18 +20,18 @@ from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, Hello
 from gateway.feed.server import FeedServer
+from gateway.inventory.batch_applier import BatchSettings
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.inventory.slices import Slicing
 from gateway.mapping.files import MappingError, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
-from gateway.operations.desk import DeskSettings, OperationDesk
-from gateway.operations.told_values import ToldValues
+from gateway.operations.manager import ManagerSettings, OperationManager
+from gateway.operations.redaction import Redaction
+from gateway.service.ack_tracker import AckTracker
 from gateway.service.captures import Captures, CaptureTarget
-from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.event_log import OFF, CoreEventLog, file_settings
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.former_events import former_events
@@ -49,8 +49,8 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.operations import CoreOperations, policy_of
+from gateway.service.source_context import DurableContext, SourceContext
 from gateway.service.sources import needs_last_state, source_of
-from gateway.service.surroundings import Lasting, Surroundings
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
@@ -106,18 +106,18 @@ async def _run_locked(
         operations.noticed(batch)
 
     classes, secrets, is_left = ClassRegistry(mappings), SecretRules(patterns), asyncio.Event()
-    slicing, limits = Slicing(is_left.set), history_limits(loaded.settings.history)
+    slicing, limits = BatchSettings(is_left.set), history_limits(loaded.settings.history)
     inventory = Inventory(state.identity, epoch, classes, index, publish, slicing, limits)
     settings = loaded.settings.operations
-    desk = OperationDesk(
+    desk = OperationManager(
         inventory,
         classes,
         policy_of(settings),
-        Audit(state.identity, epoch, ToldValues(secrets)),
-        DeskSettings(settings.deadline, settings.max_running),
+        Audit(state.identity, epoch, Redaction(secrets)),
+        ManagerSettings(settings.deadline, settings.max_running),
     )
     operations = CoreOperations(desk, inventory, clock, event_log)
-    surroundings = Surroundings(
+    surroundings = SourceContext(
         inventory,
         mappings,
         secrets,
@@ -127,7 +127,7 @@ async def _run_locked(
         lifeline.metrics,
         None
         if event_log is None or last is None
-        else Lasting(state.path, DeliveryLedger(event_log, last.deliveries), last, loaded.log_folder),
+        else DurableContext(state.path, AckTracker(event_log, last.deliveries), last, loaded.log_folder),
         operations,
         state.path,
         _captures(loaded, clock),

@@ -21,14 +21,14 @@ from gateway.config.model import LogSettings
 from gateway.eventlog.disk import Disk
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.late_deliveries import LateDeliveries
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.settings import LogFileSettings
 from gateway.eventlog.state import EventLogError
 from gateway.eventlog.timestamps import microseconds_text
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
-from gateway.jmx.log_limit import LogLimit
+from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
 
@@ -73,10 +73,10 @@ class CoreEventLog:
         durable: Collection[str] = (),
         same_as: Mapping[str, str] | None = None,
     ) -> None:
-        mirrored = MirrorSettings(
+        mirrored = RecorderSettings(
             settings.statistics_interval, settings.statistics_intervals, same_as=same_as or {}
         )
-        self.mirror = Mirror(mirrored, former, heard_all=durable)
+        self.mirror = LogRecorder(mirrored, former, heard_all=durable)
         self.last_seq = 0
         self._late = LateDeliveries(() if former is None else former.deliveries, clock.now())
         self._folder = folder
@@ -89,8 +89,8 @@ class CoreEventLog:
         self._told_state = EventLogState.WRITING
         self._told_lost = 0
         self._told_deleted = 0
-        self._trouble_lines = LogLimit(_LINES, _LINES_SECONDS)
-        self._fault_lines = LogLimit(_LINES, _LINES_SECONDS)
+        self._trouble_lines = RateLimiter(_LINES, _LINES_SECONDS)
+        self._fault_lines = RateLimiter(_LINES, _LINES_SECONDS)
         self._log = EventLog(
             folder,
             file_settings(settings),

@@ -11,11 +11,11 @@ from gateway.feed.values import ObjectLink
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.service.north_names import NorthNames, SnmpMeaning
 from gateway.service.object_finding import by_north
+from gateway.terminal.changes import Deleted, KnownObject, ObjectKey
 from gateway.terminal.documents import Document, brief_document, event_document, operation_document
-from gateway.terminal.happenings import Deleted, KnownObject, ObjectKey
-from gateway.terminal.picture import Picture
 from gateway.terminal.selection import by_native_id, find_objects
 from gateway.terminal.text_forms import json_form, time_text
+from gateway.terminal.view import TerminalView
 
 MAX_MEANINGS: Final = 20
 """Of one text; a short name may be the name of thousands."""
@@ -29,12 +29,12 @@ class Explainer:
     """Explains names.
 
     Args:
-        picture: what there is.
+        view: what there is.
         names: of the norths.
     """
 
-    def __init__(self, picture: Picture, names: NorthNames) -> None:
-        self._picture = picture
+    def __init__(self, view: TerminalView, names: NorthNames) -> None:
+        self._view = view
         self._names = names
 
     def meanings(self, text: str) -> list[Document]:
@@ -48,20 +48,20 @@ class Explainer:
         return found
 
     def _meanings(self, text: str) -> Iterator[Document]:
-        picture = self._picture
-        if text in picture.events:
+        view = self._view
+        if text in view.events:
             yield self._event(text)
-        if text in picture.operations:
-            yield {"kind": "operation", **operation_document(picture.operations[text], picture)}
-        known = by_north(picture, self._names, text)
+        if text in view.operations:
+            yield {"kind": "operation", **operation_document(view.operations[text], view)}
+        known = by_north(view, self._names, text)
         if known is not None:
             yield self.object(known)
         oid = self._names.oid_of(text)
         meaning = None if oid is None else self._names.meaning(oid)
         if meaning is not None:
             yield from self._snmp(meaning, known)
-        yield from map(self.object, by_native_id(picture, text))
-        yield from map(self.object, find_objects(picture, text))
+        yield from map(self.object, by_native_id(view, text))
+        yield from map(self.object, find_objects(view, text))
         yield from self._ended(text)
         yield from self._schema(text)
 
@@ -71,7 +71,7 @@ class Explainer:
         row = self._names.row(known)
         return {
             "kind": "object",
-            **brief_document(known, self._picture),
+            **brief_document(known, self._view),
             "is_gone": is_gone,
             "native_id": record.native_id,
             "agent": record.agent,
@@ -86,7 +86,7 @@ class Explainer:
     # ---- what is not an object --------------------------------------------------------------------------
 
     def _event(self, event_id: str) -> Document:
-        told = self._picture.events[event_id]
+        told = self._view.events[event_id]
         notification = self._names.notification(told.in_class.schema.key)
         return {
             "kind": "event",
@@ -101,10 +101,10 @@ class Explainer:
         """The object that an event is about, which is often gone."""
         if link is None:
             return None
-        known = self._picture.linked(link, source)
+        known = self._view.linked(link, source)
         if known is not None:
             return self.object(known)
-        for deleted in self._picture.ends.values():
+        for deleted in self._view.ends.values():
             record = deleted.record
             if record is not None and (record.source, deleted.class_name, record.row) == (
                 source,
@@ -117,11 +117,11 @@ class Explainer:
     def _snmp(self, meaning: SnmpMeaning, known: KnownObject | None) -> Iterator[Document]:
         """What an OID names beside the object: a cell, column, table, notification or module."""
         if meaning.is_event and meaning.key is not None:
-            told = self._picture.event_classes.get(str(meaning.key))
+            told = self._view.event_classes.get(str(meaning.key))
             yield self._event_type(told.schema if told is not None else EventSchema(meaning.key))
             return
         if meaning.key is None or not meaning.element:
-            told_class = self._picture.classes.get(str(meaning.key))
+            told_class = self._view.classes.get(str(meaning.key))
             if told_class is not None:
                 yield self._class(told_class.schema)
             yield {
@@ -138,7 +138,7 @@ class Explainer:
         yield self._column(meaning, known)
 
     def _column(self, meaning: SnmpMeaning, known: KnownObject | None) -> Document:
-        told = self._picture.classes.get(str(meaning.key))
+        told = self._view.classes.get(str(meaning.key))
         elements = {} if told is None else {element.name: element for element in told.schema.elements}
         element = elements.get(meaning.element)
         names = {"oid": meaning.oid, "descriptor": meaning.descriptor}
@@ -179,7 +179,7 @@ class Explainer:
         return {
             "kind": "class",
             "class": name,
-            "objects": sum(known.class_name == name for known in self._picture.objects.values()),
+            "objects": sum(known.class_name == name for known in self._view.objects.values()),
             "properties": [element.name for element in schema.properties],
             "statistics": [element.name for element in schema.statistics],
             "settable": [
@@ -210,7 +210,7 @@ class Explainer:
 
     def _schema(self, text: str) -> Iterator[Document]:
         """Sources, classes, event types and elements of this name."""
-        for record in self._picture.sources.values():
+        for record in self._view.sources.values():
             if record.name == text:
                 yield {
                     "kind": "source",
@@ -221,14 +221,14 @@ class Explainer:
                     "detail": record.detail,
                     "since": time_text(record.since),
                 }
-        for in_class in self._picture.classes.values():
+        for in_class in self._view.classes.values():
             key = in_class.schema.key
             if text in {str(key), key.name}:
                 yield self._class(in_class.schema)
             for element in in_class.schema.elements:
                 if text in {element.name, f"{key.name}.{element.name}", f"{key}.{element.name}"}:
                     yield self._element(key, element)
-        for event_class in self._picture.event_classes.values():
+        for event_class in self._view.event_classes.values():
             key = event_class.schema.key
             if text in {str(key), key.name}:
                 yield self._event_type(event_class.schema)
@@ -236,13 +236,13 @@ class Explainer:
     # ---- what is gone -----------------------------------------------------------------------------------
 
     def _ended(self, text: str) -> Iterator[Document]:
-        for deleted in reversed(self._picture.ends.values()):
+        for deleted in reversed(self._view.ends.values()):
             record = deleted.record
             if record is not None and text in {deleted.path, record.stable_name, record.native_id}:
                 yield self._gone(deleted)
 
     def _ended_row(self, row: ObjectKey) -> Iterator[Document]:
-        for deleted in reversed(self._picture.ends.values()):
+        for deleted in reversed(self._view.ends.values()):
             record = deleted.record
             if record is not None and ObjectKey(record.source, deleted.class_name, record.row) == row:
                 yield self._gone(deleted)
@@ -253,7 +253,7 @@ class Explainer:
         assert record is not None
         known = KnownObject(
             deleted.source,
-            self._picture.classes[deleted.class_name],
+            self._view.classes[deleted.class_name],
             ObjectRecord(
                 source=record.source,
                 class_number=record.class_number,

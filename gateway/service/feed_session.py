@@ -18,8 +18,8 @@ from gateway.feed.records import FeedMessage
 from gateway.model.operations import Principal
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.state_folder import user_name
-from gateway.terminal.happenings import Happening, KnownObject
-from gateway.terminal.picture import Picture
+from gateway.terminal.changes import FeedChange, KnownObject
+from gateway.terminal.view import TerminalView
 
 SNAPSHOT_SECONDS: Final = 120.0
 """How long the core may take to tell everything; 100,000 objects take some seconds."""
@@ -32,24 +32,24 @@ class FeedSession:
     """What a command knows of the running gateway, and how it asks for more.
 
     Attributes:
-        picture: kept up to date.
+        view: kept up to date.
         core_ended: whether the core was away at any time since everything was known.
     """
 
     def __init__(self, path: Path, interest: Interest | None = None) -> None:
-        self.picture = Picture(SystemClock().now)
+        self.view = TerminalView(SystemClock().now)
         self.core_ended = False
         self._path = path
         self._link = FeedLink(path, self, self._ready, interest=interest)
         self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._happened: deque[Happening] = deque()
+        self._happened: deque[FeedChange] = deque()
         self._news = asyncio.Event()
         self._taken = asyncio.Event()
 
     def received(self, message: FeedMessage) -> None:
         """Of `gateway.feed.client.Subscriber`."""
-        self._note(self.picture.received(message))
-        if self.picture.is_whole and not self._whole.done():
+        self._note(self.view.received(message))
+        if self.view.is_whole and not self._whole.done():
             self._whole.set_result(None)
 
     def disconnected(self, reason: str) -> None:
@@ -58,7 +58,7 @@ class FeedSession:
             self._whole.set_exception(not_reached(self._path, reason))
             return
         self.core_ended = True
-        self._note(self.picture.disconnected(reason))
+        self._note(self.view.disconnected(reason))
 
     async def run(self) -> None:
         """Read the feed until cancelled."""
@@ -79,7 +79,7 @@ class FeedSession:
     async def ask(
         self, known: KnownObject, action: Action, patience: int, *, check_only: bool = False
     ) -> OperationAnswer:
-        """Have something done to an object; what it led to is in the picture by then.
+        """Have something done to an object; what it led to is in the view by then.
 
         Args:
             known: the object.
@@ -93,7 +93,7 @@ class FeedSession:
         )
         return await self._link.ask(request)
 
-    async def happenings(self) -> AsyncGenerator[Happening, None]:
+    async def happenings(self) -> AsyncGenerator[FeedChange, None]:
         """What happens from now on, for ever."""
         self._happened.clear()
         while True:
@@ -103,7 +103,7 @@ class FeedSession:
             self._news.clear()
             await self._news.wait()
 
-    def _note(self, happened: list[Happening]) -> None:
+    def _note(self, happened: list[FeedChange]) -> None:
         if happened:
             self._happened.extend(happened)
             self._news.set()

@@ -11,16 +11,18 @@ from gateway.config.files import LoadedConfiguration
 from gateway.model.observations import SourceState
 from gateway.service.mappings import load_mappings
 from gateway.service.passing_inventory import EPOCH, passing_inventory
+from gateway.service.source_context import SourceContext
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
 from gateway.tasks import until_one_ends
-from gateway.terminal.happenings import Happening, SourceTold
-from gateway.terminal.picture import Picture
+from gateway.terminal.changes import FeedChange, SourceTold
+from gateway.terminal.view import TerminalView
 
 _SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.DOWN})
 
 
-async def first_reading(loaded: LoadedConfiguration, name: str, clock: Clock, patience: float) -> Picture:
+async def first_reading(
+    loaded: LoadedConfiguration, name: str, clock: Clock, patience: float
+) -> TerminalView:
     """What the source ``name`` tells until it is synchronised, or down, or ``patience`` seconds have passed.
 
     Nothing is kept, and nobody can ask it for operations.
@@ -38,12 +40,12 @@ async def first_reading(loaded: LoadedConfiguration, name: str, clock: Clock, pa
     """
     mappings = load_mappings(loaded)
     with passing_inventory(mappings, clock.now()) as passing:
-        around = Surroundings(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
+        around = SourceContext(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
         run = source_of(name, loaded.settings.sources[name], around)
         passing.begin()
         settled = asyncio.Event()
 
-        def happened(happening: Happening) -> None:
+        def happened(happening: FeedChange) -> None:
             if isinstance(happening, SourceTold) and happening.record.state in _SETTLED:
                 settled.set()
 
@@ -51,4 +53,4 @@ async def first_reading(loaded: LoadedConfiguration, name: str, clock: Clock, pa
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await until_one_ends(settled.wait(), run(), passing.tick(clock))
-        return passing.picture
+        return passing.view

@@ -26,7 +26,7 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import ValueType
-from gateway.service.remembered_file import RememberedFile
+from gateway.service.cache_file import CacheFile
 
 SETTLING_SECONDS: Final = 0.05
 """As the log's commits: objects in it are of classes in here."""
@@ -46,7 +46,7 @@ class KnownClasses:
     """
 
     def __init__(self, state: Path, source: str) -> None:
-        self._file = RememberedFile(state, f"{source}.classes", "classes")
+        self._file = CacheFile(state, f"{source}.classes", "classes")
         self._lines: dict[str, str] = {}
 
     def read(self) -> tuple[ClassSchema, ...]:

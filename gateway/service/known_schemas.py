@@ -16,7 +16,7 @@ from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, Event
 from gateway.dialects.qmf.messages import SchemaResponse
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
-from gateway.service.remembered_file import RememberedFile
+from gateway.service.cache_file import CacheFile
 
 SETTLING_SECONDS: Final = 1.0
 """Schemas are learnt many at once: they are written together."""
@@ -33,7 +33,7 @@ class KnownSchemas:
     """
 
     def __init__(self, state: Path, source: str) -> None:
-        self._file = RememberedFile(state, f"{source}.am2", "schemas")
+        self._file = CacheFile(state, f"{source}.am2", "schemas")
 
     def read(self) -> tuple[ClassDefinition | EventDefinition, ...]:
         """What was known; nothing where that cannot be read."""

@@ -20,7 +20,7 @@ from gateway.snmp.lock_entries import ClassLock, EventLock
 from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
 from gateway.state_folder import StateError, StateFolder
-from gateway.terminal.happenings import KnownObject, ObjectKey
+from gateway.terminal.changes import KnownObject, ObjectKey
 from gateway.yaml_documents import DocumentError
 
 _OID: Final = re.compile(r"\.?(?:[0-9]{1,10}\.)+[0-9]{1,10}", re.ASCII)

@@ -6,10 +6,10 @@ from gateway.eventlog.readable import harmless, unescaped
 from gateway.feed.interest import Interest
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.north_names import NorthNames
-from gateway.terminal.happenings import KnownObject
-from gateway.terminal.picture import Picture
+from gateway.terminal.changes import KnownObject
 from gateway.terminal.selection import NotOneObjectError, find_object
 from gateway.terminal.text_forms import time_text
+from gateway.terminal.view import TerminalView
 
 
 def interest_in(names: NorthNames, text: str) -> Interest | None:
@@ -28,11 +28,11 @@ def interest_in(names: NorthNames, text: str) -> Interest | None:
     return Interest(tuple(sorted(texts)), () if row is None else ((row.source, row.row),))
 
 
-def object_of(picture: Picture, names: NorthNames, text: str, *, whole: bool = False) -> KnownObject:
+def object_of(view: TerminalView, names: NorthNames, text: str, *, whole: bool = False) -> KnownObject:
     """The one object that ``text`` means.
 
     Args:
-        picture: what there is.
+        view: what there is.
         names: of the norths.
         text: as it was written.
         whole: take no abbreviation: for who changes something.
@@ -40,26 +40,26 @@ def object_of(picture: Picture, names: NorthNames, text: str, *, whole: bool = F
     Raises:
         CommandError: it means none, or several; the text names candidates.
     """
-    found = by_north(picture, names, text)
+    found = by_north(view, names, text)
     if found is not None:
         return found
     try:
-        return find_object(picture, text, whole=whole)
+        return find_object(view, text, whole=whole)
     except NotOneObjectError as error:
         # What was copied from a line has escapes in place of what does not print. Who changes something has
         # to mean exactly this: another object may be called as the escapes read.
         if not whole and not error.several and unescaped(text) != text:
-            return object_of(picture, names, unescaped(text))
+            return object_of(view, names, unescaped(text))
         raise CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole)) from error
 
 
-def by_north(picture: Picture, names: NorthNames, text: str) -> KnownObject | None:
+def by_north(view: TerminalView, names: NorthNames, text: str) -> KnownObject | None:
     """The object that a north calls so, if it is there."""
     if names.is_object_name(text):
-        return names.by_object_name(text, picture.objects.values())
+        return names.by_object_name(text, view.objects.values())
     oid = names.oid_of(text)
     meaning = None if oid is None else names.meaning(oid)
-    return None if meaning is None or meaning.row is None else picture.objects.get(meaning.row)
+    return None if meaning is None or meaning.row is None else view.objects.get(meaning.row)
 
 
 def _complaint(error: NotOneObjectError, *, whole: bool) -> str:

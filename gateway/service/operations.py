@@ -19,8 +19,8 @@ from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.feed.server import Reply as ReplyTo
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
-from gateway.operations.desk import OperationDesk
 from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.manager import OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.operations.ports import SourcePort
 
@@ -65,7 +65,7 @@ class CoreOperations:
     """
 
     def __init__(
-        self, desk: OperationDesk, inventory: Inventory, clock: Clock, event_log: RecordingLog | None
+        self, desk: OperationManager, inventory: Inventory, clock: Clock, event_log: RecordingLog | None
     ) -> None:
         self._desk = desk
         self._inventory = inventory

@@ -19,8 +19,8 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
-from gateway.terminal.happenings import Happening
-from gateway.terminal.picture import Picture
+from gateway.terminal.changes import FeedChange
+from gateway.terminal.view import TerminalView
 
 EPOCH = 1
 TICK_SECONDS: Final = 1.0
@@ -37,7 +37,7 @@ class PassingInventory:
     Attributes:
         happened: told what the inventory tells, from `begin` on.
         inventory: to be told observations.
-        picture: what it knows, up to date.
+        view: what it knows, up to date.
         secrets: what sessions must drop and mask.
     """
 
@@ -45,10 +45,10 @@ class PassingInventory:
         gateway = str(uuid.uuid4())
         patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
         self.inventory = Inventory(gateway, EPOCH, ClassRegistry(mappings), index, self._told)
-        self.picture = Picture(lambda: now)
+        self.view = TerminalView(lambda: now)
         self.secrets = SecretRules(patterns)
         self._hello = Hello(VERSION, EPOCH, gateway, now)
-        self.happened: Callable[[Happening], None] = lambda _: None
+        self.happened: Callable[[FeedChange], None] = lambda _: None
 
     def begin(self) -> None:
         """All sources have been added: tell of them."""
@@ -61,7 +61,7 @@ class PassingInventory:
             SnapshotEnded(EPOCH, sequence),
         ]
         for message in beginning:
-            self.picture.received(message)
+            self.view.received(message)
 
     async def tick(self, clock: Clock) -> NoReturn:
         """Let time pass for what it knows; ends by cancellation only."""
@@ -70,7 +70,7 @@ class PassingInventory:
             self.inventory.tick(clock.now())
 
     def _told(self, batch: Batch) -> None:
-        for happening in self.picture.received(batch):
+        for happening in self.view.received(batch):
             self.happened(happening)
 
 

@@ -17,7 +17,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.known_schemas import KnownSchemas
 from gateway.service.source_console import source_console
-from gateway.service.surroundings import Surroundings, remarked
+from gateway.service.source_context import SourceContext, remarked
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ _SEQUENCE_BITS: Final = 32
 
 
 async def run_qmf(
-    name: str, settings: QmfSource, endpoint: AmqpEndpoint, source: SourceInventory, around: Surroundings
+    name: str, settings: QmfSource, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
 ) -> None:
     """Run the source until it is cancelled."""
     lasting = around.usable_lasting if settings.durable is not None else None
@@ -83,7 +83,7 @@ def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
     )
 
 
-def _console_config(settings: QmfSource, around: Surroundings) -> ConsoleConfig:
+def _console_config(settings: QmfSource, around: SourceContext) -> ConsoleConfig:
     return ConsoleConfig(
         believed=frozenset(settings.believe),
         believe_anyone=settings.believe_anyone,

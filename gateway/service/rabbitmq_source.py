@@ -20,13 +20,13 @@ from gateway.config.sources import RabbitMqSource as RabbitMqSettings
 from gateway.dialects.effects import Answered, Effect, Note, Observed, WakeAt
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.session_surroundings import SessionNotes, WakeUp
+from gateway.links.session_notes import SessionNotes, WakeUp
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.service.endpoints import source_config
 from gateway.service.former_objects import former_objects
 from gateway.service.metrics.core import MeasuredReader
-from gateway.service.surroundings import Surroundings, remarked
+from gateway.service.source_context import SourceContext, remarked
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -52,7 +52,11 @@ class BrokerAccess:
 
 
 async def run_rabbitmq(
-    name: str, settings: RabbitMqSettings, broker: BrokerAccess, source: SourceInventory, around: Surroundings
+    name: str,
+    settings: RabbitMqSettings,
+    broker: BrokerAccess,
+    source: SourceInventory,
+    around: SourceContext,
 ) -> None:
     """Run the source until it is cancelled; an internal error in it restarts it, and no other source."""
     measured = MeasuredReader(broker.reader, name)
@@ -75,7 +79,7 @@ async def _observe(
     reader: Reader,
     broker: BrokerAccess,
     source: SourceInventory,
-    around: Surroundings,
+    around: SourceContext,
 ) -> None:
     subscription = around.subscription("events", name, settings.durable)
     config = replace(source_config(settings), awaits_events=broker.events is not None)

@@ -20,8 +20,8 @@ from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.service.captures import KINDS
 from gateway.service.passing_inventory import PassingInventory, passing_inventory
-from gateway.terminal.happenings import EventTold, GapTold, Happening
-from gateway.terminal.picture import Picture
+from gateway.terminal.changes import EventTold, FeedChange, GapTold
+from gateway.terminal.view import TerminalView
 
 KEPT_REMARKS: Final = 100
 _TICK: Final = 10**9
@@ -50,7 +50,7 @@ class Replayed:
     Attributes:
         head: of the capture.
         kind: of its source.
-        picture: what the inventory knew at the end.
+        view: what the inventory knew at the end.
         outcome: how the session did beside the captured one.
         end: captured time of what it was told last, nanoseconds since 1970.
         remarks: how many of each kind the session made.
@@ -62,7 +62,7 @@ class Replayed:
 
     head: CaptureHead
     kind: str
-    picture: Picture
+    view: TerminalView
     outcome: Outcome = field(default_factory=Outcome)
     end: int = 0
     remarks: Counter[str] = field(default_factory=Counter)
@@ -72,7 +72,7 @@ class Replayed:
     answers: Counter[str] = field(default_factory=Counter)
 
 
-Watcher = Callable[[Happening, Picture, int], None]
+Watcher = Callable[[FeedChange, TerminalView, int], None]
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
                 config = form.known.told_to(config, capture.first.value("known", str, ""))
             source = passing.inventory.add_source(capture.head.source, kind)
             passing.begin()
-            result = Replayed(capture.head, kind, passing.picture)
+            result = Replayed(capture.head, kind, passing.view)
             session = form.session(config)
             witness = _Witness(passing, source, result, watch)
             if isinstance(session, ConsoleSession) and kind == "qmf":
@@ -128,13 +128,13 @@ class _Witness(Witness):
         self._now = 0
         self.unnamed: Callable[[int], None] = lambda _: None
 
-    def happened(self, happening: Happening) -> None:
+    def happened(self, happening: FeedChange) -> None:
         """The inventory told something."""
         if isinstance(happening, EventTold):
             self._result.events[str(happening.in_class.schema.key)] += 1
         elif isinstance(happening, GapTold):
             self._result.gaps += 1
-        self._watch(happening, self._passing.picture, self._now)
+        self._watch(happening, self._passing.view, self._now)
 
     def passed(self, now: int) -> None:
         self._now = self._result.end = max(now, self._now)

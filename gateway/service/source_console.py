@@ -11,7 +11,7 @@ from gateway.links.capture import CapturedConsole, MessagingConsole, ToldOfUnsen
 from gateway.links.conversation import Conversation
 from gateway.model.observations import Observation
 from gateway.service.console_port import ConsolePort
-from gateway.service.surroundings import Surroundings
+from gateway.service.source_context import SourceContext
 
 
 class AmqpConsole(MessagingConsole, ToldOfUnsent, Protocol):
@@ -38,7 +38,7 @@ def source_console(
     source: SourceInventory,
     session: ConsoleT,
     config: object,
-    around: Surroundings,
+    around: SourceContext,
     observed: Callable[[tuple[Observation, ...]], None] | None = None,
 ) -> SourceConsole[ConsoleT]:
     """Have a session observe for a source, and take the operations on its objects.

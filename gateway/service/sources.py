@@ -24,7 +24,7 @@ from gateway.service.endpoints import (
 from gateway.service.former_objects import former_identities
 from gateway.service.qmf_source import run_qmf
 from gateway.service.rabbitmq_source import BrokerAccess, run_rabbitmq
-from gateway.service.surroundings import Surroundings
+from gateway.service.source_context import SourceContext
 
 SETS_NATIVELY: Final = frozenset({"cml"})
 """Kinds of source whose dialect has a request of its own to set properties, beside methods."""
@@ -54,7 +54,7 @@ def sets_natively(settings: Source) -> bool:
     return settings.kind in SETS_NATIVELY
 
 
-def source_of(name: str, settings: Source, around: Surroundings) -> RunSource:
+def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
     """What runs one source until it is cancelled.
 
     Raises:

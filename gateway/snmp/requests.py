@@ -18,7 +18,7 @@ from gateway.snmp.ber import BerError
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import Message, Request
 from gateway.snmp.refused_sets import RefusedSets
-from gateway.snmp.set_requests import SetRequests, Verdict
+from gateway.snmp.set_requests import SetRequests, SetResult
 from gateway.snmp.set_statuses import VERSION_1_STATUSES
 from gateway.snmp.store import MibView
 from gateway.snmp.writable import Assignment, Refusal
@@ -249,35 +249,35 @@ class Responder:
         if len(request.names) > self._limits.varbinds or len(done) > self._limits.message_size:
             self._counters.set_statuses[message.TOO_BIG] += 1
             return self._too_big(envelope, request)
-        verdict = self._verdict(request, access, sender, content) if request.names else Verdict()
-        if isinstance(verdict, Verdict):
+        verdict = self._verdict(request, access, sender, content) if request.names else SetResult()
+        if isinstance(verdict, SetResult):
             return self._set_answer(envelope, request, verdict)
         return None if verdict is None else self._set_later(envelope, request, access, verdict)
 
     def _verdict(
         self, request: Request, access: Access, sender: Sender, content: bytes
-    ) -> Verdict | Coroutine[Any, Any, Verdict] | None:
+    ) -> SetResult | Coroutine[Any, Any, SetResult] | None:
         """As `SetRequests.begin`."""
         if not access.writer:
             # By RFC 3413 section 3.2 it would be authorizationError; agents say noAccess, net-snmp's too.
             self._counters.bad_community_uses += 1
             if self.refused_sets is not None:
                 self.refused_sets.not_a_writer(_origin(sender), _assignments(request))
-            return Verdict(Refusal(message.NO_ACCESS, 1))
+            return SetResult(Refusal(message.NO_ACCESS, 1))
         if self._sets is None:
-            return Verdict(Refusal(message.NOT_WRITABLE, 1))
+            return SetResult(Refusal(message.NOT_WRITABLE, 1))
         principal = Principal("snmp", access.writer, _origin(sender))
         return self._sets.begin(principal, content, _assignments(request))
 
     async def _set_later(
-        self, envelope: Message, request: Request, access: Access, verdict: Coroutine[Any, Any, Verdict]
+        self, envelope: Message, request: Request, access: Access, verdict: Coroutine[Any, Any, SetResult]
     ) -> bytes | None:
         try:
             return self._set_answer(envelope, request, await verdict)
         except Exception as error:  # noqa: BLE001  as above
             return self._failed_answer(error, envelope, request, access)
 
-    def _set_answer(self, envelope: Message, request: Request, verdict: Verdict) -> bytes | None:
+    def _set_answer(self, envelope: Message, request: Request, verdict: SetResult) -> bytes | None:
         refusal = verdict.refusal
         status, index = (message.NO_ERROR, 0) if refusal is None else (refusal.status, refusal.index)
         if not verdict.is_repeated:

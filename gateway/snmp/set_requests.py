@@ -61,7 +61,7 @@ class SetSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SetResult:
     """What a SET came to.
 
     Attributes:
@@ -146,7 +146,7 @@ class SetRequests:
 
     def begin(
         self, principal: Principal, content: bytes, assignments: Sequence[Assignment]
-    ) -> Verdict | Coroutine[Any, Any, Verdict] | None:
+    ) -> SetResult | Coroutine[Any, Any, SetResult] | None:
         """Test a SET, and carry it out.
 
         Args:
@@ -169,18 +169,18 @@ class SetRequests:
         ended = self._lately.ended(key, now)
         if ended is not None:
             self._counters.set_retransmissions += 1
-            return Verdict(ended.refusal, is_repeated=True)
+            return SetResult(ended.refusal, is_repeated=True)
         try:
             plan = self._plan(assignments)
             self._test_local(principal, plan)
         except _RefusedError as refused:
             self._refused.tested(principal, assignments, refused.refusal)
-            return Verdict(refused.refusal)
+            return SetResult(refused.refusal)
         if self._running >= MAX_RUNNING or not self._lately.begin(key, now):
             self._counters.sets_without_room += 1
             no_room = Refusal(message.RESOURCE_UNAVAILABLE, 1)
             self._refused.tested(principal, assignments, no_room)
-            return Verdict(no_room)
+            return SetResult(no_room)
         if plan.changes:
             self._running += 1
             return self._remembered(key, principal, plan, assignments)
@@ -191,7 +191,7 @@ class SetRequests:
         finally:
             self._lately.end(key, refusal, self._clock())
         self._counters.set_variables += len(assignments)
-        return Verdict()
+        return SetResult()
 
     # ---- what is asked for ----------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class SetRequests:
 
     async def _remembered(
         self, key: bytes, principal: Principal, plan: _Plan, assignments: Sequence[Assignment]
-    ) -> Verdict:
+    ) -> SetResult:
         refusal: Refusal | None = Refusal(message.UNDO_FAILED, 0)  # unless it comes to an end
         try:
             await self._test(principal, plan, assignments, key.hex())
@@ -290,7 +290,7 @@ class SetRequests:
         finally:
             self._running -= 1
             self._lately.end(key, refusal, self._clock())
-        return Verdict(refusal)
+        return SetResult(refusal)
 
     async def _test(
         self, principal: Principal, plan: _Plan, assignments: Sequence[Assignment], identity: str

@@ -14,7 +14,7 @@ from gateway.feed.records import SourceRecord
 from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
-from gateway.terminal.happenings import (
+from gateway.terminal.changes import (
     KINDS,
     AlarmTold,
     Changed,
@@ -23,14 +23,14 @@ from gateway.terminal.happenings import (
     Deleted,
     EventLogTold,
     EventTold,
+    FeedChange,
     GapTold,
-    Happening,
     KnownObject,
     OperationTold,
     SourceTold,
 )
-from gateway.terminal.picture import Picture
 from gateway.terminal.text_forms import json_form, link_path, time_text
+from gateway.terminal.view import TerminalView
 
 Document = dict[str, Any]
 """What `json` writes."""
@@ -46,7 +46,7 @@ def values_document(known: KnownObject, elements: Iterable[Element]) -> Document
     }
 
 
-def brief_document(known: KnownObject, picture: Picture) -> Document:
+def brief_document(known: KnownObject, view: TerminalView) -> Document:
     """An object without its values."""
     record = known.record
     return {
@@ -58,16 +58,16 @@ def brief_document(known: KnownObject, picture: Picture) -> Document:
         "row": record.row,
         "parent": None if record.parent is None else link_path(record.parent, known.source),
         "lifetime": record.lifetime.value,
-        "stale_since": time_text(picture.stale_since(known)),
+        "stale_since": time_text(view.stale_since(known)),
     }
 
 
-def object_document(known: KnownObject, picture: Picture, elements: Iterable[Element]) -> Document:
+def object_document(known: KnownObject, view: TerminalView, elements: Iterable[Element]) -> Document:
     """An object with the values of these elements."""
     record = known.record
     elements = tuple(elements)
     return {
-        **brief_document(known, picture),
+        **brief_document(known, view),
         "native_id": record.native_id,
         "agent": record.agent,
         "created": time_text(record.created),
@@ -94,10 +94,10 @@ def answer_document(
     }
 
 
-def operation_document(record: OperationRecord, picture: Picture) -> Document:
+def operation_document(record: OperationRecord, view: TerminalView) -> Document:
     """An operation as it stands."""
-    source = picture.source_name(record.source)
-    described = descriptions(picture, record.class_name, record.method)
+    source = view.source_name(record.source)
+    described = descriptions(view, record.class_name, record.method)
     return {
         "operation_id": record.operation_id,
         "operation": record.kind.value,
@@ -120,9 +120,9 @@ def operation_document(record: OperationRecord, picture: Picture) -> Document:
     }
 
 
-def descriptions(picture: Picture, class_name: str, method: str = "") -> dict[str, Element | Argument]:
+def descriptions(view: TerminalView, class_name: str, method: str = "") -> dict[str, Element | Argument]:
     """What tells of values by name: a method's arguments, or a class's elements."""
-    in_class = picture.classes.get(class_name)
+    in_class = view.classes.get(class_name)
     if in_class is None:
         return {}
     for known in in_class.schema.methods if method else ():
@@ -139,9 +139,9 @@ def named_values(
     return {name: json_form(described.get(name, nobody), value, source) for name, value in values.items()}
 
 
-def source_document(record: SourceRecord, picture: Picture) -> Document:
+def source_document(record: SourceRecord, view: TerminalView) -> Document:
     """A source."""
-    objects = sum(key.source == record.number for key in picture.objects)
+    objects = sum(key.source == record.number for key in view.objects)
     return {
         "source": record.name,
         "number": record.number,
@@ -151,7 +151,7 @@ def source_document(record: SourceRecord, picture: Picture) -> Document:
         "since": time_text(record.since),
         "last_heard": time_text(record.last_heard),
         "objects": objects,
-        "active_alarms": sum(alarm.source == record.number for alarm in picture.alarms.values()),
+        "active_alarms": sum(alarm.source == record.number for alarm in view.alarms.values()),
         "counters": dict(record.counters),
     }
 
@@ -179,21 +179,21 @@ def event_document(told: EventTold) -> Document:
     }
 
 
-def happening_document(happening: Happening, picture: Picture, now: int) -> Document:
+def happening_document(happening: FeedChange, view: TerminalView, now: int) -> Document:
     """One line of ``watch --json``; ``time`` is when the command learnt of it."""
     kind, render = KINDS[type(happening)], _RENDERERS[type(happening)]
-    return {"time": time_text(now), "kind": kind, **render(happening, picture)}
+    return {"time": time_text(now), "kind": kind, **render(happening, view)}
 
 
-def _created(happening: Created, picture: Picture) -> Document:
+def _created(happening: Created, view: TerminalView) -> Document:
     known = happening.object
     return {
-        **brief_document(known, picture),
+        **brief_document(known, view),
         "values": values_document(known, known.in_class.schema.elements),
     }
 
 
-def _changed(happening: Changed, _picture: Picture) -> Document:
+def _changed(happening: Changed, _view: TerminalView) -> Document:
     known = happening.object
     return {
         "object": known.path,
@@ -215,7 +215,7 @@ def _or_null(element: Element, value: FeedValue | None, source: str) -> object:
     return None if value is None else json_form(element, value, source)
 
 
-def _deleted(happening: Deleted, _picture: Picture) -> Document:
+def _deleted(happening: Deleted, _view: TerminalView) -> Document:
     return {
         "object": happening.path,
         "source": happening.source,
@@ -226,11 +226,11 @@ def _deleted(happening: Deleted, _picture: Picture) -> Document:
     }
 
 
-def _event(happening: EventTold, _picture: Picture) -> Document:
+def _event(happening: EventTold, _view: TerminalView) -> Document:
     return event_document(happening)
 
 
-def _alarm(happening: AlarmTold, _picture: Picture) -> Document:
+def _alarm(happening: AlarmTold, _view: TerminalView) -> Document:
     record = happening.record
     return {
         "alarm": record.name,
@@ -246,7 +246,7 @@ def _alarm(happening: AlarmTold, _picture: Picture) -> Document:
     }
 
 
-def _source(happening: SourceTold, _picture: Picture) -> Document:
+def _source(happening: SourceTold, _view: TerminalView) -> Document:
     record = happening.record
     return {
         "source": record.name,
@@ -257,7 +257,7 @@ def _source(happening: SourceTold, _picture: Picture) -> Document:
     }
 
 
-def _gap(happening: GapTold, _picture: Picture) -> Document:
+def _gap(happening: GapTold, _view: TerminalView) -> Document:
     record = happening.record
     return {
         "source": happening.source,
@@ -267,15 +267,15 @@ def _gap(happening: GapTold, _picture: Picture) -> Document:
     }
 
 
-def _operation(happening: OperationTold, picture: Picture) -> Document:
-    return {"source": happening.source, **operation_document(happening.record, picture)}
+def _operation(happening: OperationTold, view: TerminalView) -> Document:
+    return {"source": happening.source, **operation_document(happening.record, view)}
 
 
-def _event_log(happening: EventLogTold, _picture: Picture) -> Document:
+def _event_log(happening: EventLogTold, _view: TerminalView) -> Document:
     return {"state": happening.record.state.value, "detail": happening.record.detail}
 
 
-def _core(happening: CoreTold, _picture: Picture) -> Document:
+def _core(happening: CoreTold, _view: TerminalView) -> Document:
     return {"connected": not happening.reason, "detail": happening.reason}
 
 

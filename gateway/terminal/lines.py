@@ -8,8 +8,7 @@ from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
-from gateway.terminal.documents import descriptions
-from gateway.terminal.happenings import (
+from gateway.terminal.changes import (
     KINDS,
     AlarmTold,
     Changed,
@@ -18,8 +17,8 @@ from gateway.terminal.happenings import (
     Deleted,
     EventLogTold,
     EventTold,
+    FeedChange,
     GapTold,
-    Happening,
     KnownObject,
     ObjectKey,
     OperationTold,
@@ -27,9 +26,10 @@ from gateway.terminal.happenings import (
     ValueChange,
     path_of,
 )
-from gateway.terminal.picture import Picture
+from gateway.terminal.documents import descriptions
 from gateway.terminal.selection import Pattern
 from gateway.terminal.text_forms import link_path, text_form, time_text
+from gateway.terminal.view import TerminalView
 
 ABSENT = "(absent)"
 """How a value that is not there is shown; no value of ours looks so but a text that says it."""
@@ -55,10 +55,10 @@ def value_rows(known: KnownObject, elements: Iterable[Element]) -> list[tuple[st
     ]
 
 
-def object_lines(known: KnownObject, picture: Picture) -> list[str]:
+def object_lines(known: KnownObject, view: TerminalView) -> list[str]:
     """An object with all its values."""
     record = known.record
-    stale = picture.stale_since(known)
+    stale = view.stale_since(known)
     about = [
         ("class", known.class_name),
         ("lifetime", record.lifetime.value),
@@ -78,9 +78,9 @@ def object_lines(known: KnownObject, picture: Picture) -> list[str]:
     return lines
 
 
-def tree_lines(picture: Picture, pattern: Pattern) -> Iterator[str]:
+def tree_lines(view: TerminalView, pattern: Pattern) -> Iterator[str]:
     """Objects below their sources and parents; one whose parent is not meant stands below its source."""
-    meant = {known.key: known for known in pattern.objects(picture)}
+    meant = {known.key: known for known in pattern.objects(view)}
     children: dict[ObjectKey | int, list[KnownObject]] = {}
     for known in meant.values():
         link = known.record.parent
@@ -88,8 +88,8 @@ def tree_lines(picture: Picture, pattern: Pattern) -> Iterator[str]:
         has_parent = parent is not None and parent in meant and parent != known.key
         place = parent if parent is not None and has_parent else known.record.source
         children.setdefault(place, []).append(known)
-    for number in sorted(picture.sources):
-        source = picture.sources[number]
+    for number in sorted(view.sources):
+        source = view.sources[number]
         if not pattern.has_source(source.name) or (number not in children and not pattern.names_all()):
             continue
         yield f"{source.name}  {source.state.value}"
@@ -107,27 +107,27 @@ def _below(
         stack += [(child, deep + 1) for child in reversed(children.get(known.key, ()))]
 
 
-def summary_rows(picture: Picture, pattern: Pattern) -> Iterator[tuple[str, str, str]]:
+def summary_rows(view: TerminalView, pattern: Pattern) -> Iterator[tuple[str, str, str]]:
     """Source, class and how many objects of it are meant."""
     counts: dict[tuple[str, str], int] = {}
-    for known in pattern.objects(picture):
+    for known in pattern.objects(view):
         place = (known.source, known.class_name)
         counts[place] = counts.get(place, 0) + 1
     for (source, class_name), number in counts.items():
         yield source, class_name, str(number)
 
 
-def happening_line(happening: Happening, picture: Picture, now: int) -> str:
+def happening_line(happening: FeedChange, view: TerminalView, now: int) -> str:
     """One line of ``watch``."""
     kind, render = KINDS[type(happening)], _RENDERERS[type(happening)]
     clock = (time_text(now) or "")[11:23]
-    return f"{clock}  {kind:<9}  {render(happening, picture)}"
+    return f"{clock}  {kind:<9}  {render(happening, view)}"
 
 
-def operation_line(record: OperationRecord, picture: Picture) -> str:
+def operation_line(record: OperationRecord, view: TerminalView) -> str:
     """Who wanted what done to which object, and what came of it."""
-    source = picture.source_name(record.source)
-    described = descriptions(picture, record.class_name, record.method)
+    source = view.source_name(record.source)
+    described = descriptions(view, record.class_name, record.method)
     absent = (f"{name}={ABSENT}" for name in record.absent)
     values = " ".join((assignments(record.values, described, source), *absent)).strip()
     what = f"{record.kind.value} {record.method}".rstrip()
@@ -156,11 +156,11 @@ def value_with_unit(element: Element, value: FeedValue | None, source: str) -> s
     return f"{text} {element.unit}" if element.unit and not has_unit else text
 
 
-def _created(happening: Created, _picture: Picture) -> str:
+def _created(happening: Created, _view: TerminalView) -> str:
     return happening.object.path
 
 
-def _changed(happening: Changed, _picture: Picture) -> str:
+def _changed(happening: Changed, _view: TerminalView) -> str:
     changes = " ".join(_change(change, happening.object.source) for change in happening.changes)
     return f"{happening.object.path}  {changes}"
 
@@ -173,44 +173,44 @@ def _change(change: ValueChange, source: str) -> str:
     return f"{change.element.name}: {former} -> {value};"
 
 
-def _deleted(happening: Deleted, _picture: Picture) -> str:
+def _deleted(happening: Deleted, _view: TerminalView) -> str:
     told = happening.record is not None and not happening.record.inferred
     return happening.path if told else f"{happening.path}  (found missing)"
 
 
-def _event(happening: EventTold, _picture: Picture) -> str:
+def _event(happening: EventTold, _view: TerminalView) -> str:
     record = happening.record
     event = happening.in_class.schema.key
     return f"{happening.source}  {record.severity.name.lower()} {event}  {record.text}  {record.event_id}"
 
 
-def _alarm(happening: AlarmTold, _picture: Picture) -> str:
+def _alarm(happening: AlarmTold, _view: TerminalView) -> str:
     record = happening.record
     state = "cleared" if record.cleared else "raised"
     return f"{happening.source}  {record.severity.name.lower()} {record.condition} {state}: {record.text}"
 
 
-def _source(happening: SourceTold, _picture: Picture) -> str:
+def _source(happening: SourceTold, _view: TerminalView) -> str:
     record = happening.record
     return f"{record.name}  {record.state.value}" + (f": {record.detail}" if record.detail else "")
 
 
-def _gap(happening: GapTold, _picture: Picture) -> str:
+def _gap(happening: GapTold, _view: TerminalView) -> str:
     record = happening.record
     span = f"{time_text(record.start)} to {time_text(record.end)}"
     return f"{happening.source}  {span} was not heard: {record.reason}"
 
 
-def _operation(happening: OperationTold, picture: Picture) -> str:
-    return f"{operation_line(happening.record, picture)}  {happening.record.operation_id}"
+def _operation(happening: OperationTold, view: TerminalView) -> str:
+    return f"{operation_line(happening.record, view)}  {happening.record.operation_id}"
 
 
-def _event_log(happening: EventLogTold, _picture: Picture) -> str:
+def _event_log(happening: EventLogTold, _view: TerminalView) -> str:
     record = happening.record
     return record.state.value + (f": {record.detail}" if record.detail else "")
 
 
-def _core(happening: CoreTold, _picture: Picture) -> str:
+def _core(happening: CoreTold, _view: TerminalView) -> str:
     return f"cannot be reached: {happening.reason}" if happening.reason else "is back"
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.terminal.happenings import Deleted, KnownObject
-from gateway.terminal.picture import Picture
+from gateway.terminal.changes import Deleted, KnownObject
+from gateway.terminal.view import TerminalView
 
 _MAX_COMPARED: Final = 20_000
 """Paths that one which does not exist is compared with, to say which may have been meant."""
@@ -46,39 +46,39 @@ class NotOneObjectError(Exception):
         super().__init__(text)
 
 
-def find_object(picture: Picture, text: str, *, whole: bool = False) -> KnownObject:
+def find_object(view: TerminalView, text: str, *, whole: bool = False) -> KnownObject:
     """The one object that ``text`` means: a path, or what the agent calls it (its native id).
 
     Args:
-        picture: what there is.
+        view: what there is.
         text: as it was written.
         whole: take no abbreviation but a class without its package.
 
     Raises:
         NotOneObjectError: there is none, or there are several.
     """
-    found = by_native_id(picture, text) or find_objects(picture, text, whole=whole)
+    found = by_native_id(view, text) or find_objects(view, text, whole=whole)
     if len(found) == 1:
         return found[0]
     if found:
         paths = sorted(known.path for known in found)
         raise NotOneObjectError(text, paths[:_CANDIDATES], len(paths))
-    raise NotOneObjectError(text, _alike(picture, text, whole=whole), 0, _ended(picture, text))
+    raise NotOneObjectError(text, _alike(view, text, whole=whole), 0, _ended(view, text))
 
 
-def by_native_id(picture: Picture, text: str) -> list[KnownObject]:
+def by_native_id(view: TerminalView, text: str) -> list[KnownObject]:
     """The objects that their agents call so."""
-    return [known for known in picture.objects.values() if known.record.native_id == text]
+    return [known for known in view.objects.values() if known.record.native_id == text]
 
 
-def find_objects(picture: Picture, text: str, *, whole: bool = False) -> list[KnownObject]:
+def find_objects(view: TerminalView, text: str, *, whole: bool = False) -> list[KnownObject]:
     """The objects that a path, or a name alone, fits best; ``whole`` as of `find_object`."""
     if text.count("/") < 2:  # noqa: PLR2004  a path has three parts
         if whole:
             return []
         exact = [
             known
-            for known in picture.objects.values()
+            for known in view.objects.values()
             if text and text in {known.record.stable_name, known.record.leaf_name}
         ]
         stable = [known for known in exact if known.record.stable_name == text]
@@ -87,7 +87,7 @@ def find_objects(picture: Picture, text: str, *, whole: bool = False) -> list[Kn
     worst = _EXACT if whole else _BEGINNING
     best: list[KnownObject] = []
     best_rank: tuple[int, int, int] | None = None
-    for known in picture.objects.values():
+    for known in view.objects.values():
         rank = _rank(known, source, class_name, name)
         if rank is None or max(rank) > worst or (best_rank is not None and rank > best_rank):
             continue
@@ -120,24 +120,24 @@ def _rank(known: KnownObject, source: str, class_name: str, name: str) -> tuple[
     return name_rank, class_rank, _EXACT if known.source == source else _SHORTENED
 
 
-def _alike(picture: Picture, text: str, *, whole: bool) -> list[str]:
+def _alike(view: TerminalView, text: str, *, whole: bool) -> list[str]:
     """Paths that may have been meant."""
     if whole:
-        shortened = find_objects(picture, text)
+        shortened = find_objects(view, text)
         if shortened:
             return sorted(known.path for known in shortened)[:_CANDIDATES]
-    if len(picture.objects) > _MAX_COMPARED:
+    if len(view.objects) > _MAX_COMPARED:
         return []
-    paths = {known.path: known.path for known in picture.objects.values()}
-    paths |= {known.record.leaf_name: known.path for known in picture.objects.values()}
+    paths = {known.path: known.path for known in view.objects.values()}
+    paths |= {known.record.leaf_name: known.path for known in view.objects.values()}
     close = difflib.get_close_matches(text, paths, n=3, cutoff=0.75)
     return sorted({paths[name] for name in close})
 
 
-def _ended(picture: Picture, text: str) -> Deleted | None:
+def _ended(view: TerminalView, text: str) -> Deleted | None:
     """The last object of this name that is gone."""
     found = None
-    for deleted in picture.ends.values():
+    for deleted in view.ends.values():
         record = deleted.record
         leaf = record.leaf_name if record is not None else ""
         native = record.native_id if record is not None else ""
@@ -188,9 +188,9 @@ class Pattern:
         everything = fnmatch.translate("*")
         return self.class_name.pattern == self.name.pattern == everything
 
-    def objects(self, picture: Picture) -> Iterator[KnownObject]:
+    def objects(self, view: TerminalView) -> Iterator[KnownObject]:
         """The objects that are meant, by source, class and stable name."""
-        found = [known for known in picture.objects.values() if self.fits(known)]
+        found = [known for known in view.objects.values() if self.fits(known)]
         return iter(sorted(found, key=lambda known: (known.record.source, known.class_name, _order(known))))
 
     def fits(self, known: KnownObject) -> bool:

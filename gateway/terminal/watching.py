@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from gateway.feed.values import ObjectLink
-from gateway.terminal.happenings import (
+from gateway.terminal.changes import (
     AlarmTold,
     Changed,
     Created,
     Deleted,
     EventTold,
+    FeedChange,
     GapTold,
-    Happening,
     OperationTold,
     SourceTold,
 )
-from gateway.terminal.picture import Picture
 from gateway.terminal.selection import Pattern
+from gateway.terminal.view import TerminalView
 
 
 def concerns(  # noqa: PLR0911  one for each kind
-    pattern: Pattern, happening: Happening, picture: Picture
+    pattern: Pattern, happening: FeedChange, view: TerminalView
 ) -> bool:
     """Whether something that happened is of what a pattern means.
 
@@ -32,9 +32,9 @@ def concerns(  # noqa: PLR0911  one for each kind
             leaf = record.leaf_name if record is not None else stable_name
             return pattern.has(source, class_name, stable_name, leaf)
         case EventTold(source, _, record):
-            return _concerns_link(pattern, source, record.subject, record.source, picture)
+            return _concerns_link(pattern, source, record.subject, record.source, view)
         case AlarmTold(source, record):
-            return _concerns_link(pattern, source, record.subject, record.source, picture)
+            return _concerns_link(pattern, source, record.subject, record.source, view)
         case OperationTold(source, record):
             return pattern.has(source, record.class_name, record.stable_name, record.leaf_name)
         case SourceTold(record):
@@ -45,11 +45,11 @@ def concerns(  # noqa: PLR0911  one for each kind
 
 
 def _concerns_link(
-    pattern: Pattern, source: str, link: ObjectLink | None, number: int, picture: Picture
+    pattern: Pattern, source: str, link: ObjectLink | None, number: int, view: TerminalView
 ) -> bool:
     """Whether an object is meant that may be gone; of what has none, whether everything of the source is."""
     if link is None:
         return pattern.has_source(source) and pattern.names_all()
-    known = picture.linked(link, number)
+    known = view.linked(link, number)
     leaf = link.stable_name if known is None else known.record.leaf_name
     return pattern.has(source, link.class_name, link.stable_name, leaf)

@@ -298,7 +298,7 @@ def replay_all(there: Scene) -> None:
     for source, kind in SOURCES.items():
         with replayed(capture_of(there, source), mappings, lambda _happening, _picture, _now: None) as again:
             assert again.outcome.differences == []
-            (told,) = again.picture.sources.values()
+            (told,) = again.view.sources.values()
             assert (told.name, told.kind, told.state.value) == (source, kind, "synchronised")
-            assert again.picture.objects
+            assert again.view.objects
             assert again.outcome.told > 1

@@ -19,8 +19,8 @@ from gateway.dialects.cml.console_config import Budget
 from gateway.dialects.cml.messages import InspectRequest
 from gateway.dialects.effects import Observed
 from gateway.dialects.stream_effects import Peer, StreamEffect
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
@@ -68,7 +68,7 @@ class Gateway:
         self.records: list[LogRecord] = [
             LogRecord(kind=RecordKind.START, ingest_ts=text(NOON), values={"version": 1, "why": "began"})
         ]
-        self._mirror = Mirror(MirrorSettings())
+        self._mirror = LogRecorder(RecorderSettings())
         site = parse_document(MAPPING, Mapping, Path("plant.yaml"))
         self.mappings = {**load_shipped_mappings(), site.package: site}
         registry = ClassRegistry(self.mappings)

@@ -16,6 +16,7 @@ from gateway.model.operations import Outcome, Principal
 from gateway.service.doctor.findings import Finding, Level
 from gateway.service.explanation import Explainer
 from gateway.service.north_names import NorthNames
+from gateway.terminal.changes import CoreTold, Deleted, FeedChange, ObjectKey, SourceTold
 from gateway.terminal.documents import (
     Document,
     answer_document,
@@ -24,8 +25,7 @@ from gateway.terminal.documents import (
     object_document,
     source_document,
 )
-from gateway.terminal.happenings import CoreTold, Deleted, Happening, ObjectKey, SourceTold
-from gateway.terminal.picture import Picture
+from gateway.terminal.view import TerminalView
 from tests.components.shop import START, source, update
 from tests.terminal.told import TILL, known_shop, rang, tell, till
 
@@ -58,8 +58,8 @@ def test_every_check_of_the_doctor_is_on_the_page() -> None:
     assert fields(table("document")["doctor"]) == Finding("state", Level.GOOD, "well").as_json().keys()
 
 
-def happenings() -> list[tuple[str, Happening, Picture]]:
-    picture = known_shop()
+def happenings() -> list[tuple[str, FeedChange, TerminalView]]:
+    view = known_shop()
     alarm = AlarmRecord(4, 1, "full", "full", Severity.MAJOR, None, "full", "7b0c.1.1", START)
     operation = OperationRecord(
         1,
@@ -73,12 +73,12 @@ def happenings() -> list[tuple[str, Happening, Picture]]:
     )
     gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL)
     told = [
-        *tell(picture, till(1), update(1, {3: 9}), rang(3), alarm, operation, gap, full),
+        *tell(view, till(1), update(1, {3: 9}), rang(3), alarm, operation, gap, full),
         Deleted("shop1", "shop:till", "hall1|till1"),
         SourceTold(source()),
         CoreTold("gone"),
     ]
-    return [(happening_document(one, picture, START)["kind"], one, picture) for one in told]
+    return [(happening_document(one, view, START)["kind"], one, view) for one in told]
 
 
 def test_every_kind_of_happening_is_on_the_page() -> None:
@@ -87,22 +87,22 @@ def test_every_kind_of_happening_is_on_the_page() -> None:
 
 @pytest.mark.parametrize(("kind", "happening", "picture"), happenings())
 def test_happenings_have_the_fields_that_the_page_tells(
-    kind: str, happening: Happening, picture: Picture
+    kind: str, happening: FeedChange, view: TerminalView
 ) -> None:
     told = table("kind")[kind]
     expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
-    assert happening_document(happening, picture, START).keys() == expected | {"time", "kind"}
+    assert happening_document(happening, view, START).keys() == expected | {"time", "kind"}
 
 
 def documents() -> dict[str, Document]:
-    picture = known_shop(till(1))
-    known = picture.objects[FIRST]
+    view = known_shop(till(1))
+    known = view.objects[FIRST]
     answer = answer_document(OperationAnswer(1, "", Outcome.APPLIED), {}, "shop1")
     return {
-        "tree": brief_document(known, picture),
-        "get": object_document(known, picture, TILL.schema.elements),
+        "tree": brief_document(known, view),
+        "get": object_document(known, view, TILL.schema.elements),
         "set": {"object": known.path, **answer},
-        "source ls": source_document(source(), picture),
+        "source ls": source_document(source(), view),
     }
 
 
@@ -114,8 +114,8 @@ def test_documents_have_the_fields_that_the_page_tells(name: str, document: Docu
 
 
 def test_kinds_of_meanings_are_on_the_page() -> None:
-    picture = known_shop(till(1), rang(3))
-    explainer = Explainer(picture, NorthNames(None, (), None))
+    view = known_shop(till(1), rang(3))
+    explainer = Explainer(view, NorthNames(None, (), None))
     names = ["shop1/till/till1", "limit", "till", "7b0c.1.3", "rang", "shop1"]
     kinds = {meaning["kind"] for name in names for meaning in explainer.meanings(name)}
     assert kinds == {"object", "element", "class", "event", "event-type", "source"}

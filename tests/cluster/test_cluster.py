@@ -12,8 +12,8 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, close_soon, open_connection
-from gateway.links.kept_counts import Loss
-from gateway.links.kept_queue import KeptQueue
+from gateway.links.durable_queue import DurableQueue
+from gateway.links.durable_queue_counts import Loss
 from gateway.model.observations import SourceState
 from tests.cluster.conftest import ORDERS
 from tests.cluster.truth import agrees, nodes_of, replicas_of, shown
@@ -99,7 +99,7 @@ async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(clust
     holder, other, _ = cluster.nodes
     user = holder.administrator
     endpoint = AmqpEndpoint(f"amqp://127.0.0.1:{other.ports.amqp}", "/", user.name, SecretStr(user.password))
-    queue = KeptQueue(1000, 900, name=holder.node_name, expires=0)
+    queue = DurableQueue(1000, 900, name=holder.node_name, expires=0)
     await aside(holder.kill)
     connection = await open_connection(endpoint, "test")
     try:

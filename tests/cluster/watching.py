@@ -26,8 +26,8 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import load_shipped_mappings, secret_patterns
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
+from gateway.service.source_context import SourceContext
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
 from tests.components.cluster import PrivateCluster
 from tests.components.waiting import eventually
 
@@ -150,7 +150,7 @@ async def watched(cluster: PrivateCluster, folder: Path) -> AsyncIterator[Cluste
     clock = SystemClock()
     with closing(InstanceIndex(folder / "instances")) as index:
         inventory = Inventory("gw", 1, ClassRegistry(mappings), index, publish)
-        around = Surroundings(inventory, mappings, SecretRules(patterns), clock, folder, 1)
+        around = SourceContext(inventory, mappings, SecretRules(patterns), clock, folder, 1)
         running = [
             asyncio.create_task(source_of("cluster", settings, around)()),
             asyncio.create_task(_tick(inventory, clock)),

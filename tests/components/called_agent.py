@@ -25,8 +25,8 @@ from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Ele
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Values, ValueType
 from gateway.operations.ports import SourcePort
+from gateway.service.source_context import SourceContext
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
 from tests.components.agent_on_link import AgentOnLink
 from tests.components.waiting import eventually
 
@@ -178,7 +178,7 @@ async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> Async
     told = Told()
     with closing(InstanceIndex(folder / "index")) as index:
         inventory = Inventory("gw", 1, ClassRegistry({}), index, told.take)
-        around = Surroundings(inventory, {}, SecretRules(), SystemClock(), folder, 1, operations=told)
+        around = SourceContext(inventory, {}, SecretRules(), SystemClock(), folder, 1, operations=told)
         running = [
             asyncio.create_task(agent.speak(broker, vhost)),
             asyncio.create_task(source_of("shop", settings, around)()),

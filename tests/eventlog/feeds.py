@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import LogRecord
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.records import (
     AgentRecord,
     Batch,
@@ -143,8 +143,8 @@ def event(**changes: object) -> EventRecord:
 class Shop:
     """A mirror that has been told of the shop, and the clock."""
 
-    def __init__(self, settings: MirrorSettings | None = None, source: SourceRecord = SHOP) -> None:
-        self.mirror = Mirror(settings or MirrorSettings())
+    def __init__(self, settings: RecorderSettings | None = None, source: SourceRecord = SHOP) -> None:
+        self.mirror = LogRecorder(settings or RecorderSettings())
         self.now = T0
         self._sequence = 0
         self.began = self.tell(source, AGENT, QUEUE, ODDITY, FULL)

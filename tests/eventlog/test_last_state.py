@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gateway.eventlog import last_state as last_state_module
 from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.last_state import LastState, last_state
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.records import Batch, ClassRecord, Lifetime, ObjectRecord, Record, SourceRecord
 from gateway.feed.values import FeedValue
 from gateway.model.observations import SourceState
@@ -49,7 +49,7 @@ def batch(*records: Record) -> Batch:
 
 def recorded(*records: Record, now: int = T0, former: LastState | None = None) -> list[LogRecord]:
     """What a mirror makes of these, at one time."""
-    mirror = Mirror(MirrorSettings(), former)
+    mirror = LogRecorder(RecorderSettings(), former)
     made = mirror.apply(batch(*records), now)
     while (wake_at := mirror.wake_at) is not None and wake_at <= now:
         made += mirror.tick(now)
@@ -84,7 +84,7 @@ def test_what_was_told_before_some_starts_that_ended_at_once_is_known(tmp_path: 
 
 def test_objects_that_live_are_known_with_their_last_values(tmp_path: Path) -> None:
     first = recorded(SHOP, QUEUE, AGENT, queue(1), queue(2), queue(3))
-    mirror = Mirror(MirrorSettings(statistics_interval=SECOND // 100))
+    mirror = LogRecorder(RecorderSettings(statistics_interval=SECOND // 100))
     mirror.apply(batch(SHOP, QUEUE, AGENT, queue(1), queue(2), queue(3)), T0)
     then = mirror.apply(batch(update({DEPTH: 7}, row=1), deletion(2)), T0 + MINUTE)
 
@@ -103,7 +103,7 @@ def test_only_sources_that_are_asked_for_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path) -> None:
-    mirror = Mirror(MirrorSettings())
+    mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP), T0)
     records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
     records += mirror.apply(batch(msgspec.structs.replace(AWAY, detail="still gone")), T0 + 50 * SECOND)
@@ -114,7 +114,7 @@ def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path) -> None:
     ("took", "before"), [(0, SECOND), (3 * SECOND, 6 * SECOND), (MINUTE, 10 * SECOND), (-MINUTE, SECOND)]
 )
 def test_what_was_under_way_when_the_log_ended_was_not_heard(took: int, before: int, tmp_path: Path) -> None:
-    mirror = Mirror(MirrorSettings())
+    mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - took)), T0)
     assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": T0 - before}
 
@@ -249,7 +249,9 @@ def test_counters_go_on_over_a_restart() -> None:
 
 
 def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
-    mirror = Mirror(MirrorSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100})))
+    mirror = LogRecorder(
+        RecorderSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100}))
+    )
     mirror.apply(
         batch(CATCHING_UP, QUEUE, msgspec.structs.replace(queue(1, {NAME: "q1"}), statistics_sampled=0)),
         T0 + MINUTE,
@@ -261,7 +263,7 @@ def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
 def test_a_counter_that_had_no_value_when_the_log_ended_has_counted_all_that_it_shows_next(
     tmp_path: Path,
 ) -> None:
-    mirror = Mirror(MirrorSettings(statistics_interval=1))
+    mirror = LogRecorder(RecorderSettings(statistics_interval=1))
     logged(
         tmp_path,
         mirror.apply(batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), update({}, PUBLISHED)), T0),
@@ -269,7 +271,7 @@ def test_a_counter_that_had_no_value_when_the_log_ended_has_counted_all_that_it_
     later = T0 + MINUTE
     now_there: list[dict[int, FeedValue]] = [{PUBLISHED: 130}, {}]
     for value in now_there:
-        mirror = Mirror(MirrorSettings(statistics_interval=1), last_state(tmp_path, ["shop"]))
+        mirror = LogRecorder(RecorderSettings(statistics_interval=1), last_state(tmp_path, ["shop"]))
         told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", **value}, later)), later)
         told += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
         gained = next(record for record in with_all_fields(told) if record.deltas)
@@ -278,7 +280,7 @@ def test_a_counter_that_had_no_value_when_the_log_ended_has_counted_all_that_it_
 
 
 def test_that_a_counter_began_again_is_known_over_two_restarts(tmp_path: Path) -> None:
-    mirror = Mirror(MirrorSettings(statistics_interval=1))
+    mirror = LogRecorder(RecorderSettings(statistics_interval=1))
     told = batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), update({}, PUBLISHED))
     logged(tmp_path, mirror.apply(told, T0))
     state = last_state(tmp_path, ["shop"])
@@ -297,7 +299,7 @@ def test_a_counter_that_was_not_read_yet_has_not_begun_again() -> None:
     (whole,) = (r for r in recorded(CATCHING_UP, QUEUE, unread, former=state) if r.object_id is not None)
     assert (whole.values, whole.absent, whole.former) == ({"name": "q1"}, None, {"published": 100})
     state.objects = {str(whole.object_id): whole}
-    mirror = Mirror(MirrorSettings(statistics_interval=1), state)
+    mirror = LogRecorder(RecorderSettings(statistics_interval=1), state)
     later = T0 + 2 * MINUTE
     told = mirror.apply(batch(CATCHING_UP, QUEUE, unread), later)
     told += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
@@ -309,7 +311,9 @@ def test_a_counter_that_was_not_read_yet_has_not_begun_again() -> None:
 
 
 def test_a_counter_that_is_read_later_than_others_has_no_interval() -> None:
-    mirror = Mirror(MirrorSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100})))
+    mirror = LogRecorder(
+        RecorderSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100}))
+    )
     later = T0 + MINUTE
     told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", DEPTH: 1}, later)), later)
     told += mirror.apply(batch(update({DEPTH: 2}, now=later + SECOND)), later + SECOND)
@@ -319,7 +323,7 @@ def test_a_counter_that_is_read_later_than_others_has_no_interval() -> None:
 
 def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None:
     state = former(queue(1))
-    mirror = Mirror(MirrorSettings(), state)
+    mirror = LogRecorder(RecorderSettings(), state)
     told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0 + MINUTE)
     told += mirror.apply(batch(SHOP), T0 + 2 * MINUTE)
     told += mirror.apply(batch(AWAY), T0 + 3 * MINUTE)
@@ -330,7 +334,7 @@ def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None
 
 
 def test_a_source_with_a_durable_subscription_tells_its_gaps_itself() -> None:
-    mirror = Mirror(MirrorSettings(), former(queue(1)), heard_all=["shop"])
+    mirror = LogRecorder(RecorderSettings(), former(queue(1)), heard_all=["shop"])
     told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1), SHOP), T0 + MINUTE)
     assert not [record for record in with_all_fields(told) if record.kind is RecordKind.GAP]
 
@@ -355,7 +359,7 @@ def test_where_the_log_may_lack_objects_nothing_is_called_new() -> None:
 
 
 def test_a_head_tells_what_lived_until_somebody_says_how_it_is_now() -> None:
-    mirror = Mirror(MirrorSettings(), former(queue(1), queue(2)))
+    mirror = LogRecorder(RecorderSettings(), former(queue(1), queue(2)))
     mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0)
     whole = Replayed().read(with_all_fields(mirror.head(lambda: T0 + SECOND)))
     assert sorted(whole.values) == ["shop/shop:queue/1", "shop/shop:queue/2"]
@@ -371,7 +375,7 @@ def test_it_goes_on_over_two_restarts(tmp_path: Path) -> None:
     """The second gateway ends before the source has told anything: the third knows what the first told."""
     first = recorded(SHOP, QUEUE, AGENT, queue(1))
     state = last_state(logged(tmp_path, first, first), ["shop"])
-    second = list(Mirror(MirrorSettings(), state).head(lambda: T0 + MINUTE))
+    second = list(LogRecorder(RecorderSettings(), state).head(lambda: T0 + MINUTE))
     third = last_state(logged(tmp_path / "next", second, second), ["shop"])
     assert objects_of(third) == objects_of(state)
 

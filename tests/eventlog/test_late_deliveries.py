@@ -14,7 +14,7 @@ from gateway.eventlog.late_deliveries import (
     told_in,
 )
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.links.kept_queue import KEPT_PREFETCH
+from gateway.links.durable_queue import KEPT_PREFETCH
 from tests.eventlog.logs import segment
 
 TIME = "2026-11-20T08:00:00.000000Z"

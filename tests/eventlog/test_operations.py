@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from gateway.eventlog.last_operations import unfinished_operations
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.readable import readable_line
 from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import Batch
 from gateway.feed.values import ObjectLink
@@ -50,7 +50,7 @@ class Log:
     """A mirror of the shop."""
 
     def __init__(self) -> None:
-        self.mirror = Mirror(MirrorSettings())
+        self.mirror = LogRecorder(RecorderSettings())
         self.tell(SHOP, QUEUE, AGENT, queue(7))
 
     def tell(self, *records: object, now: int = T0) -> list[LogRecord]:

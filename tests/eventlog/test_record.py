@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from gateway.eventlog.block import MAX_RECORD_OCTETS, BlockDraft
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import Delta, LogRecord, ObjectChange, RecordKind, encoded_identity
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.records import Batch, Record
 from tests.eventlog.feeds import AGENT, DEPTH, PUBLISHED, QUEUE, SECOND, SHOP, T0, queue, update
 from tests.eventlog.records import LOG_ID, block
@@ -39,7 +39,7 @@ CHANGE = ObjectChange(
 
 
 def mirrored(*records: Record) -> list[object]:
-    mirror = Mirror(MirrorSettings(statistics_interval=0))
+    mirror = LogRecorder(RecorderSettings(statistics_interval=0))
     mirror.apply(Batch(1, 1, (SHOP, AGENT, QUEUE)), T0)
     return list(mirror.apply(Batch(1, 2, records), T0))
 

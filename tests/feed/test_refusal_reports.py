@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from gateway.feed.audit_rate_limiter import PERIOD, TOLD_IN_FULL
 from gateway.feed.operations import InvokeMethod, NorthRefusal, OperationAnswer, OperationRequest
-from gateway.feed.refusal_limit import PERIOD, TOLD_IN_FULL
 from gateway.feed.refusal_reports import MAX_UNDER_WAY, RefusalReports, refused_request
 from gateway.model.operations import Outcome, Principal
 

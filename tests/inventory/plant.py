@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.feed.records import AlarmRecord, EventRecord, Record
 from gateway.feed.values import ObjectLink
-from gateway.inventory.slices import Slicing
+from gateway.inventory.batch_applier import BatchSettings
 from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.rules import Mapping
 from gateway.model.events import Severity
@@ -90,7 +90,7 @@ SCHEMAS: tuple[ClassSchema | EventSchema, ...] = (*CLASSES.values(), *EVENTS.val
 MACHINE, VISITOR = CLASSES["machine"], CLASSES["visitor"]
 
 
-def plant(state: Path, *, boot: int = 1, slicing: Slicing | None = None) -> Playbook:
+def plant(state: Path, *, boot: int = 1, slicing: BatchSettings | None = None) -> Playbook:
     """A playbook of the plant; nothing is told yet."""
     return Playbook(state, boot=boot, mapping=PLANT, schemas=SCHEMAS, slicing=slicing)
 

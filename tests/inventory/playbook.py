@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
+from gateway.inventory.batch_applier import BatchSettings
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
-from gateway.inventory.slices import Slicing
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import (
     ClassLearned,
@@ -90,7 +90,7 @@ class Playbook:
         max_objects: int = 1000,
         mapping: Mapping = MAPPING,
         schemas: Sequence[ClassSchema | EventSchema] = (VHOST, QUEUE, CONSUMER, CONNECTION),
-        slicing: Slicing | None = None,
+        slicing: BatchSettings | None = None,
     ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.jmx.log_limit import LogLimit
+from gateway.rate_limiter import RateLimiter
 
 
 def test_so_many_lines_a_period_and_the_others_are_counted() -> None:
     now = 100.0
-    limit = LogLimit(lines=2, seconds=10, clock=lambda: now)
+    limit = RateLimiter(lines=2, seconds=10, clock=lambda: now)
     assert [limit.admit() for _ in range(5)] == [0, 0, None, None, None]
     now = 109.9
     assert limit.admit() is None

@@ -13,8 +13,8 @@ from aiormq.abc import FieldTable
 
 from gateway.dialects.effects import Effect
 from gateway.links.amqp import AmqpRole, KeptConversation
-from gateway.links.kept_counts import KeptCounts, Loss, Refusal
-from gateway.links.kept_queue import KEPT_PREFETCH, KeptSubscription, kept_queue
+from gateway.links.durable_queue import KEPT_PREFETCH, DurableSubscription, kept_queue
+from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, wait_until
 from tests.links.ledger import MemoryLedger
@@ -52,9 +52,9 @@ def keeping(
     *,
     max_length: int = 5000,
     expires: int = 60 * SECOND,
-    counts: KeptCounts | None = None,
+    counts: DurableQueueCounts | None = None,
 ) -> AmqpRole:
-    subscription = KeptSubscription(QUEUE, max_length, expires, ledger, counts or KeptCounts())
+    subscription = DurableSubscription(QUEUE, max_length, expires, ledger, counts or DurableQueueCounts())
     kept = KeptConversation(subscription, session.catch_up)
     return replace(role("amq.topic"), kept=kept)
 
@@ -66,7 +66,7 @@ async def subscribed(
     *,
     max_length: int = 5000,
     expires: int = 60 * SECOND,
-    counts: KeptCounts | None = None,
+    counts: DurableQueueCounts | None = None,
 ) -> AsyncIterator[tuple[ResumingSession, Linked]]:
     """A link with a durable subscription that is up."""
     session = ResumingSession()
@@ -88,7 +88,7 @@ async def say(vhost: VirtualHost, *bodies: str) -> None:
 async def left(vhost: VirtualHost) -> int | None:
     """Messages in the queue; ``None`` where there is none."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
-        return await kept_queue(KeptSubscription(QUEUE, 1000, SECOND, MemoryLedger())).waiting(connection)
+        return await kept_queue(DurableSubscription(QUEUE, 1000, SECOND, MemoryLedger())).waiting(connection)
 
 
 async def released(vhost: VirtualHost) -> None:
@@ -134,7 +134,7 @@ async def test_what_was_said_meanwhile_is_heard_before_the_session_is_connected(
 
 async def test_what_is_not_lasting_comes_again_and_is_told_once(virtual_host: VirtualHost) -> None:
     """As after the end of the process: the former connection's messages belong to the next one."""
-    ledger, counts = MemoryLedger(prompt=False), KeptCounts()
+    ledger, counts = MemoryLedger(prompt=False), DurableQueueCounts()
     async with subscribed(virtual_host, ledger, counts=counts) as (_, link):
         await say(virtual_host, "lasting")
         await link.received(1)
@@ -180,7 +180,7 @@ async def test_a_disk_that_stands_still_leaves_the_rest_in_the_queue(virtual_hos
 
 
 async def test_a_queue_that_was_full_is_told(virtual_host: VirtualHost) -> None:
-    ledger, counts = MemoryLedger(), KeptCounts()
+    ledger, counts = MemoryLedger(), DurableQueueCounts()
     async with subscribed(virtual_host, ledger, max_length=20):
         pass
     await released(virtual_host)
@@ -212,7 +212,7 @@ async def test_a_queue_that_expired_is_told(virtual_host: VirtualHost) -> None:
 
 
 async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
-    session, counts = ResumingSession(), KeptCounts()
+    session, counts = ResumingSession(), DurableQueueCounts()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     async with subscribed(virtual_host, MemoryLedger()) as (first, link):
         async with linked(endpoint, keeping(session, MemoryLedger(), counts=counts), session) as second:
@@ -231,7 +231,7 @@ async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
 
 
 async def test_a_queue_that_was_declared_otherwise_is_told(virtual_host: VirtualHost) -> None:
-    session, counts = ResumingSession(), KeptCounts()
+    session, counts = ResumingSession(), DurableQueueCounts()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     async with subscribed(virtual_host, MemoryLedger(), max_length=20):
         pass
@@ -270,7 +270,7 @@ async def declared_before(virtual_host: VirtualHost, **more: str) -> None:
 async def test_a_classic_queue_that_names_no_type_is_used_as_it_is(virtual_host: VirtualHost) -> None:
     """Declared by an earlier version of the gateway; RabbitMQ takes a type that is absent for classic."""
     await declared_before(virtual_host)
-    counts = KeptCounts()
+    counts = DurableQueueCounts()
     async with subscribed(virtual_host, MemoryLedger(), counts=counts) as (session, link):
         await link.received(1)
         assert session.bodies == ["from before"]
@@ -282,7 +282,7 @@ async def test_a_classic_queue_that_names_no_type_is_used_as_it_is(virtual_host:
 async def test_a_quorum_queue_is_used_and_remarked_on(virtual_host: VirtualHost) -> None:
     """An earlier version of the gateway made it on RabbitMQ 4 in a virtual host of quorum queues."""
     await declared_before(virtual_host, **{"x-queue-type": "quorum"})
-    counts = KeptCounts()
+    counts = DurableQueueCounts()
     for _connection in range(2):
         async with subscribed(virtual_host, MemoryLedger(), counts=counts) as (session, link):
             await link.received(1)
@@ -294,7 +294,7 @@ async def test_a_quorum_queue_is_used_and_remarked_on(virtual_host: VirtualHost)
         await say(virtual_host, "from before")
     assert counts.is_quorum
     assert counts.refusals == {}
-    assert "is a quorum queue" in KeptSubscription(QUEUE, 5000, 60 * SECOND, MemoryLedger(), counts).remark
+    assert "is a quorum queue" in DurableSubscription(QUEUE, 5000, 60 * SECOND, MemoryLedger(), counts).remark
 
 
 async def test_probes_of_a_former_connection_are_nobodys_business(virtual_host: VirtualHost) -> None:
@@ -320,7 +320,7 @@ async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_
 ) -> None:
     session = ResumingSession()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
-    subscription = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
+    subscription = DurableSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
     kept = KeptConversation(subscription, session.catch_up)
     async with linked(endpoint, replace(role("qpid.management"), kept=kept), session) as link:
         await link.down(3)
@@ -334,7 +334,7 @@ async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_
 async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualHost) -> None:
     session = ResumingSession()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
-    subscription = KeptSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
+    subscription = DurableSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
     kept = KeptConversation(subscription, session.catch_up)
     subscribing = replace(role("qpid.management"), kept=kept, probed="qpid.management")
     await declare_exchange(virtual_host)

@@ -12,7 +12,7 @@ from gateway.dialects.effects import Binding, Delivery, Send
 from gateway.links import own_queue, publishing
 from gateway.links.amqp import AmqpRole, KeptConversation
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.kept_queue import KeptSubscription
+from gateway.links.durable_queue import DurableSubscription
 from tests.components.amqp_peer import FRAME_MAX, AmqpPeer, Backwards, silence
 from tests.components.waiting import eventually
 from tests.links.conftest import PASSWORD
@@ -225,7 +225,7 @@ async def test_a_broker_that_reads_no_more_is_given_up(monkeypatch: pytest.Monke
 
 async def test_a_durable_subscription_is_refused() -> None:
     """It would not be bounded, and never expire."""
-    subscription = KeptSubscription("amqp-gateway.console.test", 5000, 3600 * 10**9, MemoryLedger())
+    subscription = DurableSubscription("amqp-gateway.console.test", 5000, 3600 * 10**9, MemoryLedger())
     role = replace(CONSOLE, kept=KeptConversation(subscription, lambda _missed, _waiting, _now: []))
     async with AmqpPeer() as peer, linked(endpoint_of(peer), role) as link:
         said = await link.down()

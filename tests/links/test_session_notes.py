@@ -7,7 +7,7 @@ from collections import Counter
 import structlog
 
 from gateway.dialects.effects import Note
-from gateway.links.session_surroundings import SessionNotes
+from gateway.links.session_notes import SessionNotes
 
 MINUTE = 60 * 10**9
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.feed.audit_rate_limiter import PERIOD, TOLD_IN_FULL
 from gateway.feed.operations import Action, InvokeMethod, NorthRefusal, OperationState, ReadFresh, SetElements
-from gateway.feed.refusal_limit import PERIOD, TOLD_IN_FULL
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.operations import Outcome

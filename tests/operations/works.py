@@ -40,10 +40,10 @@ from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value
 from gateway.operations.audit import Audit
-from gateway.operations.desk import DeskSettings, OperationDesk
 from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
-from gateway.operations.told_values import ToldValues
+from gateway.operations.redaction import Redaction
 from gateway.yaml_documents import parse_document
 from tests.components.opened_index import opened_index
 
@@ -159,12 +159,12 @@ class Works:
         classes = ClassRegistry({"works": MAPPING})
         self.inventory = Inventory("gw", 3, classes, self._index, self._published)
         self.source = self.inventory.add_source("works", "any", 1000, sets_natively=sets_natively)
-        self.desk = OperationDesk(
+        self.desk = OperationManager(
             self.inventory,
             classes,
             Policy(permissions or (ANYTHING,)),
-            Audit("gw", 3, ToldValues(SecretRules())),
-            DeskSettings(DEADLINE, max_running),
+            Audit("gw", 3, Redaction(SecretRules())),
+            ManagerSettings(DEADLINE, max_running),
         )
         self.objections: dict[object, Answer] = {}
         self.examined: list[object] = []

@@ -12,9 +12,9 @@ import pytest
 
 from gateway.dialects.cml.messages import SchemaReply
 from gateway.durable_files import write_durably
-from gateway.service import cml_schemas, remembered_file
+from gateway.service import cache_file, cml_schemas
+from gateway.service.cache_file import FOLDER
 from gateway.service.cml_schemas import KnownSchema, schema_document
-from gateway.service.remembered_file import FOLDER
 from tests.components.open_amq import recorded_schema
 from tests.components.waiting import eventually
 
@@ -62,7 +62,7 @@ async def test_what_is_known_already_is_not_written_again(
 
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "openamq.cml").write_text(schema_document(SCHEMA), encoding="utf-8")
-    monkeypatch.setattr(remembered_file, "write_durably", write)
+    monkeypatch.setattr(cache_file, "write_durably", write)
     known, told = KnownSchema(tmp_path, "openamq"), [SCHEMA]
     assert known.read() == SCHEMA
     looked = []

@@ -20,7 +20,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.secrets import SecretRules
 from gateway.service.cml_source import console_config
-from gateway.service.surroundings import Surroundings
+from gateway.service.source_context import SourceContext
 from tests.components.open_amq import recorded_schema
 
 _SECOND = 10**9
@@ -28,18 +28,18 @@ _AMQP = {"url": "amqp://broker", "user": "super", "password": {"env": "P"}}
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Iterator[Surroundings]:
+def around(tmp_path: Path) -> Iterator[SourceContext]:
     with closing(InstanceIndex(tmp_path / "index")) as index:
         inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _: None)
-        yield Surroundings(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
+        yield SourceContext(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
 
 
-def _config(around: Surroundings, **settings: Any) -> ConsoleConfig:  # noqa: ANN401  of a configuration
+def _config(around: SourceContext, **settings: Any) -> ConsoleConfig:  # noqa: ANN401  of a configuration
     source = CmlSource.model_validate({"kind": "cml", "amqp": _AMQP, **settings})
     return console_config(source, around, recorded_schema())
 
 
-def test_what_is_not_said_is_as_an_openamq_needs_it(around: Surroundings) -> None:
+def test_what_is_not_said_is_as_an_openamq_needs_it(around: SourceContext) -> None:
     config = _config(around)
     assert (config.spelling, config.matching) == (Spelling.OPENAMQ, Matching.FIND_OUT)
     assert (config.short_lived, config.assured, config.believed) == (ShortLived.NO, frozenset(), None)
@@ -49,7 +49,7 @@ def test_what_is_not_said_is_as_an_openamq_needs_it(around: Surroundings) -> Non
     assert not config.is_statistic("openamq.org.server", "queue", "name")
 
 
-def test_what_is_said_is_told(around: Surroundings) -> None:
+def test_what_is_said_is_told(around: SourceContext) -> None:
     config = _config(
         around,
         system_exchange="shop.system",
@@ -68,7 +68,7 @@ def test_what_is_said_is_told(around: Surroundings) -> None:
     assert (config.assured, config.short_lived) == (frozenset(Assurance), ShortLived.YES)
 
 
-def test_numbers_of_requests_cannot_be_guessed(around: Surroundings) -> None:
+def test_numbers_of_requests_cannot_be_guessed(around: SourceContext) -> None:
     prefixes = {_config(around).message_id_prefix for _ in range(10)}
     assert len(prefixes) == 10
     assert all(len(prefix) >= 24 for prefix in prefixes)

@@ -40,8 +40,8 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import SourcePort
+from gateway.service.source_context import SourceContext
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
 from tests.components.command_line import RunningCommand, running
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
@@ -246,7 +246,7 @@ async def site(broker: PrivateBroker, folder: Path) -> AsyncIterator[Site]:
             await asyncio.to_thread(process.ready)
         mappings = load_shipped_mappings()
         gateway.inventory = Inventory("gw", 1, ClassRegistry(mappings), index, gateway.take)
-        around = Surroundings(
+        around = SourceContext(
             gateway.inventory, mappings, SecretRules(), SystemClock(), folder, 1, operations=gateway
         )
         async with await aio_pika.connect(broker.amqp_url(vhost=MANAGEMENT_VHOST)) as listening:

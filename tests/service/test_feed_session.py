@@ -18,7 +18,7 @@ from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.exit_codes import CommandError, ExitCode
 from gateway.service.feed_session import feed_session, principal
-from gateway.terminal.happenings import Changed, CoreTold, Created, ObjectKey
+from gateway.terminal.changes import Changed, CoreTold, Created, ObjectKey
 from tests.components.shop import GATEWAY_ID, START, update
 from tests.components.waiting import DEADLINE, eventually
 from tests.terminal.told import KNOWN, till
@@ -41,8 +41,8 @@ async def core(path: Path, *records: object, epoch: int = 1) -> AsyncIterator[Fe
 
 async def test_all_is_known_once_it_was_told(tmp_path: Path) -> None:
     async with core(tmp_path / "feed", till(1)), feed_session(tmp_path / "feed") as session:
-        assert session.picture.is_whole
-        assert session.picture.objects[FIRST].value("sales") == 7
+        assert session.view.is_whole
+        assert session.view.objects[FIRST].value("sales") == 7
 
 
 async def test_what_happens_is_told_also_of_another_core(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ async def test_what_happens_is_told_also_of_another_core(tmp_path: Path) -> None
 
 async def test_a_core_that_takes_no_operations_says_so(tmp_path: Path) -> None:
     async with core(tmp_path / "feed", till(1)), feed_session(tmp_path / "feed") as session:
-        known = session.picture.objects[FIRST]
+        known = session.view.objects[FIRST]
         assert (await session.ask(known, ReadFresh(), SECOND)).outcome is Outcome.NOT_NOW
 
 
 async def test_a_core_that_is_gone_is_asked_nothing(tmp_path: Path) -> None:
     async with core(tmp_path / "feed", till(1)) as server, feed_session(tmp_path / "feed") as session:
-        known = session.picture.objects[FIRST]
+        known = session.view.objects[FIRST]
         await server.close()
 
         async def has_ended() -> bool:
@@ -118,5 +118,5 @@ async def test_who_wants_one_object_is_not_told_of_very_many_others(tmp_path: Pa
     tills = [till(number) for number in range(1, 5_000)]
     interest = Interest(rows=((1, 4_321),))
     async with core(tmp_path / "feed", *tills), feed_session(tmp_path / "feed", interest) as session:
-        assert ObjectKey(1, "shop:till", 4_321) in session.picture.objects
-        assert len(session.picture.objects) < len(tills) / 2, "some went before the core knew what is wanted"
+        assert ObjectKey(1, "shop:till", 4_321) in session.view.objects
+        assert len(session.view.objects) < len(tills) / 2, "some went before the core knew what is wanted"

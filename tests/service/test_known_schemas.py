@@ -9,8 +9,8 @@ import pytest
 
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.service import known_schemas
+from gateway.service.cache_file import FOLDER
 from gateway.service.known_schemas import KnownSchemas
-from gateway.service.remembered_file import FOLDER
 from tests.components.waiting import eventually
 from tests.dialects.qmf.examples import LEAK, TANK
 

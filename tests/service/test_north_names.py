@@ -10,7 +10,7 @@ from gateway.model.schema import ClassKey
 from gateway.service.north_names import NorthNames
 from gateway.snmp.lock import DEFAULT_ROOT
 from gateway.snmp.lock_files import load_shipped_locks
-from gateway.terminal.happenings import ObjectKey
+from gateway.terminal.changes import ObjectKey
 from tests.terminal.told import known_shop, till
 
 LOCKS = load_shipped_locks()

@@ -56,9 +56,9 @@ END = DeleteRecord(1, TILL.number, 9, "hall1|till9", START, False, 1, "till9")
 )
 def test_what_is_said(text: str, whole: bool, says: str) -> None:  # noqa: FBT001  a parameter
     rows = [1, *range(100, 111)]
-    picture = known_shop(END, *(till(row) for row in rows))
+    view = known_shop(END, *(till(row) for row in rows))
     with pytest.raises(CommandError) as refused:
-        object_of(picture, NAMES, text, whole=whole)
+        object_of(view, NAMES, text, whole=whole)
     assert refused.value.code is ExitCode.NOT_FOUND
     assert str(refused.value).startswith(says)
     if "means" in says:
@@ -67,9 +67,9 @@ def test_what_is_said(text: str, whole: bool, says: str) -> None:  # noqa: FBT00
 
 
 def test_an_object_name_is_whole_enough_to_change_something() -> None:
-    picture = known_shop(till(1))
-    known = next(known for known in picture.objects.values() if known.class_name == "shop:till")
-    assert object_of(picture, NAMES, NAMES.object_name(known), whole=True) is known
+    view = known_shop(till(1))
+    known = next(known for known in view.objects.values() if known.class_name == "shop:till")
+    assert object_of(view, NAMES, NAMES.object_name(known), whole=True) is known
 
 
 def test_a_name_that_was_copied_from_a_line_is_found_but_for_changes() -> None:

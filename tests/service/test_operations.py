@@ -28,9 +28,9 @@ from gateway.model.observations import ClassLearned, ResyncBegan, ResyncEnded, S
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
-from gateway.operations.desk import OperationDesk
+from gateway.operations.manager import OperationManager
 from gateway.operations.policy import CallMethod, Subject
-from gateway.operations.told_values import ToldValues
+from gateway.operations.redaction import Redaction
 from gateway.service import operations as operations_module
 from gateway.service.operations import CoreOperations, policy_of
 from tests.components.opened_index import opened_index
@@ -74,8 +74,8 @@ class Site:
         index = opened_index(folder / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, classes, index, self._published)
         source = self.inventory.add_source("works", "qmf")
-        desk = OperationDesk(
-            self.inventory, classes, policy_of(SETTINGS), Audit("gw", 1, ToldValues(SecretRules()))
+        desk = OperationManager(
+            self.inventory, classes, policy_of(SETTINGS), Audit("gw", 1, Redaction(SecretRules()))
         )
         self.operations = CoreOperations(desk, self.inventory, clock, event_log)
         self.operations.connect(source.identity.number, self)

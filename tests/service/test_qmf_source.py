@@ -21,8 +21,8 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.secrets import SecretRules
+from gateway.service.source_context import SourceContext
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
 from tests.dialects.qmf.recordings import definitions
@@ -96,7 +96,7 @@ async def source(host: VirtualHost, folder: Path, heartbeat: str) -> AsyncIterat
     batches: list[Batch] = []
     with closing(InstanceIndex(folder / "index")) as index:
         inventory = Inventory("gw", 1, ClassRegistry({}), index, batches.append)
-        around = Surroundings(inventory, {}, SecretRules(), SystemClock(), folder, 1)
+        around = SourceContext(inventory, {}, SecretRules(), SystemClock(), folder, 1)
         running = asyncio.create_task(source_of("java", settings, around)())
         try:
             yield inventory

@@ -23,8 +23,8 @@ from gateway.model.operations import ObjectFetch, Outcome
 from gateway.model.schema import ClassKey
 from gateway.model.secrets import SecretRules
 from gateway.service import rabbitmq_source
+from gateway.service.source_context import SourceContext
 from gateway.service.sources import source_of
-from gateway.service.surroundings import Surroundings
 from tests.components.called_agent import Told
 from tests.components.full_disk import full_disk
 from tests.components.opened_index import opened_index
@@ -46,7 +46,7 @@ async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
     )
     mappings: dict[str, Mapping] = {}  # without its own mapping the agent cannot be made
     inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
-    around = Surroundings(inventory, mappings, SecretRules(), SystemClock(), tmp_path, 1)
+    around = SourceContext(inventory, mappings, SecretRules(), SystemClock(), tmp_path, 1)
     running = asyncio.create_task(source_of("shop", settings, around)())
 
     async def says(text: str) -> bool:
@@ -74,7 +74,7 @@ async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path:
     )
     told = Told()
     inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
-    around = Surroundings(
+    around = SourceContext(
         *(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=told
     )
     running = asyncio.create_task(source_of("shop", settings, around)())
@@ -104,7 +104,7 @@ async def test_without_row_numbers_it_does_not_go_on(tmp_path: Path) -> None:
     )
     with closing(InstanceIndex(tmp_path / "i")) as index:
         inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _batch: None)
-        around = Surroundings(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
+        around = SourceContext(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
         run = source_of("shop", settings, around)
         with full_disk(), capture_logs(), pytest.raises(InstanceIndexError):  # a log file cannot grow either
             await asyncio.wait_for(run(), DEADLINE)

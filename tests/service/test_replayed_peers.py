@@ -55,5 +55,5 @@ def test_a_captured_peer_is_replayed_to_the_letter(tmp_path: Path, peer: str) ->
     with replayed(path, MAPPINGS, lambda _happening, _picture, _now: None) as result:
         assert (result.outcome.different, result.outcome.differences) == (0, [])
         assert result.outcome.same == len(replay.sent)
-        shown = [one.record for one in result.picture.objects.values()]
+        shown = [one.record for one in result.view.objects.values()]
         assert {(one.stable_name, one.native_id) for one in shown} == objects

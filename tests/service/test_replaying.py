@@ -52,7 +52,7 @@ def test_what_was_learnt() -> None:
     unreadable = said(START + 2 * 10**9, b"nonsense")
     gone = {"ns": START + 3 * 10**9, "event": "disconnected", "detail": "it broke"}
     with replayed_lines(HEAD, CONNECTED, broker, unreadable, gone) as result:
-        (source,) = result.picture.sources.values()
+        (source,) = result.view.sources.values()
         assert (source.name, source.kind, source.state.value) == ("field", "qmf", "down")
         assert result.end == START + 3 * 10**9
         assert result.remarks["protocol-error"] == 1

@@ -18,10 +18,10 @@ from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import Alive, Batch, FeedMessage, Hello
 from gateway.feed.server import ALIVE_SECONDS
 from gateway.feed.subscription import Subscription
+from gateway.inventory.batch_applier import BatchSettings
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.inventory.slices import Slicing
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
@@ -29,9 +29,9 @@ from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
-from gateway.operations.desk import DeskSettings, OperationDesk
+from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
-from gateway.operations.told_values import ToldValues
+from gateway.operations.redaction import Redaction
 from gateway.service.former_operations import former_operations
 from gateway.service.operations import CoreOperations, RecordingLog
 from gateway.service.sources import READ_WHOLE
@@ -75,7 +75,7 @@ class Parts:
     index: Callable[[Path], InstanceIndex] = opened_index
     inventory: type[Inventory] = Inventory
     subscription: type[Subscription] = Subscription
-    desk: type[OperationDesk] = OperationDesk
+    desk: type[OperationManager] = OperationManager
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class Core:
         self._index = parts.index(around.folder / "instances.sqlite3")
         classes = ClassRegistry(around.mappings)
         self._timers: dict[Callable[[], None], Timer] = {}
-        slicing = Slicing(self._apply_soon, _SLICES[epoch % len(_SLICES)])
+        slicing = BatchSettings(self._apply_soon, _SLICES[epoch % len(_SLICES)])
         self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish, slicing)
         self.new_subscription = partial(parts.subscription, epoch, around.feed_limit)
         self.hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
@@ -155,8 +155,8 @@ class Core:
             self.inventory,
             classes,
             Policy(around.permissions),
-            Audit(GATEWAY, epoch, ToldValues(SecretRules(patterns))),
-            DeskSettings(DEADLINE, _AT_ONCE),
+            Audit(GATEWAY, epoch, Redaction(SecretRules(patterns))),
+            ManagerSettings(DEADLINE, _AT_ONCE),
         )
         self.operations = CoreOperations(self.desk, self.inventory, self.clock, log)
         numbers = {name: source.identity.number for name, source in known.items()}
@@ -170,7 +170,7 @@ class Core:
         self.inventory.observed(source, observations, self.clock.now())
 
     def answered(self, source: SourceInventory) -> Callable[[Answer], None]:
-        """Where answers to operations on a source go (`gateway.service.surroundings`)."""
+        """Where answers to operations on a source go (`gateway.service.source_context`)."""
         return lambda answer: self.inventory.afterwards(source, lambda: self.operations.answered(answer))
 
     def subscribe(self, north: North) -> Feed:

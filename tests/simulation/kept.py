@@ -1,8 +1,8 @@
 """A durable subscription that is killed anywhere between delivery, commit and acknowledgement.
 
-Under test are the real `KeptDeliveries` and `DeliveryLedger`, with the log's real naming of deliveries, its
-blocks, and what a new core reads of its end. Broker, connections, disk and time are simulated; one seed makes
-every choice.
+Under test are the real `UnacknowledgedDeliveries` and `AckTracker`, with the log's real naming of deliveries,
+its blocks, and what a new core reads of its end. Broker, connections, disk and time are simulated; one seed
+makes every choice.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import cast
 from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.eventlog.late_deliveries import LateDeliveries
-from gateway.links.kept_counts import KeptCounts
-from gateway.links.kept_deliveries import KeptDeliveries, Ledger
-from gateway.service.delivery_ledger import DeliveryLedger
+from gateway.links.durable_queue_counts import DurableQueueCounts
+from gateway.links.unacknowledged_deliveries import Ledger, UnacknowledgedDeliveries
+from gateway.service.ack_tracker import AckTracker
 from tests.simulation.kept_broker import Incoming, KeptBroker, Link, Message
 from tests.simulation.kept_log import SOURCE, LogFolder, SimulatedEventLog, Stored, records_of
 from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
@@ -55,7 +55,7 @@ class KeptParts:
     """What is under test; tests replace a part to see that it is noticed."""
 
     ledger: Callable[[Ledger], Ledger] = lambda ledger: ledger
-    deliveries: type[KeptDeliveries] = KeptDeliveries
+    deliveries: type[UnacknowledgedDeliveries] = UnacknowledgedDeliveries
     tells_late: bool = True
 
 
@@ -113,7 +113,7 @@ class Life:
     """One run of a core, from its start to its kill."""
 
     def __init__(self, simulation: KeptSimulation) -> None:
-        self.counts = KeptCounts()
+        self.counts = DurableQueueCounts()
         self.is_dead = False
         self._simulation = simulation
         self._scheduler = simulation.scheduler
@@ -128,11 +128,11 @@ class Life:
             self._on_disk,
             self._settle,
         )
-        ledger = DeliveryLedger(self._log, last.deliveries).of(SOURCE)
+        ledger = AckTracker(self._log, last.deliveries).of(SOURCE)
         self._ledger = simulation.parts.ledger(ledger)
         self._listens = True
         self._link: Link | None = None
-        self._deliveries: KeptDeliveries | None = None
+        self._deliveries: UnacknowledgedDeliveries | None = None
         self._acknowledging: asyncio.Task[None] | None = None
         self.connect()
 

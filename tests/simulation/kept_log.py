@@ -101,7 +101,7 @@ def _blocks(path: Path) -> list[Block]:
 
 
 class SimulatedEventLog:
-    """The log of one core (`gateway.service.delivery_ledger.RecordingLog`).
+    """The log of one core (`gateway.service.ack_tracker.RecordingLog`).
 
     Args:
         scheduler: time and chance.

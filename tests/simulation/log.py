@@ -20,9 +20,9 @@ from gateway.eventlog.compaction import compactable
 from gateway.eventlog.identity import VERSION, LogIdentity, identity_path
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.logged_values import converter
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.own_records import absence_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.segment import segment_path
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
@@ -53,7 +53,7 @@ class _Segment:
 class _Life:
     """What one core told, and what was recorded of it."""
 
-    mirror: Mirror
+    mirror: LogRecorder
     head: Iterator[AnyRecord]
     segments: list[_Segment] = field(default_factory=lambda: [_Segment()])
     events: list[str] = field(default_factory=list)
@@ -111,7 +111,7 @@ class SimulatedLog:
     """
 
     def __init__(
-        self, seed: int, clock: Clock, mirror: type[Mirror], disk: OperationDisk, folder: Path
+        self, seed: int, clock: Clock, mirror: type[LogRecorder], disk: OperationDisk, folder: Path
     ) -> None:
         self.disk = disk
         self._random = random.Random(f"log {seed}")  # noqa: S311  repeatable on purpose
@@ -134,7 +134,7 @@ class SimulatedLog:
         """A core was started, and its sources are known."""
         records, sequence = inventory.snapshot()
         recording = Recording(self.disk)
-        mirror = self._made(MirrorSettings(INTERVAL), self._last)
+        mirror = self._made(RecorderSettings(INTERVAL), self._last)
         self._life = _Life(mirror, mirror.head(self._clock.now), recording=recording)
         self.published(Batch(1, sequence, tuple(records)))
         return recording

@@ -28,11 +28,11 @@ from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit
-from gateway.operations.desk import DeskSettings, OperationDesk
 from gateway.operations.effects import Effect as Wanted
 from gateway.operations.effects import Reply, Send, Tell
+from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Policy
-from gateway.operations.told_values import ToldValues
+from gateway.operations.redaction import Redaction
 from gateway.service.console_port import ForeseeingSession, ModifyingSession, OperableSession
 from tests.components.opened_index import opened_index
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
@@ -119,9 +119,9 @@ class OperatedCore:
         classes = ClassRegistry({"works": MAPPING})
         self._inventory = Inventory("gw", epoch, classes, self._index, self._published)
         self._source = self._inventory.add_source("works", "any", 1000, sets_natively=True)
-        audit = Audit("gw", epoch, ToldValues(SecretRules()))
-        self.desk = OperationDesk(
-            self._inventory, classes, Policy([ANYTHING]), audit, DeskSettings(DEADLINE, 4)
+        audit = Audit("gw", epoch, Redaction(SecretRules()))
+        self.desk = OperationManager(
+            self._inventory, classes, Policy([ANYTHING]), audit, ManagerSettings(DEADLINE, 4)
         )
         self._session = session = console(epoch)
         self.desk.connect(

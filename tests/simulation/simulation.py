@@ -14,7 +14,7 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from gateway.dialects.qmf.console import ConsoleSession
-from gateway.eventlog.mirror import Mirror
+from gateway.eventlog.recorder import LogRecorder
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import Batch
 from gateway.inventory.source import SourceInventory
@@ -105,7 +105,7 @@ class Made:
     projection: type[Projection] = Projection
     console: type[ConsoleSession] = ConsoleSession
     jmx: type[jmx.Projection] = jmx.Projection
-    mirror: type[Mirror] = Mirror
+    mirror: type[LogRecorder] = LogRecorder
     link: type[NorthLink] = NorthLink
     faults: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from gateway.links.kept_deliveries import KeptDeliveries, Ledger
+from gateway.links.unacknowledged_deliveries import Ledger, UnacknowledgedDeliveries
 from tests.hypothesis_profiles import PROVING
 from tests.simulation.kept import Instant, KeptParts, KeptSimulation
 from tests.simulation.violations import ViolationError
@@ -106,7 +106,7 @@ class Nameless(Passing):
             yield
 
 
-class Suspicious(KeptDeliveries):
+class Suspicious(UnacknowledgedDeliveries):
     """Passes over everything that was delivered before, whether or not it was told."""
 
     def proceed(self) -> None:

@@ -13,8 +13,8 @@ import pytest
 from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.eventlog.last_state import LastState
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -212,21 +212,21 @@ class NeverJudges(NorthLink):
         return False
 
 
-class LogsNoEnds(Mirror):
+class LogsNoEnds(LogRecorder):
     """Tells nobody that an object has ended."""
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
         return [record for record in super().apply(batch, now) if record.kind is not RecordKind.DELETE]
 
 
-class LosesStatistics(Mirror):
+class LosesStatistics(LogRecorder):
     """Forgets what it was to record later."""
 
     def tick(self, now: int) -> list[AnyRecord]:
         return super().tick(now)[1:]
 
 
-class TellsHalfAHead(Mirror):
+class TellsHalfAHead(LogRecorder):
     """Leaves out every other object at the head of a segment."""
 
     def head(self, clock: Callable[[], int]) -> Iterator[AnyRecord]:
@@ -238,7 +238,7 @@ class TellsHalfAHead(Mirror):
         )
 
 
-class HidesResets(Mirror):
+class HidesResets(LogRecorder):
     """Takes a counter that began again for one that went on."""
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
@@ -248,21 +248,21 @@ class HidesResets(Mirror):
         return [_without_resets(record) for record in super().tick(now)]
 
 
-class RemembersNothing(Mirror):
+class RemembersNothing(LogRecorder):
     """Begins anew with each start."""
 
     def __init__(
-        self, settings: MirrorSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+        self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
     ) -> None:
         super().__init__(settings, None, heard_all)
         del former
 
 
-class RemembersNoCounters(Mirror):
+class RemembersNoCounters(LogRecorder):
     """Takes the counters of before the start for new ones."""
 
     def __init__(
-        self, settings: MirrorSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+        self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
     ) -> None:
         super().__init__(settings, former and _without_values(former), heard_all)
 

@@ -7,21 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.eventlog.mirror import Mirror
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.recorder import LogRecorder
 from gateway.feed.client import FeedLink
 from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest, OperationState
 from gateway.feed.records import Batch
 from gateway.feed.values import FeedValue
 from gateway.model.operations import Answer, Outcome
 from gateway.model.secrets import SecretRules
-from gateway.operations.desk import OperationDesk
 from gateway.operations.effects import Effect, ReplyTo, Send
+from gateway.operations.manager import OperationManager
 from gateway.operations.operation import Operation
+from gateway.operations.reconciler import Reconciler
+from gateway.operations.redaction import Redaction
 from gateway.operations.repeats import Repeats
-from gateway.operations.settling import Settling
 from gateway.operations.steps import Ended, Next
-from gateway.operations.told_values import ToldValues
 from gateway.snmp.retransmissions import Retransmissions
 from tests.simulation.core import Parts
 from tests.simulation.simulation import Made, Simulation
@@ -31,7 +31,7 @@ from tests.simulation.violations import ViolationError
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-class SendsAgain(OperationDesk):
+class SendsAgain(OperationManager):
     """Sends a call once more when no answer came."""
 
     sent: Mapping[int, Send] = {}
@@ -48,14 +48,14 @@ class SendsAgain(OperationDesk):
         return effects
 
 
-class MixesAnswers(OperationDesk):
+class MixesAnswers(OperationManager):
     """Takes an answer for that to the call which waits longest."""
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         return super().answered(replace(answer, token=min(self._waiting_for, default=answer.token)), now)
 
 
-class Hopeful(OperationDesk):
+class Hopeful(OperationManager):
     """Takes it for done when no answer came."""
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
@@ -63,7 +63,7 @@ class Hopeful(OperationDesk):
         return super().answered(replace(answer, outcome=hoped), now)
 
 
-class Disheartened(OperationDesk):
+class Disheartened(OperationManager):
     """Takes it for not sent when no answer came."""
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
@@ -71,14 +71,14 @@ class Disheartened(OperationDesk):
         return super().answered(replace(answer, outcome=feared), now)
 
 
-class GivesNothingUp(OperationDesk):
+class GivesNothingUp(OperationManager):
     """Forgets what a core before it had begun."""
 
     def recover(self, begun: Iterable[OperationRecord], now: int) -> list[Effect]:
         return super().recover([record for record in begun if not record.number], now)[:0]
 
 
-class AsksNoLog(OperationDesk):
+class AsksNoLog(OperationManager):
     """Sends before the log has the begin."""
 
     def asked(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
@@ -87,7 +87,7 @@ class AsksNoLog(OperationDesk):
         return [*effects, *(more for number in begun for more in self.recorded(number, now))]
 
 
-class SettlesUnread(Settling):
+class SettlesUnread(Reconciler):
     """Says of an unknown outcome that nothing was done, without reading."""
 
     def tick(self, now: int) -> list[Effect]:
@@ -95,7 +95,7 @@ class SettlesUnread(Settling):
         return [effect for one in self._unsettled for effect in self._settle(one, ended, now)]
 
 
-class LogsNoEnd(Mirror):
+class LogsNoEnd(LogRecorder):
     """Tells nobody that an operation has ended."""
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
@@ -149,22 +149,22 @@ def believes_reports(patch: pytest.MonkeyPatch) -> None:
 
 def settles_unread(patch: pytest.MonkeyPatch) -> None:
     """See `SettlesUnread`."""
-    patch.setattr("gateway.operations.desk.Settling", SettlesUnread)
+    patch.setattr("gateway.operations.manager.Settling", SettlesUnread)
 
 
 def tells_secrets(patch: pytest.MonkeyPatch) -> None:
     """Values are told as they are."""
 
     def told(
-        _: ToldValues, values: Mapping[str, FeedValue | None], __: frozenset[str] = frozenset()
+        _: Redaction, values: Mapping[str, FeedValue | None], __: frozenset[str] = frozenset()
     ) -> dict[str, FeedValue]:
         return {name: value for name, value in values.items() if value is not None}
 
-    patch.setattr(ToldValues, "told", told)
+    patch.setattr(Redaction, "told", told)
     patch.setattr(SecretRules, "hides", lambda *_: False)
 
 
-def _desk(desk: type[OperationDesk]) -> Made:
+def _desk(desk: type[OperationManager]) -> Made:
     return Made(core=Parts(desk=desk))
 
 

@@ -14,10 +14,10 @@ from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access as ElementAccess
 from gateway.operations.audit import Audit
-from gateway.operations.desk import OperationDesk
 from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.manager import OperationManager
 from gateway.operations.policy import Permission, Policy
-from gateway.operations.told_values import ToldValues
+from gateway.operations.redaction import Redaction
 from gateway.snmp import message
 from gateway.snmp.ber import GAUGE32, Oid, encode_tlv
 from gateway.snmp.counters import SnmpCounters
@@ -65,8 +65,8 @@ class OpenAmq(Site):
         self.show()
         self.modified: list[dict[str, object]] = []
         self.told: list[OperationRecord] = []
-        audit = Audit("gw", 1, ToldValues(RULES))
-        self.desk = OperationDesk(self.inventory, self.classes, Policy([ANYTHING]), audit)
+        audit = Audit("gw", 1, Redaction(RULES))
+        self.desk = OperationManager(self.inventory, self.classes, Policy([ANYTHING]), audit)
         self.desk.connect(self.source.identity.number)
         sets = SetRequests(
             self.projection, (), self.ask, SnmpCounters(), SetSettings(10**10), lambda: self.now

@@ -13,6 +13,7 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
 from gateway.model.values import ValueType
+from gateway.terminal.changes import CoreTold, FeedChange, ObjectKey
 from gateway.terminal.documents import (
     Document,
     answer_document,
@@ -23,7 +24,6 @@ from gateway.terminal.documents import (
     operation_document,
     source_document,
 )
-from gateway.terminal.happenings import CoreTold, Happening, ObjectKey
 from gateway.terminal.lines import (
     ABSENT,
     aligned,
@@ -34,9 +34,9 @@ from gateway.terminal.lines import (
     tree_lines,
     value_with_unit,
 )
-from gateway.terminal.picture import Picture
 from gateway.terminal.selection import Pattern
 from gateway.terminal.text_forms import duration_text, json_form, text_form, time_text
+from gateway.terminal.view import TerminalView
 from gateway.terminal.watching import concerns
 from tests.components.shop import START, update
 from tests.terminal.told import TILL, known_shop, rang, tell, till
@@ -59,10 +59,10 @@ BRIEF = {
 
 
 def test_an_object() -> None:
-    picture = known_shop(till(1))
-    known = picture.objects[FIRST]
-    assert brief_document(known, picture) == BRIEF
-    assert object_document(known, picture, TILL.schema.elements) == {
+    view = known_shop(till(1))
+    known = view.objects[FIRST]
+    assert brief_document(known, view) == BRIEF
+    assert object_document(known, view, TILL.schema.elements) == {
         **BRIEF,
         "native_id": "0-1-1-0-1",
         "agent": "1.0",
@@ -77,8 +77,8 @@ def test_an_object() -> None:
 
 
 def test_a_source() -> None:
-    picture = known_shop(till(1))
-    assert source_document(picture.sources[1], picture) == {
+    view = known_shop(till(1))
+    assert source_document(view.sources[1], view) == {
         "source": "shop1",
         "number": 1,
         "source_kind": "qmf",
@@ -92,22 +92,22 @@ def test_a_source() -> None:
     }
 
 
-def happened(happening: Happening, picture: Picture) -> Document:
-    document = happening_document(happening, picture, START)
+def happened(happening: FeedChange, view: TerminalView) -> Document:
+    document = happening_document(happening, view, START)
     assert json.loads(json.dumps(document)) == document
     assert document.pop("time") == AT
     return document
 
 
 def test_what_happens() -> None:
-    picture = known_shop()
-    (created,) = tell(picture, till(1))
-    (changed,) = tell(picture, update(1, {2: 0}, absent=(1,)))
-    (event,) = tell(picture, rang(3))
+    view = known_shop()
+    (created,) = tell(view, till(1))
+    (changed,) = tell(view, update(1, {2: 0}, absent=(1,)))
+    (event,) = tell(view, rang(3))
 
-    assert happened(created, picture)["kind"] == "created"
-    assert happened(created, picture)["values"]["mood"] == "busy"
-    assert happened(changed, picture) == {
+    assert happened(created, view)["kind"] == "created"
+    assert happened(created, view)["values"]["mood"] == "busy"
+    assert happened(changed, view) == {
         "kind": "changed",
         "object": TILL_PATH,
         "source": "shop1",
@@ -116,7 +116,7 @@ def test_what_happens() -> None:
         "sampled": LATER,
         "changes": {"limit": {"former": 10, "value": None}, "mood": {"former": "busy", "value": "calm"}},
     }
-    assert happened(event, picture) == {
+    assert happened(event, view) == {
         "kind": "event",
         "event_id": "7b0c.1.3",
         "event": "shop:rang",
@@ -130,10 +130,10 @@ def test_what_happens() -> None:
         "heard": AT,
         "values": {"till": TILL_PATH},
     }
-    assert happened(CoreTold("gone"), picture) == {"kind": "core", "connected": False, "detail": "gone"}
+    assert happened(CoreTold("gone"), view) == {"kind": "core", "connected": False, "detail": "gone"}
 
 
-def operation(picture: Picture) -> OperationRecord:
+def operation(view: TerminalView) -> OperationRecord:
     record = OperationRecord(
         number=1,
         operation_id="7b0c.1.o1",
@@ -156,14 +156,14 @@ def operation(picture: Picture) -> OperationRecord:
         began=START,
         ended=START,
     )
-    tell(picture, record)
+    tell(view, record)
     return record
 
 
 def test_an_operation() -> None:
-    picture = known_shop(till(1))
-    record = operation(picture)
-    assert operation_document(record, picture) == {
+    view = known_shop(till(1))
+    record = operation(view)
+    assert operation_document(record, view) == {
         "operation_id": "7b0c.1.o1",
         "operation": "set",
         "state": "ended",
@@ -183,15 +183,15 @@ def test_an_operation() -> None:
         "began": AT,
         "ended": AT,
     }
-    assert operation_line(record, picture) == (
+    assert operation_line(record, view) == (
         f"ended set {TILL_PATH} by cli:alice mood=calm limit=(absent): not-applied (it is busy still)"
     )
 
 
 def test_an_answer() -> None:
-    picture = known_shop()
+    view = known_shop()
     answer = OperationAnswer(5, "7b0c.1.o2", Outcome.APPLIED, "done", values={"taken": 3, "more": b"\xff"})
-    assert answer_document(answer, descriptions(picture, "shop:till", "empty"), "shop1") == {
+    assert answer_document(answer, descriptions(view, "shop:till", "empty"), "shop1") == {
         "outcome": "applied",
         "operation_id": "7b0c.1.o2",
         "text": "done",
@@ -202,8 +202,8 @@ def test_an_answer() -> None:
 
 
 def test_lines_for_people() -> None:
-    picture = known_shop(till(1), till(2))
-    assert object_lines(picture.objects[FIRST], picture) == [
+    view = known_shop(till(1), till(2))
+    assert object_lines(view.objects[FIRST], view) == [
         TILL_PATH,
         "  class     shop:till",
         "  lifetime  transient",
@@ -218,18 +218,18 @@ def test_lines_for_people() -> None:
         "  sales   7",
         "  opened  (absent)",
     ]
-    assert list(tree_lines(picture, Pattern.of(""))) == [
+    assert list(tree_lines(view, Pattern.of(""))) == [
         "shop1  synchronised",
         "  shop:hall  hall1",
         "    shop:till  hall1|till1",
         "    shop:till  hall1|till2",
     ]
-    assert list(tree_lines(picture, Pattern.of("shop1/till/*1"))) == [
+    assert list(tree_lines(view, Pattern.of("shop1/till/*1"))) == [
         "shop1  synchronised",
         "  shop:till  hall1|till1",
     ]
-    assert list(tree_lines(picture, Pattern.of("else"))) == []
-    assert list(summary_rows(picture, Pattern.of(""))) == [
+    assert list(tree_lines(view, Pattern.of("else"))) == []
+    assert list(summary_rows(view, Pattern.of(""))) == [
         ("shop1", "shop:hall", "1"),
         ("shop1", "shop:till", "2"),
     ]
@@ -237,10 +237,10 @@ def test_lines_for_people() -> None:
 
 
 def test_each_happening_has_a_line() -> None:
-    picture = known_shop(till(1))
-    (changed,) = tell(picture, update(1, {3: 9}, absent=(1,)))
-    (event,) = tell(picture, rang(3))
-    lines = [happening_line(one, picture, START) for one in (changed, event, CoreTold())]
+    view = known_shop(till(1))
+    (changed,) = tell(view, update(1, {3: 9}, absent=(1,)))
+    (event,) = tell(view, rang(3))
+    lines = [happening_line(one, view, START) for one in (changed, event, CoreTold())]
     assert lines == [
         f"22:13:20.000  changed    {TILL_PATH}  limit: 10 -> (absent); sales: 7 -> 9;",
         "22:13:20.000  event      shop1  info shop:rang  it rang  7b0c.1.3",
@@ -253,10 +253,10 @@ def test_each_happening_has_a_line() -> None:
     [("", True), ("shop1", True), ("other", False), ("shop1/till", True), ("//*2", False), ("/hall", False)],
 )
 def test_who_watches_a_part_is_told_of_that_part(pattern: str, told: bool) -> None:  # noqa: FBT001  a parameter
-    picture = known_shop(till(1))
-    for happening in (*tell(picture, update(1, {3: 9})), *tell(picture, rang(3))):
-        assert concerns(Pattern.of(pattern), happening, picture) is told
-    assert concerns(Pattern.of(pattern), CoreTold("gone"), picture)
+    view = known_shop(till(1))
+    for happening in (*tell(view, update(1, {3: 9})), *tell(view, rang(3))):
+        assert concerns(Pattern.of(pattern), happening, view) is told
+    assert concerns(Pattern.of(pattern), CoreTold("gone"), view)
 
 
 @pytest.mark.parametrize(
@@ -311,8 +311,8 @@ def test_a_time_that_no_calendar_has_is_none() -> None:
 
 
 def test_an_object_whose_parent_is_gone_stands_below_its_source() -> None:
-    picture = known_shop(msgspec.structs.replace(till(1), parent=ObjectLink("shop:hall", 9, "hall9")))
-    assert list(tree_lines(picture, Pattern.of("//*till1"))) == [
+    view = known_shop(msgspec.structs.replace(till(1), parent=ObjectLink("shop:hall", 9, "hall9")))
+    assert list(tree_lines(view, Pattern.of("//*till1"))) == [
         "shop1  synchronised",
         "  shop:till  hall1|till1",
     ]

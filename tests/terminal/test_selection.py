@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.records import DeleteRecord
-from gateway.terminal.picture import Picture
 from gateway.terminal.selection import NotOneObjectError, Pattern, find_object
+from gateway.terminal.view import TerminalView
 from tests.components.shop import START
 from tests.terminal.told import TILL, known_shop, till
 
 
-def shop() -> Picture:
+def shop() -> TerminalView:
     return known_shop(till(1), till(2), till(20), till(3, name="hall2|a/b"))
 
 
@@ -63,10 +63,10 @@ def test_several_objects_are_told_apart_by_listing_them() -> None:
 
 def test_what_is_gone_is_said_to_be() -> None:
     end = DeleteRecord(1, TILL.number, 9, "hall1|till9", START, False, 1, "till9", "0-9")
-    picture = known_shop(end)
+    view = known_shop(end)
     for text in ("shop1/till/hall1|till9", "shop1/shop:till/hall1|till9", "till9", "0-9"):
         with pytest.raises(NotOneObjectError) as refused:
-            find_object(picture, text)
+            find_object(view, text)
         assert refused.value.ended is not None
         assert refused.value.ended.record == end
 
@@ -97,7 +97,7 @@ def test_patterns_are_those_of_a_shell(text: str, rows: list[int]) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_means_one_object_or_is_refused(text: str) -> None:
-    picture = shop()
-    list(Pattern.of(text).objects(picture))
+    view = shop()
+    list(Pattern.of(text).objects(view))
     with contextlib.suppress(NotOneObjectError):
-        assert find_object(picture, text) in picture.objects.values()
+        assert find_object(view, text) in view.objects.values()

@@ -32,8 +32,8 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import ValueType
-from gateway.terminal.happenings import Happening
-from gateway.terminal.picture import Picture
+from gateway.terminal.changes import FeedChange
+from gateway.terminal.view import TerminalView
 from tests.components.shop import (
     GATEWAY_ID,
     HALL_CLASS,
@@ -116,21 +116,21 @@ KNOWN: tuple[Record, ...] = (source(), agent(fresh=True), HALL, TILL, RANG, hall
 """What every snapshot begins with."""
 
 
-def tell(picture: Picture, *records: Record, epoch: int = 1) -> list[Happening]:
+def tell(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedChange]:
     """Tell something, in one batch."""
-    return picture.received(Batch(epoch, 1, records))
+    return view.received(Batch(epoch, 1, records))
 
 
-def snapshot(picture: Picture, *records: Record, epoch: int = 1) -> list[Happening]:
+def snapshot(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedChange]:
     """Tell everything; what came of it all together."""
-    happened = picture.received(Hello(VERSION, epoch, GATEWAY_ID, START))
-    happened += picture.received(SnapshotBegan(epoch, 1))
-    happened += tell(picture, *records, epoch=epoch)
-    return happened + picture.received(SnapshotEnded(epoch, 1))
+    happened = view.received(Hello(VERSION, epoch, GATEWAY_ID, START))
+    happened += view.received(SnapshotBegan(epoch, 1))
+    happened += tell(view, *records, epoch=epoch)
+    return happened + view.received(SnapshotEnded(epoch, 1))
 
 
-def known_shop(*records: Record) -> Picture:
+def known_shop(*records: Record) -> TerminalView:
     """A picture of the shop with its first hall, and these."""
-    picture = Picture(lambda: START)
-    snapshot(picture, *KNOWN, *records)
-    return picture
+    view = TerminalView(lambda: START)
+    snapshot(view, *KNOWN, *records)
+    return view

@@ -24,12 +24,12 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
-from gateway.links.kept_counts import Loss
-from gateway.links.kept_deliveries import KeptDeliveries
-from gateway.links.kept_queue import KeptSubscription, kept_queue
+from gateway.links.durable_queue import DurableSubscription, kept_queue
+from gateway.links.durable_queue_counts import Loss
 from gateway.links.node_choice import NodeChoice
 from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue
 from gateway.links.reconnecting import link_errors, reconnecting
+from gateway.links.unacknowledged_deliveries import UnacknowledgedDeliveries
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ class KeptEvents:
         told: called after each event: what it led to must be told when it returns.
     """
 
-    subscription: KeptSubscription
+    subscription: DurableSubscription
     heard: Callable[[], bool]
     told: Callable[[], None]
 
@@ -186,7 +186,7 @@ class EventConsumer:
             await subscription.ledger.lasting(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
-        deliveries = KeptDeliveries(
+        deliveries = UnacknowledgedDeliveries(
             subscription.ledger, self._tell_kept, kept.heard, subscription.counts, queue.heard
         )
         await queue.consume(self._endpoint, declared, deliveries.arrived)

@@ -30,7 +30,7 @@ from gateway.agents.rabbitmq.management_api import (
 )
 from gateway.dialects.effects import Send
 from gateway.links.node_choice import NodeChoice
-from gateway.links.publishing import DetourError
+from gateway.links.publishing import FallbackError
 
 log = structlog.get_logger(__name__)
 
@@ -89,7 +89,7 @@ class HttpPublisher:
         """Why this user may not use the management API; empty where it may, or nobody could tell."""
         try:
             answer = await self._request("GET", "whoami")
-        except DetourError:
+        except FallbackError:
             return ""
         return answer.reason if isinstance(answer, Refused) else ""
 
@@ -125,7 +125,7 @@ class HttpPublisher:
                         )
                         return answer is None
                     await asyncio.sleep(_RETRY_SECONDS)
-        except (TimeoutError, DetourError):
+        except (TimeoutError, FallbackError):
             return False
 
     async def _connection(self, provided_name: str) -> str:
@@ -166,11 +166,11 @@ class HttpPublisher:
         if isinstance(answer, Document):
             return
         if isinstance(answer, Refused):
-            raise DetourError(f"{answer.reason}: {_NEEDED}", lasting=True)
+            raise FallbackError(f"{answer.reason}: {_NEEDED}", lasting=True)
         reason = answer.reason if isinstance(answer, NotManagement) else "no such exchange"
         # The management API publishes over AMQP in its turn, and tells what that was refused for.
         refused = "ACCESS_REFUSED" in reason
-        raise DetourError(f"{reason}: {_NEEDED}" if refused else reason, lasting=refused)
+        raise FallbackError(f"{reason}: {_NEEDED}" if refused else reason, lasting=refused)
 
     async def _request(self, method: str, target: str, **more: object) -> Answer | None:
         """Make a request; ``None`` where the answer is done and nothing to tell (204).
@@ -183,14 +183,14 @@ class HttpPublisher:
                 response = await self._reach(method, target, **more)
         except TimeoutError as error:
             self._nodes.failed(self._nodes.preferred)
-            raise DetourError(f"no answer within {DEADLINE_SECONDS:g} s", lasting=True) from error
+            raise FallbackError(f"no answer within {DEADLINE_SECONDS:g} s", lasting=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise DetourError(one_line(error), lasting=True) from error
+            raise FallbackError(one_line(error), lasting=True) from error
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
         answer = answer_of(response.status_code, response.content)
         if isinstance(answer, Unavailable | Broken):
-            raise DetourError(answer.reason, lasting=True)
+            raise FallbackError(answer.reason, lasting=True)
         return answer
 
     async def _reach(self, method: str, target: str, **more: object) -> httpx.Response:

@@ -24,7 +24,7 @@ from gateway.agents.rabbitmq.provisioning import (
     read,
     segment,
 )
-from gateway.links.kept_queue import OWN_PREFIX
+from gateway.links.durable_queue import OWN_PREFIX
 from gateway.mapping.paths import Json
 
 _NAMED: Final = 3

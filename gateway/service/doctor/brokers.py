@@ -21,7 +21,7 @@ from gateway.config.ami_source import AmiSource
 from gateway.config.cml_source import CmlSource
 from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
 from gateway.config.types import SecretError, SecretSource
-from gateway.links.kept_queue import QUORUM, QUORUM_REMARK, default_name
+from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
 from gateway.links.node_choice import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.service.checks import check_agent, check_source

@@ -10,7 +10,7 @@ from gateway.model.observations import SourceState
 from gateway.service.doctor.findings import Finding, Level
 from gateway.service.exit_codes import CommandError
 from gateway.service.feed_session import feed_session
-from gateway.terminal.picture import Picture
+from gateway.terminal.view import TerminalView
 
 _STATE_LEVELS = {
     SourceState.SYNCHRONISED: Level.GOOD,
@@ -36,18 +36,18 @@ async def running_findings(loaded: LoadedConfiguration, *, has_lock: bool) -> li
     """
     try:
         async with feed_session(loaded.feed_socket) as session:
-            return list(picture_findings(session.picture, loaded))
+            return list(picture_findings(session.view, loaded))
     except CommandError as error:
         if has_lock:
             return [Finding("gateway", Level.PROBLEM, str(error))]
         return [Finding("gateway", Level.NOTE, "does not run", "amqp-gateway run")]
 
 
-def picture_findings(picture: Picture, loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """What a picture of the running gateway says."""
-    objects = len(picture.objects)
-    yield Finding("gateway", Level.GOOD, f"runs; sources: {len(picture.sources)}, objects: {objects:,}")
-    for record in picture.sources.values():
+def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """What the running gateway says of itself."""
+    objects = len(view.objects)
+    yield Finding("gateway", Level.GOOD, f"runs; sources: {len(view.sources)}, objects: {objects:,}")
+    for record in view.sources.values():
         detail = f": {record.detail}" if record.detail else ""
         yield Finding(
             "source",
@@ -60,16 +60,16 @@ def picture_findings(picture: Picture, loaded: LoadedConfiguration) -> Iterator[
                 text = f"{record.counters[counter]:,} {counter.replace('_', ' ')}: beyond the bound"
                 advice = "raise max_objects of the source" if counter == "objects_refused" else ""
                 yield Finding("source", Level.WARNING, text, advice, record.name)
-    known = {record.name for record in picture.sources.values()}
+    known = {record.name for record in view.sources.values()}
     for name in loaded.settings.sources:
         if name not in known:
             advice = "start it again"
             yield Finding("source", Level.PROBLEM, "the running gateway does not know it", advice, name)
-    if picture.event_log is not None:
-        state, detail = picture.event_log.state, picture.event_log.detail
+    if view.event_log is not None:
+        state, detail = view.event_log.state, view.event_log.detail
         level = _LOG_LEVELS.get(state, Level.PROBLEM)
         yield Finding("event-log", level, f"{state.value}{f': {detail}' if detail else ''}")
-    if picture.alarms:
+    if view.alarms:
         yield Finding(
-            "alarms", Level.NOTE, f"{len(picture.alarms)} conditions last", "amqp-gateway watch tells of each"
+            "alarms", Level.NOTE, f"{len(view.alarms)} conditions last", "amqp-gateway watch tells of each"
         )

@@ -16,12 +16,12 @@ from gateway.inventory.alarms import MAX_ALARMS
 from gateway.inventory.instances import MAX_RETIRED, MAX_ROW, InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.links.kept_counts import KeptCounts, Loss, Refusal
-from gateway.links.kept_queue import KEPT_PREFETCH
+from gateway.links.durable_queue import KEPT_PREFETCH
+from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
-from gateway.operations.desk import OperationDesk
-from gateway.operations.unsettled import MAX_UNSETTLED
+from gateway.operations.manager import OperationManager
+from gateway.operations.pending_outcomes import MAX_UNSETTLED
 from gateway.service.event_log import CoreEventLog
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Histogram, Reading
@@ -63,7 +63,7 @@ def feed_readings(feed: FeedServer) -> Iterator[Reading]:
     yield families.FEED_HUNG_UP.at(counters.hung_up)
 
 
-def operation_readings(desk: OperationDesk) -> Iterator[Reading]:
+def operation_readings(desk: OperationManager) -> Iterator[Reading]:
     """Of operations."""
     for outcome in Outcome:
         yield families.OPERATIONS_ENDED.at(desk.counters[outcome], outcome.value)
@@ -112,7 +112,7 @@ def listener_readings(source: str, limit: int, connections: Callable[[], int]) -
     yield families.SOURCE_CONNECTIONS_MAX.at(limit, source)
 
 
-def kept_queue_readings(source: str, max_length: int, counts: KeptCounts) -> Iterator[Reading]:
+def kept_queue_readings(source: str, max_length: int, counts: DurableQueueCounts) -> Iterator[Reading]:
     """Of a source's durable subscription, whose queue holds ``max_length`` messages."""
     if counts.waiting is not None:
         yield families.KEPT_WAITING.at(counts.waiting, source)

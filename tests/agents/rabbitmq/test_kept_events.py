@@ -15,7 +15,7 @@ import pytest
 from gateway.agents.rabbitmq import event_consumer
 from gateway.agents.rabbitmq.event_consumer import EventConsumer, KeptEvents
 from gateway.links import own_queue
-from gateway.links.kept_queue import KeptSubscription
+from gateway.links.durable_queue import DurableSubscription
 from tests.agents.rabbitmq.test_live import Sink, until
 from tests.agents.rabbitmq.watching import event_endpoint
 from tests.components.rabbitmq import VirtualHost
@@ -52,7 +52,7 @@ async def listening(
 ) -> AsyncIterator[Listener]:
     """A consumer with a durable subscription."""
     sink = Listener(vhost.name)
-    subscription = KeptSubscription(queue, 10_000, 60 * SECOND, ledger)
+    subscription = DurableSubscription(queue, 10_000, 60 * SECOND, ledger)
     kept = KeptEvents(subscription, lambda: sink.hears, told)
     endpoint = event_endpoint(vhost.broker, vhost.broker.administrator)
     running = asyncio.create_task(EventConsumer(endpoint, ["queue.created"], sink, kept).run())

@@ -36,7 +36,7 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.effects import Send
-from gateway.links.publishing import DetourError
+from gateway.links.publishing import FallbackError
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import eventually
 
@@ -163,7 +163,7 @@ async def publish_around_an_alarm(site: Site, connection_name: str) -> None:
         for exchange in (MANAGEMENT_EXCHANGE, DIRECT_EXCHANGE):
             try:
                 await publisher.publish(Send(exchange, "console.heartbeat.1.0", b"AM2"), 1)
-            except DetourError as error:
+            except FallbackError as error:
                 raise RefusedError(str(error)) from error
 
         async def is_cut_off() -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.eventlog.mirror import Mirror, MirrorSettings
 from gateway.eventlog.record import AnyRecord
+from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.records import (
     AgentRecord,
     Batch,
@@ -68,7 +68,7 @@ class Workload:
 
     def __init__(self, queues: int, step: int = 0) -> None:
         self.now = BEGIN
-        self.mirror = Mirror(MirrorSettings(statistics_interval=0))
+        self.mirror = LogRecorder(RecorderSettings(statistics_interval=0))
         self._queues = queues
         self._step = step
         self._turn = 0

@@ -9,9 +9,9 @@ from hypothesis import event as observed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.eventlog.mirror import MirrorSettings
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.recorder import RecorderSettings
 from gateway.eventlog.schedule import SLOT
 from gateway.feed.values import FeedValue, ObjectLink
 from tests.eventlog.feeds import (
@@ -57,7 +57,7 @@ class Ledger:
     """What a shop was told, and what was recorded of it, in segments."""
 
     def __init__(self, interval: int) -> None:
-        self.shop = Shop(MirrorSettings(interval))
+        self.shop = Shop(RecorderSettings(interval))
         self.values: dict[int, dict[int, FeedValue]] = {}
         self.parents: dict[int, ObjectLink] = {}
         self.resets: dict[int, int] = {}

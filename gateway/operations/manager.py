@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.feed.audit_rate_limiter import Attempt, AuditRateLimiter, CountedAttempts
 from gateway.feed.operations import (
     NorthRefusal,
     OperationAnswer,
@@ -23,7 +24,6 @@ from gateway.feed.operations import (
     kind_of,
 )
 from gateway.feed.records import Record
-from gateway.feed.refusal_limit import Attempt, CountedAttempts, RefusalLimit
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
@@ -34,9 +34,9 @@ from gateway.operations.messages import Objection, check_with_source, message_of
 from gateway.operations.operation import Operation
 from gateway.operations.planning import Planner, Target, check_reachable
 from gateway.operations.policy import Policy
+from gateway.operations.reconciler import Reconciler
 from gateway.operations.refusals import Refusal
 from gateway.operations.repeats import Repeats
-from gateway.operations.settling import Settling
 from gateway.operations.steps import Ended, Next
 from gateway.operations.turns import Turns
 
@@ -44,7 +44,7 @@ _UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
 @dataclass(frozen=True, slots=True)
-class DeskSettings:
+class ManagerSettings:
     """What is configured.
 
     Attributes:
@@ -74,7 +74,7 @@ class _UnderWay:
     others: list[tuple[OperationRequest, ReplyTo]] = field(default_factory=list)
 
 
-class OperationDesk:
+class OperationManager:
     """Operations of all sources.
 
     Args:
@@ -94,21 +94,21 @@ class OperationDesk:
         classes: ClassRegistry,
         policy: Policy,
         audit: Audit,
-        settings: DeskSettings | None = None,
+        settings: ManagerSettings | None = None,
     ) -> None:
         self.counters: Counter[Outcome] = Counter()
         self._planner = Planner(inventory, classes, policy)
         self._audit = audit
-        self._settings = settings or DeskSettings()
+        self._settings = settings or ManagerSettings()
         self._numbers = itertools.count(1)
         self._tokens = itertools.count(1)
         self._objections: dict[int, Objection] = {}
         self._turns: dict[int, Turns] = {}
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting_for: dict[int, int] = {}
-        self._refusals = RefusalLimit()
+        self._refusals = AuditRateLimiter()
         self._repeats = Repeats()
-        self._settling = Settling(
+        self._settling = Reconciler(
             audit, self._settings.deadline, lambda: next(self._tokens), classes.class_name
         )
 

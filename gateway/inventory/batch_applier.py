@@ -26,11 +26,11 @@ _EVERYONE: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Slicing:
+class BatchSettings:
     """How what is told is cut into slices.
 
     Attributes:
-        left: called when something is left to be applied; somebody calls `Slices.go_on` soon.
+        left: called when something is left to be applied; somebody calls `BatchApplier.go_on` soon.
         size: objects of one slice, about.
     """
 
@@ -47,7 +47,7 @@ class _Body:
     lost: frozenset[str] = field(default=frozenset())
 
 
-class Slices:
+class BatchApplier:
     """What was told of one source and is not applied yet.
 
     Args:
@@ -57,7 +57,7 @@ class Slices:
     """
 
     def __init__(
-        self, source: SourceInventory, out: Callable[[list[Record]], None], slicing: Slicing | None
+        self, source: SourceInventory, out: Callable[[list[Record]], None], slicing: BatchSettings | None
     ) -> None:
         self._source = source
         self._out = out

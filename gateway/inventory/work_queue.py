@@ -9,7 +9,7 @@ LIGHT = 32
 """How many objects are merely looked at in one step."""
 
 
-class Steps:
+class WorkQueue:
     """Works that are done in steps, one after the other.
 
     A work is an iterator that does one step each time it is asked for the next. What a step adds is done

@@ -99,7 +99,7 @@ class _Period:
         )
 
 
-class RefusalLimit:
+class AuditRateLimiter:
     """Counts by principal, without I/O.
 
     Args:

@@ -21,7 +21,7 @@ MAX_DEPTH: Final = 32
 _STRANGE: Final = "?"
 
 
-class ToldValues:
+class Redaction:
     """Makes what may be told out of values by name.
 
     Args:

@@ -15,21 +15,21 @@ from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.capture import CapturedConsole, CapturedStreamConsole
-from gateway.links.kept_counts import KeptCounts
-from gateway.links.kept_queue import KeptSubscription, default_name
+from gateway.links.durable_queue import DurableSubscription, default_name
+from gateway.links.durable_queue_counts import DurableQueueCounts
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceStateSeen
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import NoOperations, Operations
+from gateway.service.ack_tracker import AckTracker
 from gateway.service.captures import Captures, SessionT, SourceDesign, StreamSessionT
-from gateway.service.delivery_ledger import DeliveryLedger
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
+class DurableContext:
     """What durable subscriptions share.
 
     Attributes:
@@ -40,13 +40,13 @@ class Lasting:
     """
 
     state: Path
-    ledger: DeliveryLedger
+    ledger: AckTracker
     last: LastState
     log: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SourceContext:
     """What every source of a core shares.
 
     Attributes:
@@ -67,7 +67,7 @@ class Surroundings:
     folder: Path
     boot: int
     metrics: Metrics = field(default_factory=Metrics)
-    lasting: Lasting | None = None
+    lasting: DurableContext | None = None
     operations: Operations = field(default_factory=NoOperations)
     state: Path | None = None
     captures: Captures | None = None
@@ -100,7 +100,7 @@ class Surroundings:
         return answered
 
     @property
-    def usable_lasting(self) -> Lasting | None:
+    def usable_lasting(self) -> DurableContext | None:
         """What durable subscriptions need; ``None`` where the log cannot be written.
 
         Nothing can be acknowledged then, and the source is heard as if it had no such subscription: its queue
@@ -110,7 +110,7 @@ class Surroundings:
 
     def subscription(
         self, purpose: str, source: str, durable: DurableSettings | None
-    ) -> KeptSubscription | None:
+    ) -> DurableSubscription | None:
         """The durable subscription of a source, with what is counted of it among the metrics from now on.
 
         Args:
@@ -124,14 +124,18 @@ class Surroundings:
         lasting = self.usable_lasting
         if durable is None or lasting is None:
             return None
-        counts = KeptCounts()
+        counts = DurableQueueCounts()
         readings = partial(kept_queue_readings, source, durable.max_length, counts)
         self.metrics.add(f"kept queue of {source}", readings)
         queue = durable.queue or default_name(purpose, source)
-        return KeptSubscription(queue, durable.max_length, durable.expires, lasting.ledger.of(source), counts)
+        return DurableSubscription(
+            queue, durable.max_length, durable.expires, lasting.ledger.of(source), counts
+        )
 
 
-def remarked(observations: Iterable[Observation], subscription: KeptSubscription | None) -> list[Observation]:
+def remarked(
+    observations: Iterable[Observation], subscription: DurableSubscription | None
+) -> list[Observation]:
     """Observations, with what people should know of a durable subscription in the detail of a state."""
     remark = subscription.remark if subscription is not None else ""
     return [

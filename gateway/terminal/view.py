@@ -27,7 +27,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedView, ShownObject
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.terminal.happenings import (
+from gateway.terminal.changes import (
     AlarmTold,
     Changed,
     CoreTold,
@@ -35,8 +35,8 @@ from gateway.terminal.happenings import (
     Deleted,
     EventLogTold,
     EventTold,
+    FeedChange,
     GapTold,
-    Happening,
     KnownObject,
     ObjectKey,
     OperationTold,
@@ -61,7 +61,7 @@ class _Shown(ShownObject[Group]):
     key: ObjectKey
 
 
-class Picture(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
+class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
     """What the gateway knows, for as long as a command runs.
 
     Args:
@@ -98,14 +98,14 @@ class Picture(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         self._new_version: ObjectKey | None = None
         self._was_whole = False
         self._is_first = True
-        self._happened: list[Happening] = []
+        self._happened: list[FeedChange] = []
 
     @property
     def is_whole(self) -> bool:
         """Whether a whole snapshot was received on this connection."""
         return self._replica.is_complete
 
-    def received(self, message: FeedMessage) -> list[Happening]:
+    def received(self, message: FeedMessage) -> list[FeedChange]:
         """Take a message; what it changed, but for the first snapshot: that is how things stand."""
         now = self._clock()
         if isinstance(message, Hello):
@@ -121,7 +121,7 @@ class Picture(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
             return []
         return [] if self._is_first else happened
 
-    def disconnected(self, reason: str) -> list[Happening]:
+    def disconnected(self, reason: str) -> list[FeedChange]:
         """The core cannot be reached; reported once."""
         self._replica.disconnected(self._clock())
         was_whole, self._was_whole = self._was_whole, False

@@ -7,9 +7,9 @@ from itertools import islice
 
 import msgspec
 
-from gateway.eventlog.mirror import STRETCH, MirrorSettings
 from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.recorder import STRETCH, RecorderSettings
 from gateway.feed.records import AgentGoneRecord, GapRecord
 from gateway.model.events import EventState
 from gateway.model.observations import SourceState
@@ -30,7 +30,7 @@ from tests.eventlog.feeds import (
 from tests.eventlog.records import kinds, with_all_fields
 
 MINUTE = 60 * SECOND
-EVERYTHING = MirrorSettings(statistics_interval=1)
+EVERYTHING = RecorderSettings(statistics_interval=1)
 
 
 def test_an_event_is_told_with_the_id_that_it_has_everywhere() -> None:

@@ -40,7 +40,7 @@ _GONE = "its object is gone"
 _SOURCE_DOWN = AlarmKey(SOURCE_DOWN_ALARM)
 
 
-class Conditions:
+class AlarmEvaluator:
     """Raises and clears the alarms of one source, appending records to ``out``.
 
     Args:

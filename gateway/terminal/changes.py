@@ -168,7 +168,7 @@ class CoreTold:
     reason: str = field(default="")
 
 
-Happening: TypeAlias = (
+FeedChange: TypeAlias = (
     Created
     | Changed
     | Deleted
@@ -181,7 +181,7 @@ Happening: TypeAlias = (
     | CoreTold
 )
 
-KINDS: Mapping[type[Happening], str] = {
+KINDS: Mapping[type[FeedChange], str] = {
     Created: "created",
     Changed: "changed",
     Deleted: "deleted",

@@ -7,8 +7,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from gateway.eventlog.mirror import STEP_OBJECTS, MirrorSettings
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.recorder import STEP_OBJECTS, RecorderSettings
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import SourceState
 from gateway.model.values import Reference
@@ -34,7 +34,7 @@ from tests.eventlog.feeds import (
 from tests.eventlog.records import kinds
 
 MINUTE = 60 * SECOND
-EVERYTHING = MirrorSettings(statistics_interval=1)
+EVERYTHING = RecorderSettings(statistics_interval=1)
 
 
 def test_an_object_that_begins_is_told_whole() -> None:
@@ -145,7 +145,7 @@ def test_many_that_are_due_are_told_in_steps() -> None:
 def test_the_interval_of_a_class_is_that_of_the_first_pattern_that_fits(
     class_name: str, interval: int
 ) -> None:
-    settings = MirrorSettings(11, {"shop:queue": 5, "shop:*": 7, "*:queue": 9})
+    settings = RecorderSettings(11, {"shop:queue": 5, "shop:*": 7, "*:queue": 9})
     assert settings.interval(class_name) == interval
 
 

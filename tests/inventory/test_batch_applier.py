@@ -9,8 +9,8 @@ import pytest
 
 from gateway.feed.records import AgentRecord, AlarmRecord, DeleteRecord, ObjectRecord, Record, SourceRecord
 from gateway.feed.values import ObjectLink
-from gateway.inventory import slices
-from gateway.inventory.slices import Slicing
+from gateway.inventory import batch_applier
+from gateway.inventory.batch_applier import BatchSettings
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -46,7 +46,7 @@ class Sliced:
 
     def __init__(self, state: Path, size: int = SLICE) -> None:
         self.left = 0
-        self.playbook = Playbook(state, slicing=Slicing(self._note, size))
+        self.playbook = Playbook(state, slicing=BatchSettings(self._note, size))
 
     def _note(self) -> None:
         self.left += 1
@@ -251,7 +251,7 @@ def test_the_references_to_one_object_that_ends_and_comes_back_follow_in_slices(
 
 def test_alarms_end_with_their_objects_in_slices_too(tmp_path: Path) -> None:
     left: list[int] = []
-    playbook = plant(tmp_path, slicing=Slicing(lambda: left.append(1), 1))
+    playbook = plant(tmp_path, slicing=BatchSettings(lambda: left.append(1), 1))
     playbook.synchronise(machine(hot=True))
     while left:
         left.pop()
@@ -274,7 +274,7 @@ def test_a_tick_between_two_slices_waits_for_the_next_one(sliced: Sliced) -> Non
 
 
 def test_where_too_much_waits_all_is_applied_at_once(sliced: Sliced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "MAX_WAITING", 3)
+    monkeypatch.setattr(batch_applier, "MAX_WAITING", 3)
     playbook = sliced.playbook
     playbook.tell(ResyncBegan())
     playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
@@ -286,7 +286,7 @@ def test_where_too_much_waits_all_is_applied_at_once(sliced: Sliced, monkeypatch
 
 
 def test_a_source_that_is_to_be_applied_whole_is(tmp_path: Path) -> None:
-    playbook = Playbook(tmp_path, slicing=Slicing(lambda: None, 1))
+    playbook = Playbook(tmp_path, slicing=BatchSettings(lambda: None, 1))
     other = playbook.inventory.add_source("kept", "qmf", whole=True)
     classes = [ClassLearned(VHOST), ClassLearned(QUEUE)]
     playbook.inventory.observed(other, [*classes, ResyncBegan(), vhost("/", "v1"), *_queues()], NOW)
@@ -296,7 +296,7 @@ def test_a_source_that_is_to_be_applied_whole_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_the_same_is_told_in_slices_as_at_once(tmp_path: Path, size: int) -> None:
     told = []
-    for folder, slicing in (("whole", None), ("sliced", Slicing(lambda: None, size))):
+    for folder, slicing in (("whole", None), ("sliced", BatchSettings(lambda: None, size))):
         (tmp_path / folder).mkdir()
         playbook = Playbook(tmp_path / folder, slicing=slicing)
         for bodies in _story():

@@ -11,7 +11,7 @@ _ALARM_SERIES = "gateway:alarm"
 _END_SERIES = "gateway:end"
 
 
-class Numbers:
+class IdAllocator:
     """One ascending series each for events, alarms and ends.
 
     Events are counted from 1 in each epoch; with the gateway's uuid and the epoch their number makes an id

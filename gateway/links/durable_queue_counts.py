@@ -34,7 +34,7 @@ class Refusal(enum.StrEnum):
 
 
 @dataclass(slots=True)
-class KeptCounts:
+class DurableQueueCounts:
     """Counters of one durable subscription; they go on over every reconnection.
 
     Attributes:

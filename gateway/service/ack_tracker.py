@@ -43,7 +43,7 @@ class RecordingLog(Protocol):
         ...
 
 
-class DeliveryLedger:
+class AckTracker:
     """Which deliveries the log has, of all sources.
 
     Args:
@@ -60,9 +60,9 @@ class DeliveryLedger:
         """Whether there is a log that they can be told to."""
         return self._log.is_open
 
-    def of(self, source: str) -> SourceLedger:
+    def of(self, source: str) -> SourceAcks:
         """The ledger of one source."""
-        return SourceLedger(self, source)
+        return SourceAcks(self, source)
 
     def is_told(self, delivery: str) -> bool:
         """Whether the log has what it led to, or will have it before anything later."""
@@ -97,10 +97,10 @@ class DeliveryLedger:
             await asyncio.Event().wait()
 
 
-class SourceLedger:
-    """The deliveries of one source; in the form that links take (`gateway.links.kept_deliveries.Ledger`)."""
+class SourceAcks:
+    """The deliveries of one source, as a `gateway.links.unacknowledged_deliveries.Ledger`."""
 
-    def __init__(self, ledger: DeliveryLedger, source: str) -> None:
+    def __init__(self, ledger: AckTracker, source: str) -> None:
         self._ledger = ledger
         self._source = source
 

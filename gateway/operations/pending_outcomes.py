@@ -26,7 +26,7 @@ ObjectKey: TypeAlias = tuple[int, str, int]
 
 
 @dataclass(slots=True)
-class Unsettled:
+class PendingOutcome:
     """One operation whose outcome is unknown.
 
     Attributes:
@@ -74,22 +74,22 @@ class Unsettled:
         self.since, self.readings, self.doubtful_since = now, 0, 0
 
 
-class UnsettledOperations:
+class PendingOutcomes:
     """All of them."""
 
     def __init__(self) -> None:
-        self._by_number: dict[int, Unsettled] = {}
-        self._by_token: dict[int, Unsettled] = {}
-        self._sets: dict[ObjectKey, dict[int, Unsettled]] = {}
+        self._by_number: dict[int, PendingOutcome] = {}
+        self._by_token: dict[int, PendingOutcome] = {}
+        self._sets: dict[ObjectKey, dict[int, PendingOutcome]] = {}
 
     def __len__(self) -> int:
         return len(self._by_number)
 
-    def __iter__(self) -> Iterator[Unsettled]:
+    def __iter__(self) -> Iterator[PendingOutcome]:
         """The oldest first; they may be removed meanwhile."""
         return iter(list(self._by_number.values()))
 
-    def add(self, one: Unsettled) -> None:
+    def add(self, one: PendingOutcome) -> None:
         """Another one; the oldest is forgotten where they are too many."""
         self._by_number[one.number] = one
         if one.call_token:
@@ -99,7 +99,7 @@ class UnsettledOperations:
         if len(self._by_number) > MAX_UNSETTLED:
             self.remove(next(iter(self._by_number.values())))
 
-    def remove(self, one: Unsettled) -> None:
+    def remove(self, one: PendingOutcome) -> None:
         """It is settled, or will never be."""
         del self._by_number[one.number]
         self._by_token.pop(one.call_token, None)
@@ -110,23 +110,23 @@ class UnsettledOperations:
             if not sets:
                 del self._sets[one.key]
 
-    def of_token(self, token: int) -> Unsettled | None:
+    def of_token(self, token: int) -> PendingOutcome | None:
         """Whose call or reading this is."""
         return self._by_token.get(token)
 
-    def read(self, one: Unsettled, token: int) -> None:
+    def read(self, one: PendingOutcome, token: int) -> None:
         """Its object is being read."""
         self._by_token.pop(one.read_token, None)
         one.readings += 1
         one.read_token = token
         self._by_token[token] = one
 
-    def was_read(self, one: Unsettled) -> None:
+    def was_read(self, one: PendingOutcome) -> None:
         """The reading was answered."""
         self._by_token.pop(one.read_token, None)
         one.read_token = 0
 
-    def sets_of(self, key: ObjectKey) -> list[Unsettled]:
+    def sets_of(self, key: ObjectKey) -> list[PendingOutcome]:
         """Sets of an object that can be read."""
         return list(self._sets.get(key, {}).values())
 

@@ -48,14 +48,14 @@ from gateway.feed.records import (
 from gateway.model.observations import SourceState
 
 STEP_OBJECTS: Final = 100
-"""Objects that one call of `Mirror.tick` looks at: one or two milliseconds' worth."""
+"""Objects that one call of `LogRecorder.tick` looks at: one or two milliseconds' worth."""
 
 STRETCH: Final = 4
 """Under pressure, statistics are recorded so many times less often."""
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorSettings:
+class RecorderSettings:
     """What is configured.
 
     Attributes:
@@ -78,7 +78,7 @@ class MirrorSettings:
         return self.statistics_interval
 
 
-class Mirror:
+class LogRecorder:
     """What the log has been told of everything that the feed tells.
 
     Args:
@@ -93,7 +93,7 @@ class Mirror:
     """
 
     def __init__(
-        self, settings: MirrorSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+        self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
     ) -> None:
         self.pressure = Pressure.NONE
         self.refused = 0

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-class LogLimit:
+class RateLimiter:
     """Admits some lines in each period; the others are counted.
 
     Args:

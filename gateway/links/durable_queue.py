@@ -17,9 +17,9 @@ from aiormq import exceptions
 
 from gateway.dialects.effects import Binding
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
-from gateway.links.kept_counts import KeptCounts, Loss, Refusal
-from gateway.links.kept_deliveries import Ledger
+from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from gateway.links.own_queue import WatchedQueue, bind
+from gateway.links.unacknowledged_deliveries import Ledger
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ _DRAIN_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSubscription:
+class DurableSubscription:
     """A durable subscription: a queue that is kept for its consumer's return.
 
     Attributes:
@@ -68,7 +68,7 @@ class KeptSubscription:
     max_length: int
     expires: int
     ledger: Ledger
-    counts: KeptCounts = field(default_factory=KeptCounts)
+    counts: DurableQueueCounts = field(default_factory=DurableQueueCounts)
 
     @property
     def remark(self) -> str:
@@ -77,7 +77,7 @@ class KeptSubscription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptQueue(WatchedQueue):
+class DurableQueue(WatchedQueue):
     """A durable classic queue with an expiry, which only one consumer may have.
 
     The type is declared, because a virtual host may have another default. A quorum queue of this name, with
@@ -93,7 +93,7 @@ class KeptQueue(WatchedQueue):
     name: str
     expires: int
     prefetch: int = KEPT_PREFETCH
-    counts: KeptCounts = field(default_factory=KeptCounts)
+    counts: DurableQueueCounts = field(default_factory=DurableQueueCounts)
 
     async def waiting(self, connection: AbstractConnection) -> int | None:
         """Messages in it; ``None`` where there is no such queue.
@@ -245,10 +245,10 @@ class KeptQueue(WatchedQueue):
         await channel.declare_queue(self.name, passive=True)
 
 
-def kept_queue(subscription: KeptSubscription, watch_seconds: float = 5.0) -> KeptQueue:
+def kept_queue(subscription: DurableSubscription, watch_seconds: float = 5.0) -> DurableQueue:
     """The queue of a durable subscription, looked at every ``watch_seconds``."""
     counts = subscription.counts
-    return KeptQueue(
+    return DurableQueue(
         subscription.max_length,
         max(1, int(subscription.max_length * DOUBTFUL_SHARE)),
         watch_seconds,

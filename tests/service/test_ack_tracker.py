@@ -13,8 +13,8 @@ from gateway.eventlog.block import Block
 from gateway.eventlog.last_state import last_state
 from gateway.eventlog.segment import list_segments, scan_segment
 from gateway.feed.records import Batch, GapRecord, Record
-from gateway.service import delivery_ledger
-from gateway.service.delivery_ledger import DeliveryLedger
+from gateway.service import ack_tracker
+from gateway.service.ack_tracker import AckTracker
 from gateway.service.event_log import CoreEventLog
 from tests.eventlog.feeds import AGENT, QUEUE, SHOP, T0, queue, update
 
@@ -41,7 +41,7 @@ def deliveries(folder: Path) -> list[str]:
 
 async def test_the_last_record_that_tells_what_happened_names_its_delivery(tmp_path: Path) -> None:
     async with log_in(tmp_path) as log:
-        ledger = DeliveryLedger(log)
+        ledger = AckTracker(log)
         agents = ledger.of("agents")
         log.take(batch(SHOP, QUEUE, AGENT))
         with agents.telling("first"):
@@ -55,7 +55,7 @@ async def test_the_last_record_that_tells_what_happened_names_its_delivery(tmp_p
         assert agents.is_told("nothing")
         assert not ledger.of("others").is_told("first")
 
-    again = DeliveryLedger(log_in(tmp_path), last_state(tmp_path, ["shop"]).deliveries)
+    again = AckTracker(log_in(tmp_path), last_state(tmp_path, ["shop"]).deliveries)
     assert again.of("agents").is_told("first")
     assert not again.of("agents").is_told("nothing"), "to tell it again changes nothing"
 
@@ -64,11 +64,11 @@ async def test_a_delivery_is_known_over_any_number_of_starts(tmp_path: Path) -> 
     """It may come again after each, until a core lives long enough to acknowledge it."""
     async with log_in(tmp_path) as log:
         log.take(batch(SHOP, QUEUE, AGENT))
-        with DeliveryLedger(log).telling("agents:first"):
+        with AckTracker(log).telling("agents:first"):
             log.take(batch(queue(1)))
     for _ in range(4):
         former = last_state(tmp_path, ["shop"])
-        assert DeliveryLedger(log_in(tmp_path), former.deliveries).is_told("agents:first")
+        assert AckTracker(log_in(tmp_path), former.deliveries).is_told("agents:first")
         async with CoreEventLog(tmp_path, LogSettings(), SystemClock(), former=former):
             pass
     assert deliveries(tmp_path) == ["agents:first"]
@@ -76,7 +76,7 @@ async def test_a_delivery_is_known_over_any_number_of_starts(tmp_path: Path) -> 
 
 async def test_records_of_a_delivery_stand_together(tmp_path: Path) -> None:
     async with log_in(tmp_path) as log:
-        ledger = DeliveryLedger(log)
+        ledger = AckTracker(log)
         log.take(batch(SHOP, QUEUE, AGENT))
         before = ledger.position
         with ledger.telling("a"):
@@ -88,7 +88,7 @@ async def test_records_of_a_delivery_stand_together(tmp_path: Path) -> None:
 async def test_nothing_is_lasting_while_the_disk_is_full(tmp_path: Path) -> None:
     log = CoreEventLog(tmp_path / "log", LogSettings(min_free=2**40), SystemClock())
     async with log:
-        ledger = DeliveryLedger(log)
+        ledger = AckTracker(log)
         await ledger.lasting(0)
         with ledger.telling("a"):
             log.take(batch(SHOP, QUEUE, AGENT, queue(1)))
@@ -100,9 +100,9 @@ async def test_nothing_is_lasting_while_the_disk_is_full(tmp_path: Path) -> None
 
 
 async def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_ledger, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(ack_tracker, "MAX_REMEMBERED", 2)
     async with log_in(tmp_path) as log:
-        ledger = DeliveryLedger(log)
+        ledger = AckTracker(log)
         for name in ("a", "b", "c"):
             with ledger.telling(name):
                 pass
@@ -112,4 +112,4 @@ async def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.Monk
 async def test_a_log_that_cannot_be_opened_acknowledges_nothing(tmp_path: Path) -> None:
     (tmp_path / "LOG").write_text("no identity")
     async with log_in(tmp_path) as log:
-        assert not DeliveryLedger(log).is_open
+        assert not AckTracker(log).is_open

@@ -13,7 +13,7 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
 from gateway.model.values import ValueType
-from gateway.terminal.happenings import (
+from gateway.terminal.changes import (
     AlarmTold,
     Changed,
     CoreTold,
@@ -26,7 +26,7 @@ from gateway.terminal.happenings import (
     OperationTold,
     SourceTold,
 )
-from gateway.terminal.picture import Picture
+from gateway.terminal.view import TerminalView
 from tests.components.shop import SECOND, START, agent, agent_gone, source, update
 from tests.terminal.told import HALL, KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
 
@@ -38,61 +38,61 @@ def ended(row: int, number: int = 1, *, inferred: bool = False) -> DeleteRecord:
 
 
 def test_the_first_snapshot_is_how_things_stand_and_nothing_that_happens() -> None:
-    picture = Picture(lambda: START)
-    assert snapshot(picture, *KNOWN, till(1), rang(1), ended(5)) == []
-    assert picture.is_whole
-    assert picture.objects[FIRST].path == "shop1/shop:till/hall1|till1"
-    assert picture.objects[FIRST].value("sales") == 7
-    assert list(picture.ends) == [1]
+    view = TerminalView(lambda: START)
+    assert snapshot(view, *KNOWN, till(1), rang(1), ended(5)) == []
+    assert view.is_whole
+    assert view.objects[FIRST].path == "shop1/shop:till/hall1|till1"
+    assert view.objects[FIRST].value("sales") == 7
+    assert list(view.ends) == [1]
 
 
 def test_objects_come_change_and_go() -> None:
-    picture = known_shop()
-    (created,) = tell(picture, till(1))
+    view = known_shop()
+    (created,) = tell(view, till(1))
     assert isinstance(created, Created)
 
-    (changed,) = tell(picture, update(1, {3: 8, 4: START}, absent=(1,)))
+    (changed,) = tell(view, update(1, {3: 8, 4: START}, absent=(1,)))
     assert isinstance(changed, Changed)
     told = [(change.element.name, change.former, change.value) for change in changed.changes]
     assert told == [("limit", 10, None), ("sales", 7, 8), ("opened", None, START)]
-    assert picture.objects[FIRST].value("limit") is None
-    assert picture.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
+    assert view.objects[FIRST].value("limit") is None
+    assert view.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
 
-    assert tell(picture, ended(1)) == [Deleted("shop1", "shop:till", "hall1|till1", ended(1))]
-    assert FIRST not in picture.objects
+    assert tell(view, ended(1)) == [Deleted("shop1", "shop:till", "hall1|till1", ended(1))]
+    assert FIRST not in view.objects
 
 
 def test_an_object_whose_class_has_a_new_version_neither_ends_nor_comes() -> None:
-    picture = known_shop(till(1))
+    view = known_shop(till(1))
     schema = replace(TILL.schema, statistics=(*TILL.schema.statistics, Element("tips", ValueType.U64)))
     newer = msgspec.structs.replace(TILL, number=TILL.number + 100, schema=schema)
     anew = msgspec.structs.replace(till(1), class_number=newer.number, values={**till(1).values, 5: 2})
 
-    (changed,) = tell(picture, newer, ended(1, number=0, inferred=True), anew)
+    (changed,) = tell(view, newer, ended(1, number=0, inferred=True), anew)
 
     assert isinstance(changed, Changed)
     assert [(change.element.name, change.value) for change in changed.changes] == [("tips", 2)]
-    assert not picture.ends
+    assert not view.ends
 
 
 def test_an_update_that_changes_no_value_is_nothing_that_happens() -> None:
-    picture = known_shop(till(1))
-    assert tell(picture, update(1, {3: 7})) == []
-    assert picture.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
+    view = known_shop(till(1))
+    assert tell(view, update(1, {3: 7})) == []
+    assert view.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
 
 
 def test_what_is_told_twice_happens_once() -> None:
-    picture = known_shop(till(1), rang(1))
-    assert tell(picture, rang(1), till(1)) == []
-    (event,) = tell(picture, rang(2))
+    view = known_shop(till(1), rang(1))
+    assert tell(view, rang(1), till(1)) == []
+    (event,) = tell(view, rang(2))
     assert isinstance(event, EventTold)
     assert event.in_class == RANG
 
 
 def test_another_core_tells_what_changed_meanwhile() -> None:
-    picture = known_shop(till(1), till(2), rang(1))
-    assert picture.disconnected("it ended") == [CoreTold("it ended")]
-    assert picture.disconnected("still") == []
+    view = known_shop(till(1), till(2), rang(1))
+    assert view.disconnected("it ended") == [CoreTold("it ended")]
+    assert view.disconnected("still") == []
 
     told = [
         *KNOWN,
@@ -102,97 +102,97 @@ def test_another_core_tells_what_changed_meanwhile() -> None:
         rang(1),
         rang(2),
     ]
-    kinds = [type(happening) for happening in snapshot(picture, *told, epoch=2)]
+    kinds = [type(happening) for happening in snapshot(view, *told, epoch=2)]
 
     assert kinds == [Deleted, Changed, Created, EventTold, CoreTold]
-    assert picture.is_whole
+    assert view.is_whole
 
 
 def test_what_a_new_core_does_not_tell_is_kept_until_its_source_is_believed() -> None:
-    picture = known_shop(till(1))
-    picture.disconnected("it ended")
+    view = known_shop(till(1))
+    view.disconnected("it ended")
     connecting = source(SourceState.SYNCHRONISING)
 
-    happened = snapshot(picture, connecting, *KNOWN[1:], epoch=2)
+    happened = snapshot(view, connecting, *KNOWN[1:], epoch=2)
     assert happened == [SourceTold(connecting), CoreTold()]
-    assert FIRST in picture.objects
+    assert FIRST in view.objects
 
-    assert tell(picture, source(), epoch=2) == [
+    assert tell(view, source(), epoch=2) == [
         SourceTold(source()),
         Deleted("shop1", "shop:till", "hall1|till1"),
     ]
 
 
 def test_a_source_that_is_not_configured_any_more_goes_with_its_objects() -> None:
-    picture = known_shop(till(1))
-    happened = snapshot(picture, epoch=2)
+    view = known_shop(till(1))
+    happened = snapshot(view, epoch=2)
     assert {type(happening) for happening in happened} == {Deleted}
-    assert (picture.sources, picture.objects) == ({}, {})
+    assert (view.sources, view.objects) == ({}, {})
 
 
 def test_alarms_last_from_one_record_to_another() -> None:
-    picture = known_shop()
+    view = known_shop()
     raised = AlarmRecord(4, 1, "full", "full shop:till", Severity.MAJOR, None, "full", "7b0c.1.1", START)
     cleared = msgspec.structs.replace(raised, cleared=START + SECOND)
-    assert tell(picture, raised) == [AlarmTold("shop1", raised)]
-    assert tell(picture, raised) == []
-    assert tell(picture, cleared) == [AlarmTold("shop1", cleared)]
-    assert picture.alarms == {}
+    assert tell(view, raised) == [AlarmTold("shop1", raised)]
+    assert tell(view, raised) == []
+    assert tell(view, cleared) == [AlarmTold("shop1", cleared)]
+    assert view.alarms == {}
 
 
 def test_what_the_gateway_tells_of_itself() -> None:
-    picture = known_shop()
+    view = known_shop()
     gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL, "no room")
-    assert tell(picture, gap, full, msgspec.structs.replace(full, waiting=5)) == [
+    assert tell(view, gap, full, msgspec.structs.replace(full, waiting=5)) == [
         GapTold("shop1", gap),
         EventLogTold(full),
     ]
-    assert picture.event_log == msgspec.structs.replace(full, waiting=5)
+    assert view.event_log == msgspec.structs.replace(full, waiting=5)
 
 
 def test_operations_are_told_as_they_go_on() -> None:
-    picture = known_shop(till(1))
+    view = known_shop(till(1))
     who = Principal("cli", "alice")
     begun = OperationRecord(
         1, "7b0c.1.o1", OperationKind.SET, OperationState.BEGUN, who, *FIRST, "hall1|till1", "till1"
     )
     done = msgspec.structs.replace(begun, state=OperationState.ENDED, outcome=Outcome.APPLIED)
-    assert tell(picture, begun, done, done) == [OperationTold("shop1", begun), OperationTold("shop1", done)]
-    assert picture.operations == {"7b0c.1.o1": done}
+    assert tell(view, begun, done, done) == [OperationTold("shop1", begun), OperationTold("shop1", done)]
+    assert view.operations == {"7b0c.1.o1": done}
 
 
 def test_values_are_stale_while_agent_or_source_are_silent() -> None:
-    picture = known_shop(till(1))
-    known = picture.objects[FIRST]
-    assert picture.stale_since(known) == 0
-    tell(picture, agent(fresh=False, since=START + SECOND))
-    assert picture.stale_since(known) == START + SECOND
-    tell(picture, source(SourceState.DOWN))
-    assert picture.stale_since(known) == START
+    view = known_shop(till(1))
+    known = view.objects[FIRST]
+    assert view.stale_since(known) == 0
+    tell(view, agent(fresh=False, since=START + SECOND))
+    assert view.stale_since(known) == START + SECOND
+    tell(view, source(SourceState.DOWN))
+    assert view.stale_since(known) == START
 
 
 def test_an_object_that_is_gone_is_as_stale_as_its_agent() -> None:
-    picture = known_shop(till(1))
-    known = picture.objects[FIRST]
-    tell(picture, ended(1))
-    assert picture.stale_since(known) == 0
-    tell(picture, agent(fresh=False, since=START + SECOND))
-    assert picture.stale_since(known) == START + SECOND
+    view = known_shop(till(1))
+    known = view.objects[FIRST]
+    tell(view, ended(1))
+    assert view.stale_since(known) == 0
+    tell(view, agent(fresh=False, since=START + SECOND))
+    assert view.stale_since(known) == START + SECOND
 
 
 def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
-    picture = known_shop(till(1))
-    tell(picture, agent(fresh=False, since=START + SECOND))
-    assert picture.stale_since(picture.objects[FIRST]) == START + SECOND
-    tell(picture, ended(1), msgspec.structs.replace(ended(1), class_number=HALL.number, number=2))
-    assert tell(picture, agent_gone()) == []
-    tell(picture, agent(fresh=True), till(1))
-    assert picture.stale_since(picture.objects[FIRST]) == 0
+    view = known_shop(till(1))
+    tell(view, agent(fresh=False, since=START + SECOND))
+    assert view.stale_since(view.objects[FIRST]) == START + SECOND
+    tell(view, ended(1), msgspec.structs.replace(ended(1), class_number=HALL.number, number=2))
+    assert tell(view, agent_gone()) == []
+    tell(view, agent(fresh=True), till(1))
+    assert view.stale_since(view.objects[FIRST]) == 0
 
 
 def test_what_nobody_could_know_changes_nothing() -> None:
-    picture = known_shop()
+    view = known_shop()
     strange = msgspec.structs.replace(till(1), class_number=99)
-    assert tell(picture, update(1, {3: 1}), strange, msgspec.structs.replace(till(1), source=9)) == []
-    assert tell(picture, msgspec.structs.replace(rang(1), class_number=99)) == []
-    assert FIRST not in picture.objects
+    assert tell(view, update(1, {3: 1}), strange, msgspec.structs.replace(till(1), source=9)) == []
+    assert tell(view, msgspec.structs.replace(rang(1), class_number=99)) == []
+    assert FIRST not in view.objects

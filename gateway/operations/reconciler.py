@@ -17,13 +17,13 @@ from gateway.model.operations import Answer, ObjectFetch, Outcome
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Send, Tell
 from gateway.operations.operation import Operation
+from gateway.operations.pending_outcomes import CERTAIN_AFTER, PendingOutcome, PendingOutcomes
 from gateway.operations.planning import Target
 from gateway.operations.steps import Ended
-from gateway.operations.unsettled import CERTAIN_AFTER, Unsettled, UnsettledOperations
 from gateway.operations.validation import is_same
 
 
-class Settling:
+class Reconciler:
     """The operations whose outcome is unknown.
 
     Args:
@@ -44,7 +44,7 @@ class Settling:
         self._deadline = deadline
         self._next_token = next_token
         self._class_name = class_name
-        self._unsettled = UnsettledOperations()
+        self._unsettled = PendingOutcomes()
 
     def __len__(self) -> int:
         return len(self._unsettled)
@@ -63,7 +63,7 @@ class Settling:
         """
         entry = operation.plan.target.entry
         sampled = entry.record.properties_sampled if entry is not None else 0
-        self._unsettled.add(Unsettled(operation, record, call_token, sampled, now, reported))
+        self._unsettled.add(PendingOutcome(operation, record, call_token, sampled, now, reported))
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         """A late answer, or that of a reading."""
@@ -80,7 +80,7 @@ class Settling:
             return self._read(one, now)
         return self._settle(one, one.operation.late(answer), now)
 
-    def _was_read(self, one: Unsettled, answer: Answer, now: int) -> list[Effect]:
+    def _was_read(self, one: PendingOutcome, answer: Answer, now: int) -> list[Effect]:
         self._unsettled.was_read(one)
         entry = one.operation.plan.target.entry
         if answer.outcome is not Outcome.APPLIED or entry is None:
@@ -118,7 +118,7 @@ class Settling:
         return self._unsettled.wake_at
 
     def _noticed(
-        self, one: Unsettled, record: ObjectRecord | UpdateRecord | DeleteRecord, now: int
+        self, one: PendingOutcome, record: ObjectRecord | UpdateRecord | DeleteRecord, now: int
     ) -> list[Effect]:
         entry = one.operation.plan.target.entry
         if isinstance(record, DeleteRecord) or entry is None:
@@ -130,7 +130,7 @@ class Settling:
             return self._judge(one, entry, now, is_read_back=False)
         return []
 
-    def _judge(self, one: Unsettled, entry: Entry, now: int, *, is_read_back: bool) -> list[Effect]:
+    def _judge(self, one: PendingOutcome, entry: Entry, now: int, *, is_read_back: bool) -> list[Effect]:
         """Look at an object whose values were told anew.
 
         Args:
@@ -164,7 +164,7 @@ class Settling:
         self._unsettled.remove(one)  # somebody else set it since: what came of this one will never be known
         return []
 
-    def _read(self, one: Unsettled, now: int) -> list[Effect]:
+    def _read(self, one: PendingOutcome, now: int) -> list[Effect]:
         target = one.operation.plan.target
         token = self._next_token()
         self._unsettled.read(one, token)
@@ -174,7 +174,7 @@ class Settling:
             return []
         return [Send(target.source.identity.number, fetch)]
 
-    def _settle(self, one: Unsettled, ended: Ended, now: int) -> list[Effect]:
+    def _settle(self, one: PendingOutcome, ended: Ended, now: int) -> list[Effect]:
         self._unsettled.remove(one)
         remarked = one.operation.with_remarks(ended)
         return [Tell(self._audit.settled(one.record, one.operation, remarked, now))]

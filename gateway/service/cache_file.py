@@ -25,7 +25,7 @@ _MAX_OCTETS: Final = 64 << 20
 T = TypeVar("T")
 
 
-class RememberedFile:
+class CacheFile:
     """One file, read once and written again and again.
 
     Args:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from aio_pika.abc import AbstractIncomingMessage
 
-from gateway.links.kept_counts import KeptCounts
+from gateway.links.durable_queue_counts import DurableQueueCounts
 
 _IDENTITY_OCTETS: Final = 8
 _HELD_SECONDS: Final = 0.05
@@ -47,7 +47,7 @@ class Ledger(Protocol):
         ...
 
 
-class KeptDeliveries:
+class UnacknowledgedDeliveries:
     """The deliveries of one consumer; what a former connection delivered is none of them.
 
     Args:
@@ -67,7 +67,7 @@ class KeptDeliveries:
         ledger: Ledger,
         tell: Callable[[AbstractIncomingMessage], None],
         ready: Callable[[], bool] = lambda: True,
-        counts: KeptCounts | None = None,
+        counts: DurableQueueCounts | None = None,
         heard: asyncio.Event | None = None,
     ) -> None:
         self.repeated = 0
@@ -76,7 +76,7 @@ class KeptDeliveries:
         self._tell = tell
         self._ready = ready
         self._waiting: deque[AbstractIncomingMessage] = deque()  # no longer than the consumer's prefetch
-        self._counts = counts or KeptCounts()
+        self._counts = counts or DurableQueueCounts()
         self._told: AbstractIncomingMessage | None = None
         self._deliveries_told = 0
         self._acknowledged = 0  # of these
