@@ -21,6 +21,7 @@ from gateway.feed.operations import (
 from gateway.feed.values import FeedValue
 from gateway.model.operations import Outcome
 from gateway.model.secrets import mask_uris
+from gateway.model.texts import one_line
 from gateway.operations.operation import Operation
 from gateway.operations.planning import Plan, Target
 from gateway.operations.redaction import MAX_TOLD, Redaction
@@ -83,7 +84,7 @@ class Audit:
             values=self._values.told(asked),
             outcome=refusal.outcome,
             element=refusal.element,
-            text=one_line(refusal.text),
+            text=_recorded(refusal.text),
             ended=now,
         )
 
@@ -102,7 +103,7 @@ class Audit:
             stable_name="",
             leaf_name="",
             outcome=attempts.outcomes[0][0],
-            text=one_line(
+            text=_recorded(
                 f"{attempts.attempts} more attempts within a minute, not told one by one: {outcomes}; "
                 f"the last: {attempts.text}"
             ),
@@ -123,7 +124,7 @@ class Audit:
             outcome=ended.outcome,
             element=ended.element,
             code=ended.code,
-            text=one_line("; ".join(filter(None, (ended.text, trouble)))),
+            text=_recorded("; ".join(filter(None, (ended.text, trouble)))),
             ended=now,
         )
 
@@ -138,7 +139,7 @@ class Audit:
             outcome=ended.outcome,
             element=ended.element,
             code=ended.code,
-            text=one_line(ended.text),
+            text=_recorded(ended.text),
             ended=now,
         )
 
@@ -193,10 +194,9 @@ class Audit:
         return f"{self._gateway}.{self._epoch}.o{number}"
 
 
-def one_line(text: str) -> str:
-    """What an agent said, fit for a record: one line, not too long, no passwords in URIs."""
-    line = mask_uris(" ".join(text.split()))
-    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
+def _recorded(text: str) -> str:
+    """What an agent said, fit for a record."""
+    return one_line(mask_uris(text), MAX_TEXT)
 
 
 def _absent(action: Action) -> tuple[str, ...]:

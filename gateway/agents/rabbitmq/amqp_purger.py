@@ -30,6 +30,7 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.node_choice import NodeChoice
+from gateway.model.texts import one_line
 
 PURGE_SECONDS: Final = 20.0
 """For so long the answer to a purge is waited for at least."""
@@ -75,14 +76,14 @@ class AmqpPurger:
             async with asyncio.timeout(OPEN_SECONDS):
                 connection = await open_connection(endpoint, _NAME)
         except (LinkError, *FAILURES) as error:
-            return NotSent(_one_line(error) or f"no connection within {OPEN_SECONDS:g} s")
+            return NotSent(one_line(str(error)) or f"no connection within {OPEN_SECONDS:g} s")
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 channel = await connection.channel(publisher_confirms=False)
                 queue = await channel.get_queue(purge.queue, ensure=False)
         except FAILURES as error:
             await close_soon(connection)
-            return NotSent(_one_line(error) or f"no channel within {OPEN_SECONDS:g} s")
+            return NotSent(one_line(str(error)) or f"no channel within {OPEN_SECONDS:g} s")
         try:
             async with asyncio.timeout(self._deadline):
                 answered = await queue.purge()
@@ -99,7 +100,7 @@ def purge_failure(error: BaseException, deadline: float) -> PurgeAnswer:
     Every refusal ends the channel, or the connection, with a code; an end without one, or with one of the
     broker's own faults, says nothing of the purge.
     """
-    reason = _one_line(error)
+    reason = one_line(str(error))
     match error:
         case exceptions.ChannelNotFoundEntity():
             return NotFound()
@@ -111,7 +112,3 @@ def purge_failure(error: BaseException, deadline: float) -> PurgeAnswer:
             return Unanswered(f"no answer within {deadline:g} s")
         case _:
             return Unanswered(reason or type(error).__name__)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

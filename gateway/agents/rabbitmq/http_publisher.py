@@ -17,7 +17,6 @@ from gateway.agents.rabbitmq.http_reader import (
     ManagementEndpoint,
     address_of,
     management_client,
-    one_line,
 )
 from gateway.agents.rabbitmq.management_api import (
     Answer,
@@ -31,6 +30,7 @@ from gateway.agents.rabbitmq.management_api import (
 from gateway.dialects.effects import Send
 from gateway.links.node_choice import NodeChoice
 from gateway.links.publishing import FallbackError
+from gateway.model.texts import error_line
 
 log = structlog.get_logger(__name__)
 
@@ -185,7 +185,7 @@ class HttpPublisher:
             self._nodes.failed(self._nodes.preferred)
             raise FallbackError(f"no answer within {DEADLINE_SECONDS:g} s", lasting=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise FallbackError(one_line(error), lasting=True) from error
+            raise FallbackError(error_line(error), lasting=True) from error
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
         answer = answer_of(response.status_code, response.content)

@@ -31,6 +31,7 @@ from gateway.agents.rabbitmq.management_api import (
 )
 from gateway.links.introduction import user_agent
 from gateway.links.node_choice import NodeChoice
+from gateway.model.texts import error_line
 
 log = structlog.get_logger(__name__)
 
@@ -203,9 +204,9 @@ class HttpReader:
         except httpx.HTTPError as error:
             if isinstance(error, httpx.ConnectError):
                 self._refusing.add(node)
-            return Unavailable(one_line(error))
+            return Unavailable(error_line(error))
         except httpx.InvalidURL as error:
-            return NotManagement(one_line(error))
+            return NotManagement(error_line(error))
 
     async def _serving(self, node: str, seconds: float) -> None:
         """Wait until a node that refused a connection serves, or for so long."""
@@ -259,12 +260,7 @@ def _failure(request: Target, answer: Answer) -> str:
 
 def _broken_off(error: httpx.RemoteProtocolError) -> Answer:
     """Either the server ended the connection, which a broker that stops does, or it speaks no HTTP."""
-    text = one_line(error)
+    text = error_line(error)
     if "disconnected" in text or "closed" in text:
         return Unavailable(text)
     return NotManagement(f"it speaks no HTTP: {text}")
-
-
-def one_line(error: Exception) -> str:
-    """What ``error`` says, for people."""
-    return " ".join(str(error).split())[:200] or type(error).__name__

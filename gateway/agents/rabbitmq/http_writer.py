@@ -20,7 +20,6 @@ from gateway.agents.rabbitmq.http_reader import (
     ManagementEndpoint,
     address_of,
     management_client,
-    one_line,
 )
 from gateway.agents.rabbitmq.management_api import NotManagement
 from gateway.agents.rabbitmq.management_changes import (
@@ -35,6 +34,7 @@ from gateway.agents.rabbitmq.management_changes import (
     change_answer_of,
 )
 from gateway.links.node_choice import NodeChoice
+from gateway.model.texts import error_line
 
 log = structlog.get_logger(__name__)
 
@@ -133,9 +133,9 @@ class HttpWriter:
         except TimeoutError:
             return Unanswered(f"no answer within {self._deadline:g} s")
         except _NEVER_SENT as error:
-            return NotSent(one_line(error))
+            return NotSent(error_line(error))
         except httpx.HTTPError as error:
-            return Unanswered(one_line(error))
+            return Unanswered(error_line(error))
 
     async def _change(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
         # A connection of its own for each: one that the broker is about to close could not be told from one

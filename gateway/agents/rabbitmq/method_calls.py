@@ -44,12 +44,13 @@ from gateway.agents.rabbitmq.observation_stream import ObservationStream
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.single_reads import limits_of, read_single
 from gateway.dialects.effects import Answered, Effect, Note
-from gateway.dialects.qmf.console_calls import OUTCOMES, one_line
+from gateway.dialects.qmf.console_calls import OUTCOMES
 from gateway.dialects.qmf.messages import FAILED, Status
 from gateway.mapping.paths import Json
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import Argument, Direction
+from gateway.model.texts import peer_line
 from gateway.model.values import Value, Values
 
 SECOND = 1_000_000_000
@@ -386,7 +387,7 @@ class MethodCalls:
                 yield from self._look_for(invocation)
             if status == Status.OUTCOME_UNKNOWN and method.ends:
                 # Without a status: an agent sends nothing now, and what follows is the answer to its console.
-                self._end(Answered(Answer(call.token, Outcome.UNKNOWN, one_line(text))))
+                self._end(Answered(Answer(call.token, Outcome.UNKNOWN, peer_line(text))))
                 if (yield from self._ends_later(target)):
                     status, text = Status.OK, f"it is gone; before: {text}"
         for class_name in method.lists if status == Status.OK else ():
@@ -494,7 +495,7 @@ class MethodCalls:
                 failure = error.text
         known = self._present(target) if target is not None else None
         if failure:
-            answer = Answer(fetch.token, Outcome.REMOTE_FAILURE, one_line(failure), FAILED)
+            answer = Answer(fetch.token, Outcome.REMOTE_FAILURE, peer_line(failure), FAILED)
         elif known is None:
             answer = Answer(fetch.token, Outcome.OBJECT_GONE, "the broker has no such object", 0)
         else:
@@ -560,4 +561,4 @@ class MethodCalls:
 
 def _answered(token: int, status: Status, text: str, outputs: Values = ()) -> Answered:
     outcome = OUTCOMES.get(status, Outcome.REMOTE_FAILURE)
-    return Answered(Answer(token, outcome, one_line(text), int(status), outputs))
+    return Answered(Answer(token, outcome, peer_line(text), int(status), outputs))

@@ -10,7 +10,6 @@ from typing import Final, Self
 
 import httpx
 
-from gateway.agents.rabbitmq.http_reader import one_line
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.prometheus_samples import (
     NotScraped,
@@ -20,6 +19,7 @@ from gateway.agents.rabbitmq.prometheus_samples import (
 )
 from gateway.dialects.errors import ProtocolError
 from gateway.links.introduction import user_agent
+from gateway.model.texts import error_line
 
 MAX_BODY_BYTES: Final = 512 * 1024 * 1024
 """500,000 queues are 450 MB; nothing of a body is kept but the values."""
@@ -83,7 +83,7 @@ class PrometheusReader:
         except (TimeoutError, httpx.TimeoutException):
             return NotScraped(f"no answer within {self._deadline:.2g} s")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return NotScraped(one_line(error))
+            return NotScraped(error_line(error))
         except ProtocolError as error:
             return NotScraped(f"expected {error.expected}, found {error.found}")
 

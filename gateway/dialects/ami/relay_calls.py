@@ -15,13 +15,11 @@ from gateway.dialects.ami.relay_tables import Row
 from gateway.dialects.ami.relay_unseen import Unseen
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
+from gateway.model.texts import one_line
 from gateway.model.values import Value
 
 REMEMBERED: Final = 1_000
 """Calls without an answer that are known still, the latest ones."""
-_MOST_TEXT: Final = 500
-"""Characters of an application's text that are passed on."""
-
 _DONE: Final = frozenset((ResponseStatus.OKAY, ResponseStatus.CLOSE_AND_UPDATE))
 """The others tell what becomes of a dialog, and not whether something was done."""
 
@@ -114,15 +112,8 @@ def answer(call: OpenCall, response: Response, values: dict[str, Value], secrets
     Status 0 is okay, and 3 closes the dialog and changes the row: it was done. 1 and 2 close the dialog or
     keep it open, for whatever reason, and others are nowhere told: nobody can say what was done.
     """
-    text = one_line(response.text or "", secrets)
+    text = one_line(secrets.masked_uris(response.text or ""))
     outcome = Outcome.APPLIED if response.status in _DONE else Outcome.UNKNOWN
     if outcome is Outcome.UNKNOWN:
         text = f"answered with status {response.status}, which does not tell whether it was done: {text}"
     return Answer(call.call.token, outcome, text.rstrip(": "), response.status, (values or None,))
-
-
-def one_line(text: str, secrets: SecretRules) -> str:
-    """An application's text as one line, without passwords in URIs and what cannot be printed."""
-    masked = secrets.masked_uris(text)
-    line = " ".join("".join(character if character.isprintable() else " " for character in masked).split())
-    return line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]}…"

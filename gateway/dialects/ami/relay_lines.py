@@ -5,7 +5,6 @@ from __future__ import annotations
 from gateway.dialects.ami.instructions import Comment, Instruction, Pause, Reply
 from gateway.dialects.ami.lines import Piece
 from gateway.dialects.ami.reader import read_line, stated_sequence
-from gateway.dialects.ami.relay_calls import one_line
 from gateway.dialects.ami.relay_config import MILLISECOND, RelayConfig
 from gateway.dialects.ami.relay_connections import Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
@@ -14,6 +13,7 @@ from gateway.dialects.ami.relay_log import logged_line
 from gateway.dialects.ami.writer import write_instruction
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.stream_effects import Logged
+from gateway.model.texts import one_line
 
 
 class LineByLine:
@@ -105,7 +105,7 @@ class LineByLine:
 
     def _refuse(self, known: Connection, reason: str, sequence: int | None) -> None:
         """A line has no effect: its sender is told why, and it is counted."""
-        text = one_line(reason, self._config.secrets)
+        text = one_line(self._config.secrets.masked_uris(reason))
         number = known.sequence.take(sequence)
         application = known.application
         if application is not None:

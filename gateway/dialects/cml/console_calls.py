@@ -36,11 +36,8 @@ from gateway.dialects.outbox import NEVER
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, Argument, Element
-from gateway.model.secrets import mask_uris
+from gateway.model.texts import peer_line
 from gateway.model.values import Reference, Value, ValueType
-
-MAX_TEXT: Final = 500
-"""Characters of a broker's notice that are passed on."""
 
 _OUTCOMES: Final[dict[str, Outcome]] = {
     Status.OK: Outcome.APPLIED,
@@ -274,7 +271,7 @@ class Caller:
         operation = asked.operation
         assert operation is not None
         if not isinstance(message, operation.reply):
-            text = f"the answer is none to this request: {_line(str(message))}"
+            text = f"the answer is none to this request: {peer_line(str(message))}"
             self._talk.answer(operation.answer(Outcome.UNKNOWN, text))
         elif message.object_id not in (None, operation.known.number):
             text = f"the answer is about another object, {message.object_id}"
@@ -288,7 +285,7 @@ class Caller:
         known = operation.known
         if reply.status == Status.NOT_FOUND and self._is_current(known):
             self._poller.gone(known)
-        notice = _line(reply.notice)
+        notice = peer_line(reply.notice)
         if reply.status not in _OUTCOMES:
             text = f"the broker answers {reply.status[:40]!r}: {notice or _MAY_BE_DONE}"
             return operation.answer(Outcome.UNKNOWN, text)
@@ -298,20 +295,13 @@ class Caller:
     def _fetched(self, operation: Operation, reply: InspectReply) -> Answer:
         known = operation.known
         if self._is_current(known) and self._poller.inspected(known, reply):
-            return operation.answer(Outcome.APPLIED, _line(reply.notice), _CODES[Status.OK])
+            return operation.answer(Outcome.APPLIED, peer_line(reply.notice), _CODES[Status.OK])
         if reply.status == Status.NOT_FOUND:
             return operation.answer(Outcome.OBJECT_GONE, _TEXTS[Status.NOT_FOUND], _CODES[Status.NOT_FOUND])
         if not self._is_current(known):
             return operation.answer(*self._gone())
         text = known.shut or "the object cannot be shown"
-        return operation.answer(Outcome.REMOTE_FAILURE, _line(text), _CODES.get(reply.status))
+        return operation.answer(Outcome.REMOTE_FAILURE, peer_line(text), _CODES.get(reply.status))
 
     def _is_current(self, known: Known) -> bool:
         return self._talk.tree.find(known.number) is known
-
-
-def _line(text: str) -> str:
-    """A broker's text as one line, without passwords in URIs and what cannot be printed."""
-    shown = "".join(character if character.isprintable() else " " for character in mask_uris(text))
-    line = " ".join(shown.split())
-    return line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…"

@@ -35,16 +35,13 @@ from gateway.dialects.qmf.writer import write
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method
-from gateway.model.secrets import mask_uris
+from gateway.model.texts import peer_line
 from gateway.model.values import Values
 
 MAX_REQUEST: Final = 65_536
 """Octets of a request: qpidd drops longer ones and says nothing."""
 MAX_HEAD: Final = 1_024
 """Octets of a call before its arguments, at most."""
-MAX_TEXT: Final = 500
-"""Characters of an agent's text that are passed on."""
-
 OUTCOMES: Final[dict[int, Outcome]] = {
     Status.OK: Outcome.APPLIED,
     Status.UNKNOWN_OBJECT: Outcome.OBJECT_GONE,
@@ -192,7 +189,7 @@ class Caller:
 
         Agents leave them out after some failures, and send them after others.
         """
-        text = one_line(message.text)
+        text = peer_line(message.text)
         if message.status != Status.OK and not message.arguments:
             return (), text
         try:
@@ -210,7 +207,7 @@ class Caller:
             return
         self._talk.operations.end(message.sequence)
         if message.code:
-            outcome, text, code = Outcome.REMOTE_FAILURE, one_line(message.text), message.code
+            outcome, text, code = Outcome.REMOTE_FAILURE, peer_line(message.text), message.code
         elif operation.found:
             outcome, text, code = Outcome.APPLIED, "", 0
         elif operation.trouble:
@@ -280,10 +277,3 @@ def _check_arguments(method: Method, values: Values) -> None:
         found = None if value is None else misfit(argument, value)
         if found is not None:
             raise RefusedError(found.outcome, f"not sent: {argument.name}: {found.text}")
-
-
-def one_line(text: str) -> str:
-    """An agent's text as one line, without passwords in URIs and what cannot be printed."""
-    shown = "".join(character if character.isprintable() else " " for character in mask_uris(text))
-    line = " ".join(shown.split())
-    return line if len(line) <= MAX_TEXT else f"{line[:MAX_TEXT]}…"

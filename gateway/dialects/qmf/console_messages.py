@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import agent_described
-from gateway.dialects.qmf.console_calls import Caller, one_line
+from gateway.dialects.qmf.console_calls import Caller
 from gateway.dialects.qmf.console_content import ContentTranslator, joined
 from gateway.dialects.qmf.console_conversation import Conversation
 from gateway.dialects.qmf.console_requests import (
@@ -39,6 +39,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey
+from gateway.model.texts import peer_line
 
 
 class Listener:
@@ -163,7 +164,7 @@ class Listener:
         self.caller.on_complete(message)
         subject = self._talk.requests.subject(message.sequence)
         # A Java broker ends everything with z, but it is b that answers a greeting.
-        said = f"{one_line(message.text)} ({message.code})"
+        said = f"{peer_line(message.text)} ({message.code})"
         if subject is None or isinstance(subject, Greeting):
             if subject is not None and message.code:
                 self._talk.greeting_refused(said)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from gateway.agents.rabbitmq.http_reader import address_of, management_client, one_line
+from gateway.agents.rabbitmq.http_reader import address_of, management_client
 from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
 from gateway.agents.rabbitmq.management_changes import path_of
@@ -24,6 +24,7 @@ from gateway.config.types import SecretError, SecretSource
 from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
 from gateway.links.node_choice import NodeChoice
 from gateway.mapping.paths import Json
+from gateway.model.texts import error_line
 from gateway.service.checks import check_agent, check_source
 from gateway.service.doctor.applications import applications_heard
 from gateway.service.doctor.findings import Finding, Level
@@ -130,7 +131,7 @@ async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[F
                 findings += await _writing_rights(name, settings, writer)
                 findings += await _for_administrators(name, settings, writer)
     except (httpx.HTTPError, SecretError) as error:
-        return [Finding("rights", Level.NOT_CHECKED, one_line(error), subject=name)]
+        return [Finding("rights", Level.NOT_CHECKED, error_line(error), subject=name)]
     return findings
 
 

@@ -41,7 +41,7 @@ def test_an_answer_may_say_nothing_and_must_not_say_secrets() -> None:
     play.says(r'R|I="g3"|S=0|M="see\nhttp://u:p@h/ ' + "x" * 600 + '"')
     text = play.answers()[0].text
     assert text.startswith("see http://***@h/ xxx")
-    assert len(text) == 501
+    assert len(text) == 500
 
 
 def test_status_3_changes_the_object_that_was_meant() -> None:

@@ -136,7 +136,7 @@ def test_a_text_is_one_line_that_can_be_printed_and_holds_no_password() -> None:
     (answer,) = play.left()
     assert isinstance(answer, Answer)
     assert answer.text.startswith("no link to [31m amqp://***@host/ xxx")
-    assert len(answer.text) == 501
+    assert len(answer.text) == 500
 
 
 def test_a_java_broker_ends_an_answered_call_with_a_completion_of_its_own() -> None:

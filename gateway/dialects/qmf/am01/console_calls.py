@@ -25,7 +25,6 @@ from gateway.dialects.qmf.console_calls import (
     Caller,
     RefusedError,
     encoded_arguments,
-    one_line,
 )
 from gateway.dialects.qmf.console_operations import Operation, OperationRequest
 from gateway.dialects.qmf.console_requests import FetchSchema
@@ -43,6 +42,7 @@ from gateway.dialects.qmf.model_values import wire_values
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, ClassKey, Direction
+from gateway.model.texts import peer_line
 from gateway.model.values import Values, ValueType
 
 MAX_RETURNED: Final = 3_000
@@ -188,7 +188,7 @@ class Am01Caller(Caller):
             return
         self._talk.operations.end(message.sequence)
         outcome = OUTCOMES.get(message.status, Outcome.REMOTE_FAILURE)
-        text = one_line(message.text)
+        text = peer_line(message.text)
         if isinstance(operation.request, ObjectFetch) and message.status == Status.OK:
             outcome, text = self._got(operation, message.arguments)
         self._talk.answer(operation.answer(outcome, text, message.status))
