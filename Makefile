@@ -31,7 +31,7 @@ PIP_INSTALL := $(PATIENTLY) $(BIN)/python -m pip install --quiet --no-compile
 DEMO_BROKER := $(if $(BROKER),--broker $(BROKER))
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install lock checked debian-packages compiler clean
+.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install figures lock checked debian-packages compiler clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -111,6 +111,9 @@ install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQ
 	@$(PATIENTLY) $(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes -r $(REQUIREMENTS)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
 	@echo "installed in $(PREFIX); next: $(PREFIX)/bin/amqp-gateway quickstart http://HOST:15672"
+
+figures: $(VENV)/.development  ## how large the code is, and how far a record travels through it
+	@$(BIN)/python -m tests.structure
 
 lock:  ## resolve the requirements anew, with hashes
 	@compile() { $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -1,0 +1,47 @@
+"""The figures of the code are counted as they are described."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.structure.code import CodeFigures, figures_of
+from tests.structure.paths import traces
+
+TEXT = '''"""A module.
+
+With a paragraph.
+"""
+
+# Why it is so.
+import os  # the system
+from pathlib import (
+    Path,
+)
+
+LIMIT = 3
+"""A limit."""
+
+
+def home() -> Path:
+    """Return the home."""
+    return Path(os.environ["HOME"], """
+        text
+    """)
+'''
+
+
+def test_each_line_is_counted_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(TEXT)
+    assert figures_of(tmp_path) == CodeFigures(
+        files=1, lines=20, code=9, imports=4, comments=1, docstrings=6, functions=1
+    )
+    (tmp_path / "two.py").write_text(TEXT)
+    assert figures_of(tmp_path).lines == 40
+
+
+def test_a_trace_goes_from_the_body_of_a_peer_to_what_a_manager_reads() -> None:
+    for what, trace in traces().items():
+        assert trace.calls[0] == ("dialects/qmf/console.py", "ConsoleSession.receive"), what
+        assert {"inventory/source.py", "feed/messages.py", "snmp/projection.py"} <= trace.files
+        assert len(trace.files) <= trace.changes + 1 <= len(trace.calls)
+    assert ("snmp/table.py", "Table.put") in traces()["statistics of an object, to an SNMP cell"].calls
