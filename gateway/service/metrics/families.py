@@ -49,74 +49,75 @@ GC_PAUSE = _histogram(
     "gc_pause_seconds", "How long Python's garbage collection held the process.", "process", "generation"
 )
 
-# Operations: what users have changed, called or read anew.
+# Operations: what users have set, called or read again.
 OPERATIONS_ENDED = _counter(
     "operations_ended", "Operations that ended, also those that were refused.", "outcome"
 )
 OPERATIONS_RUNNING = _gauge("operations_running", "Operations under way.")
 OPERATIONS_WAITING = _gauge("operations_waiting", "Operations that wait for their turn.")
-OPERATIONS_UNSETTLED = _gauge(
-    "operations_unsettled", "Operations of which nobody knows yet what came of them."
-)
+OPERATIONS_UNSETTLED = _gauge("operations_unsettled", "Operations whose outcome is not known yet.")
 OPERATIONS_UNSETTLED_MAX = _gauge(
-    "operations_unsettled_max", "Operations that are remembered for that; the oldest stays unknown."
+    "operations_unsettled_max",
+    "Operations that may wait for that; beyond, the outcome of the oldest stays unknown.",
 )
 
-# The feed, as the core serves it and as a north takes it.
-FEED_SUBSCRIBERS = _gauge("feed_subscribers", "Norths that read the feed.")
+# The feed, as the core serves it and as a front end takes it.
+FEED_SUBSCRIBERS = _gauge("feed_subscribers", "Front ends that read the feed.")
 FEED_WAITING = _gauge("feed_waiting_records", "Records that wait for the slowest of them.")
 FEED_WAITING_MAX = _gauge("feed_waiting_records_max", "Records that may wait for one of them.")
-FEED_MERGES = _counter("feed_merges", "Times that records were merged for a slow north.")
-FEED_OVERFLOWS = _counter("feed_overflows", "Times that a slow north had to be told everything anew.")
-FEED_SNAPSHOTS = _counter("feed_snapshots", "Times that a north was told everything.")
+FEED_MERGES = _counter("feed_merges", "Times that records were merged for a slow front end.")
+FEED_OVERFLOWS = _counter("feed_overflows", "Times that a slow front end needed a new snapshot.")
+FEED_SNAPSHOTS = _counter("feed_snapshots", "Snapshots sent to front ends.")
 FEED_SNAPSHOT_RECORDS = _gauge("feed_snapshot_records", "Records of the last of these snapshots.")
 FEED_BATCHES = _counter("feed_batches", "Batches of changes that were published.")
-FEED_BYTES = _counter("feed_sent_bytes", "Octets written to norths.")
+FEED_BYTES = _counter("feed_sent_bytes", "Bytes written to front ends.")
 FEED_REFUSED = _counter("feed_connections_refused", "Processes of other users that tried to read the feed.")
-FEED_REQUESTS = _counter("feed_requests", "Operations that norths asked for, checks among them.")
-FEED_HUNG_UP = _counter("feed_hung_up", "Norths that said what no north says.")
-NORTH_CONNECTED = _gauge("north_feed_connected", "1 while the process hears the core.", "process")
-NORTH_MESSAGES = _counter("north_feed_messages", "Messages of the core that the process heard.", "process")
-NORTH_SNAPSHOTS = _counter(
-    "north_feed_snapshots", "Times that the core told the process everything.", "process"
-)
+FEED_REQUESTS = _counter("feed_requests", "Operations that front ends asked for, checks among them.")
+FEED_HUNG_UP = _counter("feed_hung_up", "Front ends that were disconnected because of what they sent.")
+NORTH_CONNECTED = _gauge("north_feed_connected", "1 while the process is connected to the core.", "process")
+NORTH_MESSAGES = _counter("north_feed_messages", "Messages of the core that the process received.", "process")
+NORTH_SNAPSHOTS = _counter("north_feed_snapshots", "Snapshots that the process received.", "process")
 NORTH_REFUSED = _counter(
-    "north_feed_refused_records", "Records of things not known: a fault of ours.", "process"
+    "north_feed_refused_records", "Records that name something unknown: a fault of the gateway.", "process"
 )
 NORTH_OBJECTS = _gauge("north_objects", "Objects shown.", "process")
-NORTH_STALE = _gauge("north_stale_objects", "Of those, the ones that nobody vouches for now.", "process")
+NORTH_STALE = _gauge("north_stale_objects", "Of these, those that are stale.", "process")
 NORTH_WITHHELD = _gauge(
-    "north_withheld_objects", "Of those, the ones stale for so long that no values are shown.", "process"
+    "north_withheld_objects",
+    "Of these, those that have been stale for so long that no values are shown.",
+    "process",
 )
 
 # Sources.
 SOURCE_STATE = _gauge("source_state", "1 for the state that the source is in.", "source", "state")
 SOURCE_HEARD = _gauge(
-    "source_last_heard_timestamp_seconds", "When something was last heard of it, in Unix time.", "source"
+    "source_last_heard_timestamp_seconds", "When something was last received from it, in Unix time.", "source"
 )
 SOURCE_OBJECTS = _gauge("source_objects", "Objects known.", "source")
 SOURCE_OBJECTS_MAX = _gauge("source_objects_max", "Objects that may be known.", "source")
-SOURCE_ALARMS = _gauge("source_active_alarms", "Conditions that last.", "source")
-SOURCE_ALARMS_MAX = _gauge("source_active_alarms_max", "Conditions of objects that may last.", "source")
+SOURCE_ALARMS = _gauge("source_active_alarms", "Active alarms.", "source")
+SOURCE_ALARMS_MAX = _gauge("source_active_alarms_max", "Alarms of objects that may be active.", "source")
 SOURCE_MESSAGES = _counter("source_messages", "Messages received.", "source")
-SOURCE_BYTES = _counter("source_received_bytes", "Octets of these messages.", "source")
-SOURCE_PROTOCOL_ERRORS = _counter("source_protocol_errors", "Messages that were not understood.", "source")
-SOURCE_REFUSED = _counter("source_refused_messages", "Messages whose sender is not believed.", "source")
-SOURCE_RESYNCS = _counter("source_resyncs", "Times that everything was read anew.", "source")
-SOURCE_GAPS = _counter("source_gaps", "Times in which something was not heard.", "source")
-SOURCE_CREATED = _counter("source_objects_created", "Objects that came.", "source")
-SOURCE_DELETED = _counter("source_objects_deleted", "Objects that went.", "source")
+SOURCE_BYTES = _counter("source_received_bytes", "Bytes of these messages.", "source")
+SOURCE_PROTOCOL_ERRORS = _counter("source_protocol_errors", "Messages that were not valid.", "source")
+SOURCE_REFUSED = _counter("source_refused_messages", "Messages whose sender is not trusted.", "source")
+SOURCE_RESYNCS = _counter("source_resyncs", "Times that everything was read again.", "source")
+SOURCE_GAPS = _counter("source_gaps", "Gaps: times in which something was missed.", "source")
+SOURCE_CREATED = _counter("source_objects_created", "Objects created.", "source")
+SOURCE_DELETED = _counter("source_objects_deleted", "Objects deleted.", "source")
 SOURCE_OBJECTS_REFUSED = _counter("source_objects_refused", "Objects beyond the bound.", "source")
-SOURCE_ALARMS_REFUSED = _counter("source_alarms_refused", "Conditions beyond the bound.", "source")
-SOURCE_UNKNOWN = _counter("source_unknown_classes", "Objects and events told before their schema.", "source")
-SOURCE_EVENTS = _counter("source_events", "Events heard.", "source")
+SOURCE_ALARMS_REFUSED = _counter("source_alarms_refused", "Alarms beyond the bound.", "source")
+SOURCE_UNKNOWN = _counter(
+    "source_unknown_classes", "Objects and events that came before their schema.", "source"
+)
+SOURCE_EVENTS = _counter("source_events", "Events received.", "source")
 SOURCE_CONNECTIONS = _gauge("source_connections", "Connections to a source that listens.", "source")
 SOURCE_CONNECTIONS_MAX = _gauge("source_connections_max", "Connections that it may have.", "source")
 
 # Durable subscriptions: of sources that have one.
 KEPT_WAITING = _gauge(
     "kept_queue_waiting_messages",
-    "Messages in the kept queue at the last look, without those taken; none while it is not consumed.",
+    "Messages in the durable queue at the last look, without those taken; none while it is not consumed.",
     "source",
 )
 KEPT_WAITING_MAX = _gauge(
@@ -128,29 +129,27 @@ KEPT_UNACKNOWLEDGED = _gauge(
 KEPT_UNACKNOWLEDGED_MAX = _gauge(
     "kept_queue_unacknowledged_messages_max", "Messages that may wait for it; then none is taken.", "source"
 )
-KEPT_TAKEN = _counter("kept_queue_deliveries", "Messages taken from the kept queue.", "source")
+KEPT_TAKEN = _counter("kept_queue_deliveries", "Messages taken from the durable queue.", "source")
 KEPT_REDELIVERED = _counter(
     "kept_queue_redeliveries", "Of these, messages that were taken before, and not acknowledged.", "source"
 )
 KEPT_REPEATED = _counter(
     "kept_queue_repeated",
-    "Of these, messages that the event log had already: told once, not again.",
+    "Of these, messages that the event log had already; they are not applied again.",
     "source",
 )
 KEPT_ACKNOWLEDGED = _counter(
-    "kept_queue_acknowledged", "Messages acknowledged: what they led to is on the disk.", "source"
+    "kept_queue_acknowledged", "Messages acknowledged: their records are on the disk.", "source"
 )
 KEPT_DECLARED = _counter(
-    "kept_queue_declared", "Times that the kept queue was made: it was new, or had expired.", "source"
+    "kept_queue_declared", "Times that the durable queue was declared: it was new, or had expired.", "source"
 )
 KEPT_LOSSES = _counter(
     "kept_queue_losses", "Times that messages were lost, or may have been: each is a gap.", "source", "reason"
 )
-KEPT_REFUSED = _counter(
-    "kept_queue_refused", "Times that the broker did not let us have it.", "source", "reason"
-)
+KEPT_REFUSED = _counter("kept_queue_refused", "Times that the broker refused it.", "source", "reason")
 
-# The RabbitMQ agent inside the gateway.
+# Sources of kind rabbitmq.
 AGENT_REQUESTS = _counter(
     "agent_requests", "Requests to the management API, by how they ended.", "source", "request", "outcome"
 )
@@ -160,7 +159,7 @@ AGENT_REQUEST_SECONDS = _histogram("agent_request_seconds", "How long they took.
 INDEX_ROW = _gauge(
     "instance_index_highest_row", "Highest row number reserved for any class of the source.", "source"
 )
-INDEX_ROW_MAX = _gauge("instance_index_highest_row_max", "Row number after which numbers begin anew.")
+INDEX_ROW_MAX = _gauge("instance_index_highest_row_max", "Row number after which numbers begin again.")
 INDEX_RETIRED = _gauge("instance_index_retired", "Numbers kept for objects that are gone.")
 INDEX_RETIRED_MAX = _gauge("instance_index_retired_max", "Numbers that may be kept.")
 INDEX_UNSYNCED = _gauge("instance_index_unsynced_changes", "Changes that a power cut would lose.")
@@ -168,45 +167,45 @@ INDEX_BYTES = _gauge("instance_index_bytes", "Size of its files on the disk.")
 
 # The SNMP agent.
 SNMP_PACKETS = _counter("snmp_packets", "Datagrams received.")
-SNMP_REQUESTS = _counter("snmp_requests", "Requests of a community that is known.", "type")
+SNMP_REQUESTS = _counter("snmp_requests", "Requests of a known community.", "type")
 SNMP_FAILURES = _counter(
     "snmp_failed_requests", "Datagrams without an answer, or with an error for one.", "reason"
 )
 SNMP_SETS = _counter(
-    "snmp_sets", "SETs by error-status, as of version 2c; one that came again counts once.", "status"
+    "snmp_sets", "SETs by error-status, as of version 2c; a retransmission is not counted.", "status"
 )
 SNMP_SET_VARIABLES = _counter("snmp_set_variables", "Variables that were set.")
 SNMP_SET_RETRANSMISSIONS = _counter(
-    "snmp_set_retransmissions", "SETs that came again, and were not carried out again."
+    "snmp_set_retransmissions", "Retransmitted SETs, which were not carried out again."
 )
 SNMP_SETS_WITHOUT_ROOM = _counter(
     "snmp_sets_without_room", "SETs refused because too many wait, or are remembered."
 )
 SNMP_SETS_RUNNING = _gauge("snmp_sets_running", "SETs that wait for the core.")
 SNMP_SETS_RUNNING_MAX = _gauge("snmp_sets_running_max", "How many may wait.")
-SNMP_SETS_REMEMBERED = _gauge("snmp_sets_remembered", "SETs that would be known if they came again.")
+SNMP_SETS_REMEMBERED = _gauge("snmp_sets_remembered", "SETs whose retransmission would be recognised.")
 SNMP_SETS_REMEMBERED_MAX = _gauge("snmp_sets_remembered_max", "How many may be remembered.")
 SNMP_COMMANDS = _gauge("snmp_commands", "Rows of the table of commands.")
 SNMP_COMMANDS_RUNNING = _gauge(
     "snmp_commands_running", "Commands under way, also those whose row was destroyed."
 )
-SNMP_COMMANDS_ENDED = _counter(
-    "snmp_commands_ended", "Commands by what came of them when they ended.", "outcome"
-)
-SNMP_NOT_SHOWN = _gauge(
-    "snmp_not_shown", "What is known and has no place in a MIB, because bounds are reached.", "what"
-)
-SNMP_PROVISIONAL = _gauge("snmp_provisional", "What is shown below numbers of this site's own.", "what")
+SNMP_COMMANDS_ENDED = _counter("snmp_commands_ended", "Commands that ended, by outcome.", "outcome")
+SNMP_NOT_SHOWN = _gauge("snmp_not_shown", "What has no place in a MIB because bounds are reached.", "what")
+SNMP_PROVISIONAL = _gauge("snmp_provisional", "What is shown in the MIB of this site.", "what")
 NOTIFICATIONS_SENT = _counter("snmp_notifications_sent", "Traps and informs sent, each once.", "target")
 NOTIFICATIONS_ACKNOWLEDGED = _counter(
-    "snmp_notifications_acknowledged", "Informs that were answered.", "target"
+    "snmp_notifications_acknowledged", "Informs that were acknowledged.", "target"
 )
 NOTIFICATIONS_SUPPRESSED = _counter(
-    "snmp_notifications_suppressed", "Left out because of the configured rate.", "target"
+    "snmp_notifications_suppressed", "Notifications left out because of the configured rate.", "target"
 )
-NOTIFICATIONS_FAILED = _counter("snmp_notifications_failed", "Lost for another reason.", "target")
+NOTIFICATIONS_FAILED = _counter(
+    "snmp_notifications_failed", "Notifications lost for another reason.", "target"
+)
 NOTIFICATIONS_WAITING = _gauge(
-    "snmp_notifications_waiting", "Informs not answered yet, and what waits to be sent.", "target"
+    "snmp_notifications_waiting",
+    "Informs that are not acknowledged yet, and notifications that wait to be sent.",
+    "target",
 )
 NOTIFICATIONS_WAITING_MAX = _gauge("snmp_notifications_waiting_max", "How many may wait.")
 
@@ -214,7 +213,7 @@ NOTIFICATIONS_WAITING_MAX = _gauge("snmp_notifications_waiting_max", "How many m
 JMX_WAITING = _gauge("jmx_waiting_commands", "Commands that wait for the virtual machine.")
 JMX_WAITING_MAX = _gauge("jmx_waiting_commands_max", "Commands beyond which no more of the feed is read.")
 JMX_FAILED = _counter("jmx_failed_commands", "Commands that the virtual machine could not carry out.")
-JMX_EMITTED = _counter("jmx_notifications", "Events told to listeners.")
+JMX_EMITTED = _counter("jmx_notifications", "Events sent to listeners.")
 JMX_BUFFER = _gauge(
     "jmx_notification_buffer_max", "Notifications kept for clients that fetch them late; older ones are lost."
 )
@@ -233,7 +232,9 @@ JMX_THREADS = _gauge("jmx_threads", "Threads of the virtual machine.")
 
 # The event log.
 LOG_STATE = _gauge("log_state", "1 for the state that the event log is in.", "state")
-LOG_COMMITTED = _gauge("log_committed_seq", "Seq of the last record on the disk; it never begins anew.")
+LOG_COMMITTED = _gauge(
+    "log_committed_seq", "Sequence number of the last record on the disk; it never begins again."
+)
 LOG_WAITING = _gauge("log_waiting_records", "Records that wait for the disk.")
 LOG_WAITING_MAX = _gauge("log_waiting_records_max", "Records that may wait.")
 LOG_LOST = _counter("log_lost_records", "Records that were not taken; gap records count them.")
@@ -241,20 +242,20 @@ LOG_BYTES = _gauge("log_bytes", "Size of all files of the log and the lake.")
 LOG_BYTES_MAX = _gauge("log_bytes_max", "Size beyond which the oldest are deleted.")
 LOG_SEGMENTS = _gauge("log_segments", "Segments that are not Parquet yet, with the one that is written.")
 LOG_DELETED_FILES = _counter("log_deleted_files", "Files deleted because of size or age.")
-LOG_DELETED_BYTES = _counter("log_deleted_bytes", "Octets of these files.")
+LOG_DELETED_BYTES = _counter("log_deleted_bytes", "Bytes of these files.")
 
 # The compactor.
 COMPACTION_WAITING = _gauge("log_compaction_waiting_segments", "Segments that wait to become Parquet.")
-COMPACTION_SEGMENTS = _counter("log_compaction_segments", "Segments that did.")
+COMPACTION_SEGMENTS = _counter("log_compaction_segments", "Segments that became Parquet.")
 COMPACTION_DAMAGED = _counter(
     "log_compaction_damaged_segments", "Of these, damaged ones that were set aside."
 )
 COMPACTION_RECORDS = _counter("log_compaction_records", "Records in the files that were made.")
-COMPACTION_READ = _counter("log_compaction_read_bytes", "Octets of the segments.")
-COMPACTION_WRITTEN = _counter("log_compaction_written_bytes", "Octets of the files that were made.")
+COMPACTION_READ = _counter("log_compaction_read_bytes", "Bytes of the segments.")
+COMPACTION_WRITTEN = _counter("log_compaction_written_bytes", "Bytes of the files that were made.")
 COMPACTION_FAILURES = _counter(
-    "log_compaction_failures", "Times that a segment could not be compacted, and waits to be tried again."
+    "log_compaction_failures", "Times that a segment could not be compacted; it is tried again."
 )
 
 FAMILIES: tuple[Family, ...] = tuple(_all)
-"""All of them, in the order in which they are told."""
+"""All of them, in the order of the page."""
