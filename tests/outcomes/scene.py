@@ -94,7 +94,8 @@ class Scene(OperatedGateway):
         return {row["name"]: int(row["messages"]) for row in json.loads(told)}[QUEUE]
 
     def fill(self, messages: int) -> None:
-        """Put so many messages into the queue."""
+        """Have so many messages in the queue, whatever a test before has left there."""
+        self.broker.rabbitmqctl("purge_queue", "-p", VHOST, QUEUE)
         with self.broker.http() as http:
             for _ in range(messages):
                 body = {"properties": {}, "routing_key": QUEUE, "payload": "x", "payload_encoding": "string"}

@@ -95,7 +95,7 @@ def test_a_purge_during_a_standstill(
         assert told == Told(ExitCode.UNKNOWN_OUTCOME, "unknown(14)", UNKNOWN, ("unknown",) * 3)
     settled = {record["operation_id"]: record for record in attempts.records(mark, 3, "settled")}
     first = called.result()["agCommandOperationId"]
-    assert settled[first]["outcome"] == "applied"
+    assert settled[first]["outcome"] == "applied", settled
     assert there.depth() == 0
     for operation_id, record in settled.items():
         if operation_id != first:

@@ -122,7 +122,19 @@ def test_what_is_told_of_a_queue_is_what_its_broker_says(page: Page, rabbitmq: P
     assert told["messages_ready"] == broker["messages_ready"] == 10
     assert told["consumers"] == broker["consumers"] == 0
     assert told["state"] == 1
-    wait_until(lambda: page.of_queue(QUEUE).get("messages_published_total") == 10, "all are counted")
+    with rabbitmq.http() as client:
+
+        def all_are_counted() -> bool:
+            nonlocal told, broker
+            told, broker = page.of_queue(QUEUE), client.get(f"queues/%2F/{QUEUE}").json()
+            # RabbitMQ may miss what a channel counts that lives for a moment only, as these do.
+            counted = broker.get("message_stats", {}).get("publish", 0)
+            return 0 < counted == told.get("messages_published_total")
+
+        try:
+            wait_until(all_are_counted, "it counts what the broker counts")
+        except AssertionError as error:
+            raise AssertionError(f"{told}, and the broker says {broker}") from error
 
 
 def test_series_of_a_queue_disappear_with_it(page: Page, rabbitmq: PrivateBroker) -> None:
