@@ -1,4 +1,4 @@
-"""The MBeans that tell of the gateway itself: ``type=Gateway``, and ``type=Source`` for each source.
+"""The MBeans of the gateway itself: ``type=Gateway``, and ``type=Source`` for each source.
 
 The Gateway MBean is the one place to subscribe to every event, each Source MBean to those of its source.
 """
@@ -33,17 +33,17 @@ _STANDS_STILL = "the process 'jmx' of the gateway stands still"
 
 COUNTERS = {
     "messages": ("Messages", "Messages received."),
-    "octets": ("Octets", "Octets of the messages received."),
-    "protocol_errors": ("ProtocolErrors", "Messages that were not understood."),
-    "refused": ("MessagesRefused", "Messages whose sender is not believed."),
-    "resyncs": ("Resyncs", "How many times everything was read anew."),
-    "gaps": ("Gaps", "Times in which something was not heard."),
-    "objects_created": ("ObjectsCreated", "Objects that came."),
-    "objects_deleted": ("ObjectsDeleted", "Objects that went."),
+    "octets": ("Octets", "Bytes of the messages received."),
+    "protocol_errors": ("ProtocolErrors", "Messages that were not valid."),
+    "refused": ("MessagesRefused", "Messages whose sender is not trusted."),
+    "resyncs": ("Resyncs", "How many times everything was read again."),
+    "gaps": ("Gaps", "Gaps: times in which something was missed."),
+    "objects_created": ("ObjectsCreated", "Objects created."),
+    "objects_deleted": ("ObjectsDeleted", "Objects deleted."),
     "objects_refused": ("ObjectsRefused", "Objects beyond the configured limit."),
-    "alarms_refused": ("AlarmsRefused", "Conditions beyond the limit of active ones."),
-    "unknown_class": ("UnknownClasses", "Objects and events told before their schema."),
-    "events": ("Events", "Events heard."),
+    "alarms_refused": ("AlarmsRefused", "Alarms beyond the limit of active ones."),
+    "unknown_class": ("UnknownClasses", "Objects and events that came before their schema."),
+    "events": ("Events", "Events received."),
 }
 """Attribute and description of each counter of a source; all since the core's start."""
 
@@ -91,7 +91,7 @@ def _time(name: str, description: str) -> Attribute:
 
 _COUNTS = (
     _number("Objects", "Objects known.", "objects"),
-    _number("StaleObjects", "Objects whose values nobody vouches for now.", "objects"),
+    _number("StaleObjects", "Objects whose values are stale.", "objects"),
     _number(
         "WithheldObjects", "Of those, the ones stale for so long that their values read null.", "objects"
     ),
@@ -120,17 +120,17 @@ GATEWAY_ATTRIBUTES = (
         when_abandoned=False,
     ),
     _time("FeedStaleSince", "Since when the core is not there; null while it is."),
-    _time("LastMessageTime", "When the core last told something."),
+    _time("LastMessageTime", "When the last message of the core was received."),
     _number("FeedMessages", "Messages of the core, in this life of the virtual machine.", counter=True),
-    _number("FeedSnapshots", "How many times the core told everything, likewise.", counter=True),
+    _number("FeedSnapshots", "How many snapshots were received, likewise.", counter=True),
     _number("RefusedRecords", "Records of things not known, likewise: a fault of ours.", counter=True),
     _number("UnfitValues", "Elements with a value that could not be shown, likewise.", "elements"),
     _number("VirtualMachineStarts", "Of the virtual machine, since its process was started.", counter=True),
     _number("Sources", "Sources configured.", "sources"),
     _number("SourcesSynchronised", "Sources of which everything is known.", "sources", when_abandoned=0),
     *_COUNTS,
-    _number("EventsEmitted", "Events told to listeners, in this life of the virtual machine.", counter=True),
-    _number("EventsLost", "Events that happened while no listener could be told them.", counter=True),
+    _number("EventsEmitted", "Events sent to listeners since the virtual machine was started.", counter=True),
+    _number("EventsLost", "Events that happened while they could be sent to no listener.", counter=True),
     Attribute(
         "LastOperations",
         AttributeType.LIST,
@@ -166,7 +166,7 @@ SOURCE_ATTRIBUTES = (
     _text("Kind", "How it is read: rabbitmq or qmf."),
     _text(
         "State",
-        "How far it can be believed.",
+        "Whether the source is trusted, and why not.",
         *(state.value for state in SourceState),
         UNKNOWN,
         notifies=True,
@@ -195,12 +195,12 @@ _EVENTS = NotificationType(DOMAIN, "Every event; the type goes on with package a
 _OPERATIONS = tuple(
     NotificationType(
         f"{OPERATION}.{kind.value}",
-        f"{what}, whoever asked for it; or what came of one that was unknown is known now.",
+        f"{what}, by any way; or an outcome that was unknown is known now.",
     )
     for kind, what in (
         (OperationKind.SET, "Attributes were set, or could not be"),
         (OperationKind.INVOKE, "An operation was invoked, or could not be"),
-        (OperationKind.READ, "An object was read anew, or could not be"),
+        (OperationKind.READ, "An object was read again, or could not be"),
     )
 )
 
@@ -221,12 +221,12 @@ def source_name(source: str) -> str:
 
 
 class OwnBean:
-    """One of these MBeans: it is there from the first values on, and tells only what changes.
+    """One of these MBeans: it is registered with its first values, and only changes are sent.
 
     Args:
         definition: of its class.
         number: of the object.
-        group: that says how far it can be believed.
+        group: whose freshness is its own.
         name: its ObjectName.
         tell: takes the commands.
     """

@@ -129,7 +129,7 @@ def test_what_is_told_of_a_queue_is_what_its_broker_says(page: Page, rabbitmq: P
             told, broker = page.of_queue(QUEUE), client.get(f"queues/%2F/{QUEUE}").json()
             # RabbitMQ may miss what a channel counts that lives for a moment only, as these do.
             counted = broker.get("message_stats", {}).get("publish", 0)
-            return 0 < counted == told.get("messages_published_total")
+            return bool(0 < counted == told.get("messages_published_total"))
 
         try:
             wait_until(all_are_counted, "it counts what the broker counts")
