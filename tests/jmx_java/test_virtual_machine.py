@@ -30,6 +30,7 @@ from gateway.jmx.commands import (
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
 from gateway.jmx.java_classes import class_path
 from gateway.jmx.virtual_machine import JavaMachine, PushResult
+from tests.components.stopping import stop
 from tests.components.waiting import DEADLINE, wait_until
 from tests.hypothesis_profiles import PROVING
 from tests.jmx_java.conftest import Connect, authenticate, settings, tell, tell_well
@@ -96,17 +97,6 @@ async def test_a_machine_that_dies_during_a_call_is_told() -> None:
         os.kill(machine.pid, signal.SIGKILL)
         with pytest.raises(MachineEndedError):
             await push
-
-
-def stop(process: int) -> None:
-    """Send SIGSTOP, and wait until each thread stands still, which takes a moment on a busy machine."""
-    os.kill(process, signal.SIGSTOP)
-
-    def stands_still() -> bool:
-        threads = Path(f"/proc/{process}/task").glob("*/stat")
-        return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in threads)
-
-    wait_until(stands_still, "all of its threads stand still")
 
 
 async def test_a_machine_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.components.stopping import stop
 from tests.outcomes.scene import Scene
 
 
@@ -68,7 +69,7 @@ def go_on(there: Scene) -> None:
 
 
 def _stop(there: Scene) -> None:
-    os.kill(_process(there), signal.SIGSTOP)
+    stop(_process(there))
 
 
 def _process(there: Scene) -> int:

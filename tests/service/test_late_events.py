@@ -18,6 +18,7 @@ from gateway.eventlog.last_events import LastEvents, last_events
 from gateway.service.told_events import ToldEvents
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.ports import free_tcp_port, free_udp_port
+from tests.components.stopping import stop
 from tests.components.waiting import wait_until
 from tests.eventlog.reading import of_kind, read_log
 from tests.jmx_java.client_machine import client_machine
@@ -90,7 +91,7 @@ def test_events_of_a_core_that_nobody_was_told_of_are_sent_late_and_once(
         wait_until(lambda: f"{uuid}.1.1" in told(daemon.printed()), "the first core's events arrive")
         wait_until(lambda: handled(site) >= (1, 1), "it is known to be handled, and answered")
 
-        os.kill(pid_of(gateway, "snmp"), signal.SIGSTOP)
+        stop(pid_of(gateway, "snmp"))
         kill(gateway, "core")
         wait_until(lambda: f"{uuid}.2.1" in logged_ids(site), "the second core's event is on the disk")
         kill(gateway, "core")
@@ -119,7 +120,7 @@ def test_events_that_compaction_took_before_anybody_was_told_are_counted(
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
         gateway.ready()
         wait_until(lambda: handled(site) >= (1, 1), "the first core's events are handled")
-        os.kill(pid_of(gateway, "snmp"), signal.SIGSTOP)
+        stop(pid_of(gateway, "snmp"))
         kill(gateway, "core")
         wait_until(lambda: 2 in recalled(site).made, "the second core has made events")
         wait_until(lambda: not recalled(site).events, "the lake has them, a core that starts does not")
@@ -155,7 +156,7 @@ def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
             lambda: bool(saved(site).targets) and len(saved(site).targets[0].informs) >= 2, "they wait"
         )
         waiting = len(saved(site).targets[0].informs)
-        os.kill(pid_of(gateway, "snmp"), signal.SIGSTOP)  # it cannot tell anybody, nor write anything
+        stop(pid_of(gateway, "snmp"))  # it cannot tell anybody, nor write anything
         processes = psutil.Process(gateway.process.pid).children(recursive=True)
         for each in [gateway.process.pid, *(process.pid for process in processes)]:
             with contextlib.suppress(ProcessLookupError):
@@ -192,7 +193,7 @@ def test_listeners_of_jmx_hear_of_them_late_or_how_many_they_missed(tmp_path: Pa
         client = machine.connect(port, "monitor", password)
         client.listenFor(GATEWAY, "amqp.gateway.gateway.logWritten")
         stopped = pid_of(gateway, "jmx")
-        os.kill(stopped, signal.SIGSTOP)
+        stop(stopped)
         kill(gateway, "core")
         wait_until(lambda: f"{uuid}.2.1" in logged_ids(site), "the second core's event is on the disk")
         kill(gateway, "core")
