@@ -2,7 +2,7 @@
 
 The fields of each message and record are those of its class, in their order; nothing else says what travels.
 Times are integer nanoseconds, an absent value is a missing key. Values that are no number, boolean, text,
-link or map are msgpack extensions: 1 is a UUID (16 octets), 2 octets, 3 a list (a msgpack array).
+link or map, and links inside of lists and maps, are msgpack extensions (`_Code`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,17 @@ FeedRequest: TypeAlias = OperationRequest | Interest
 """What a north says."""
 
 _LENGTH = struct.Struct(">I")
-_UUID_CODE, _OCTETS_CODE, _LIST_CODE = 1, 2, 3
 
 _Struct = TypeVar("_Struct", bound=FeedStruct)
+
+
+class _Code:
+    """Extension types: a UUID has 16 octets; a list and a link are msgpack arrays."""
+
+    UUID: Final = 1
+    OCTETS: Final = 2
+    LIST: Final = 3
+    LINK: Final = 4
 
 
 class FeedError(Exception):
@@ -184,17 +192,22 @@ def _formed(part: _Struct) -> _Struct:
 def _form(value: Any) -> Any:  # noqa: ANN401  a `FeedValue`, and what msgpack can pack
     match value:
         case bytes():
-            return Ext(_OCTETS_CODE, value)
+            return Ext(_Code.OCTETS, value)
         case UUID():
-            return Ext(_UUID_CODE, value.bytes)
+            return Ext(_Code.UUID, value.bytes)
         case tuple():
-            return Ext(_LIST_CODE, _ENCODER.encode([_form(one) for one in value]))
+            return Ext(_Code.LIST, _ENCODER.encode([_inner_form(one) for one in value]))
         case Mapping():
-            return {key: _form(one) for key, one in value.items()}
+            return {key: _inner_form(one) for key, one in value.items()}
         case Reference():  # it stays unresolved, inside a map or list: its native id is all there is to tell
             return value.native_id
         case _:
             return value
+
+
+def _inner_form(value: Any) -> Any:  # noqa: ANN401  as above
+    """The same inside a list or map, where the decoder would take a link for a list."""
+    return Ext(_Code.LINK, _ENCODER.encode(value)) if type(value) is ObjectLink else _form(value)
 
 
 def _restore(values: dict[Any, Any]) -> None:
@@ -205,15 +218,19 @@ def _restore(values: dict[Any, Any]) -> None:
                 values[key] = _extension(value.code, bytes(value.data))
 
 
-def _extension(code: int, data: bytes | memoryview) -> UUID | bytes | tuple[object, ...]:
+def _extension(code: int, data: bytes | memoryview) -> UUID | bytes | tuple[object, ...] | ObjectLink:
     octets = bytes(data)
-    if code == _UUID_CODE:
-        return UUID(bytes=octets)
-    if code == _OCTETS_CODE:
-        return octets
-    if code == _LIST_CODE:
-        return _LISTS.decode(octets)
-    raise ValueError(f"unknown extension type {code}")
+    match code:
+        case _Code.UUID:
+            return UUID(bytes=octets)
+        case _Code.OCTETS:
+            return octets
+        case _Code.LIST:
+            return _LISTS.decode(octets)
+        case _Code.LINK:
+            return _LINKS.decode(octets)
+        case _:
+            raise ValueError(f"unknown extension type {code}")
 
 
 _PLAIN: Final = frozenset({bool, int, float, str, ObjectLink, type(None)})
@@ -230,6 +247,7 @@ _VALUES_OF: Final[dict[type[FeedStruct], tuple[str, ...]]] = {
 """Which fields of a class carry values."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
+_LINKS: Final = msgspec.msgpack.Decoder(ObjectLink)
 _LISTS: Final = msgspec.msgpack.Decoder(tuple[Any, ...], ext_hook=_extension)
 _MESSAGES: Final = msgspec.msgpack.Decoder(FeedMessage, ext_hook=_extension)
 _REQUESTS: Final = msgspec.msgpack.Decoder(FeedRequest, ext_hook=_extension)
