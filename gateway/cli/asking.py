@@ -47,7 +47,7 @@ timeout_option = click.option(
     "--timeout",
     type=duration,
     metavar="DURATION",
-    help="How long to wait for the outcome; at most, and unless told, operations.deadline.",
+    help="How long to wait for the outcome; by default, and at most, operations.deadline.",
 )
 
 
@@ -194,7 +194,7 @@ def refuse_unless_applied(answer: OperationAnswer) -> None:
     parts = [answer.outcome.value]
     if answer.element and answer.element not in answer.text:
         parts.append(answer.element)
-    parts.append(answer.text or "no reason was told")
+    parts.append(answer.text or "no reason was given")
     text = harmless(": ".join(parts))
     if answer.outcome is Outcome.UNKNOWN and answer.operation_id:
         text += f"; `amqp-gateway explain {answer.operation_id}` says when more is known"

@@ -40,7 +40,7 @@ _BESIDE: Final = ("exchange", "routing_key", "reply_to")
     metavar="FIELD",
     help="FILE has one JSON object a line, and the body is base64 in this field of each.",
 )
-@click.option("--routing-key", default="", help="That the body travelled under: am01 is told apart by it.")
+@click.option("--routing-key", default="", help="That the body was published with: it marks am01.")
 @json_option
 def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *, as_json: bool) -> None:
     """Say what a body of a management protocol says.

@@ -31,7 +31,7 @@ from gateway.terminal.text_forms import time_text
 @click.argument("text", metavar="OBJECT")
 @click.argument("elements", metavar="[ELEMENT]...", nargs=-1)
 @config_option
-@click.option("--fresh", is_flag=True, help="Have it read anew from who manages it; an operation.")
+@click.option("--fresh", is_flag=True, help="Read it again from its agent, as an operation.")
 @timeout_option
 @json_option
 def get(
@@ -59,7 +59,7 @@ def get(
         say(aligned(value_rows(known, wanted)) if elements else object_lines(known, session.view))
         stale = session.view.stale_since(known)
         if stale and elements:
-            click.echo(f"stale since {time_text(stale)}: nobody vouches for these values now", err=True)
+            click.echo(f"stale since {time_text(stale)}: no agent confirms these values now", err=True)
 
     with_object(config, text, work)
 

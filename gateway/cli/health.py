@@ -23,7 +23,7 @@ def health(config: Path | None) -> None:
     configuration = loaded(config)
     settings = configuration.settings
     if not settings.snmp.enabled and not settings.jmx.enabled:
-        raise CommandError(ExitCode.CONFIGURATION, "neither snmp nor jmx is enabled: there is nobody to ask")
+        raise CommandError(ExitCode.CONFIGURATION, "neither snmp nor jmx is enabled: there is nothing to ask")
     if settings.snmp.enabled:
         asyncio.run(ask_health(configuration, click.echo))
     if settings.jmx.enabled:

@@ -81,7 +81,7 @@ def _show(plan: Removal) -> None:
 
 def _ask() -> None:
     if not sys.stdin.isatty():
-        raise CommandError(ExitCode.USAGE, "nobody is there to be asked: say --yes")
+        raise CommandError(ExitCode.USAGE, "there is no terminal to ask at: say --yes")
     if not click.confirm("Remove this?", err=True):
         raise CommandError(ExitCode.FAILED, "nothing is removed")
 

@@ -227,7 +227,7 @@ def _tell(line: str) -> None:
 
 def _text(management: str, found: BrokerFound, reader: _Reader, ca_file: Path | None, ports: _Ports) -> str:
     """The configuration, with comments for whoever goes on from here."""
-    events = "    # What comes and goes between two looks is told by the broker's events.\n"
+    events = "    # The broker's events report what comes and goes between two readings.\n"
     if found.tells_events:
         events += f'    events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
     else:

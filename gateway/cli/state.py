@@ -51,7 +51,9 @@ def show(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @config_option
 @folder_option
-@click.option("--without-secrets", is_flag=True, help="Leave out what was generated; it will be made anew.")
+@click.option(
+    "--without-secrets", is_flag=True, help="Leave out what was generated; it will be generated again."
+)
 @click.option("--replace", is_flag=True, help="FILE may be there already.")
 def backup(
     file: Path, config: Path | None, folder: Path | None, *, without_secrets: bool, replace: bool

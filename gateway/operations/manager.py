@@ -344,5 +344,5 @@ def _unreachable(one: _UnderWay) -> Answer:
     """What stands for the answer of an object that nothing can be sent to."""
     if one.operation.plan.target.entry is None:
         return Answer(one.token, Outcome.OBJECT_GONE, "it is gone")
-    text = "its agent started anew, and what it manages is being read again"
+    text = "its agent was restarted, and its objects are being read again"
     return Answer(one.token, Outcome.NOT_NOW, text)

@@ -257,7 +257,7 @@ def check_reachable(target: Target) -> None:
     """
     entry = target.entry
     if entry is None or not target.source.is_bound(entry):
-        text = "its agent started anew, and what it manages is being read again: try again in a moment"
+        text = "its agent was restarted, and its objects are being read again: try again in a moment"
         raise Refusal(Outcome.NOT_NOW, text)
 
 

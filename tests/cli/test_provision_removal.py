@@ -188,7 +188,7 @@ def test_where_nobody_can_be_asked_yes_must_be_said(operator: Operator) -> None:
     printed(operator.provision())
     before = definitions(operator.broker)
     ended = operator.provision("--remove")
-    assert refused(ended) == (ExitCode.USAGE, "nobody is there to be asked: say --yes")
+    assert refused(ended) == (ExitCode.USAGE, "there is no terminal to ask at: say --yes")
     assert definitions(operator.broker) == before
 
 

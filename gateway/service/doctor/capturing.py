@@ -18,4 +18,4 @@ def capture_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     left = [file for file in found if file.name.rpartition(".jsonl")[0] not in wished]
     if left:
         text = f"{len(left)} files of captures that have ended are left in {folder}"
-        yield Finding("captures", Level.NOTE, text, "delete them when nobody needs them any more")
+        yield Finding("captures", Level.NOTE, text, "delete them when they are needed no longer")

@@ -83,7 +83,7 @@ def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     else:
         yield Finding("disk", Level.GOOD, text)
     if inodes.f_files and inodes.f_favail < _LEAST_INODES:
-        advice = "delete files that nobody needs"
+        advice = "delete files that are not needed"
         yield Finding("disk", Level.WARNING, f"{folder}: {inodes.f_favail} more files fit", advice)
 
 

@@ -71,5 +71,5 @@ def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterato
         yield Finding("event-log", level, f"{state.value}{f': {detail}' if detail else ''}")
     if view.alarms:
         yield Finding(
-            "alarms", Level.NOTE, f"{len(view.alarms)} conditions last", "amqp-gateway watch tells of each"
+            "alarms", Level.NOTE, f"{len(view.alarms)} conditions last", "amqp-gateway watch shows each"
         )

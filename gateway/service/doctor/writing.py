@@ -15,7 +15,7 @@ def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     settings = loaded.settings
     rules = settings.operations.allow
     if not rules:
-        yield Finding("writing", Level.GOOD, "nobody may change anything")
+        yield Finding("writing", Level.GOOD, "no user may change anything")
     for rule in rules:
         yield _rule(rule)
     accounts = {
@@ -26,7 +26,7 @@ def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     changing = any(rule.set or rule.invoke for rule in rules)
     for name, writing in accounts.items():
         if not changing:
-            text = "has an account that changes the broker, and nobody may use it"
+            text = "has an account that changes the broker, and no user may use it"
             yield Finding("writing", Level.NOTE, text, "take 'writing' away, or allow something", name)
         if writing.lockout:
             text = f"limits may be set to 0 for {', '.join(writing.lockout)}, which locks everybody out"

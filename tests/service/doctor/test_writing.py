@@ -26,7 +26,7 @@ def found(folder: Path, **sections: dict[str, Any]) -> list[Finding]:
 
 def test_nobody_may_change_anything_by_default(tmp_path: Path) -> None:
     (finding,) = found(tmp_path)
-    assert (finding.level, finding.text) == (Level.GOOD, "nobody may change anything")
+    assert (finding.level, finding.text) == (Level.GOOD, "no user may change anything")
 
 
 def test_each_rule_is_told_in_words(tmp_path: Path) -> None:
