@@ -1,7 +1,7 @@
 """The state folder: what must survive a gateway and cannot be made again.
 
 ``VERSION``, ``identity`` (the gateway's uuid), ``boots``, ``instances.sqlite3``, ``secrets/`` (0600) and
-``LOCK``, and what norths keep beside them. A folder that is missing is never made anew in passing: every row
+``LOCK``, and what norths keep beside them. A folder that is missing is never made again in passing: every row
 number would change, so that takes an explicit ``init``.
 """
 

@@ -114,7 +114,7 @@ def lives(records: DataFrame) -> DataFrame:
     """One row for each life of each object.
 
     A life begins with the object's ``create``, or where the log begins to show it, and ends with its
-    ``delete``. A durable object that is made anew under its name has another life. Columns: the object;
+    ``delete``. A durable object that is made again under its name has another life. Columns: the object;
     ``life`` (1, 2, ...); ``created`` and ``deleted`` by the agent's clock, null where nobody told;
     ``first_seen``, ``last_seen``, ``ended`` by the gateway's; ``inferred``: nobody told the end; ``began``:
     the log saw it being made; ``state``: ``living``, ``deleted``, or ``lost`` where nobody told the end, but

@@ -25,8 +25,8 @@ class Am01Source(StrictModel):
         events: the agent sends events in the form given there.
         interval: between two publications of the agent; it is asked whether it lives when nothing was heard
             for so long, and lost after three.
-        republish_interval: after which the agent tells everything anew by itself; without it, a queue that is
-            bound makes it do so.
+        republish_interval: after which the agent sends everything again by itself; without it, a queue that
+            is bound makes it do so.
         same_as: the name of another source that reads the same broker: a report counts it once.
     """
 

@@ -47,7 +47,7 @@ class OperationRule(StrictModel):
         objects: patterns of objects' names as ``amqp-gateway tree`` shows them, such as ``/|orders*``.
         set: patterns of elements that may be set.
         invoke: patterns of methods that may be called; a dangerous one must be named as it is.
-        read: whether objects may be read anew from the broker.
+        read: whether objects may be read again from the broker.
     """
 
     who: Annotated[tuple[PrincipalName, ...], Field(min_length=1)]

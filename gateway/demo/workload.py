@@ -229,7 +229,7 @@ class Workload:
     ) -> None:
         """Do ``act`` on a new connection again and again, until stopped.
 
-        While all pauses, only who comes ``first`` connects anew.
+        While all pauses, only who comes ``first`` connects again.
 
         Args:
             vhost: where.

@@ -141,7 +141,7 @@ class ModifyAsked:
 
 @dataclass(frozen=True, slots=True)
 class ReadAsked:
-    """A console asked for one object of an agent: read it anew, and tell when that is done.
+    """A console asked for one object of an agent: read it again, and tell when that is done.
 
     Attributes as of `Called`.
     """
@@ -161,7 +161,7 @@ class WakeAt:
 
 @dataclass(frozen=True, slots=True)
 class Rebind:
-    """The session's queue must be bound anew, and the link begin again for that; ``reason`` says why.
+    """The session's queue must be bound again, and the link begin again for that; ``reason`` says why.
 
     Some agents tell everything to whoever binds a queue, and can be asked for it in no other way.
     """

@@ -54,7 +54,7 @@ class Outbox:
         if self.observations:
             effects.insert(0, Observed(tuple(self.observations)))
             self.observations = []
-        # Each message moves the deadlines on; an early tick costs less than a timer set anew each time.
+        # Each message moves the deadlines on; an early tick costs less than a timer set again each time.
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= now):
             self._wake_at = wake_at
             effects.append(WakeAt(wake_at))

@@ -51,7 +51,7 @@ class Disk:
     def write(self, descriptor: int, pieces: Sequence[bytes | bytearray]) -> None:
         """Write all of it, one piece behind the other; not on the disk before `sync`.
 
-        In one call to the system where that takes it: with each, a thread has to wait for its turn anew.
+        In one call to the system where that takes it: with each, a thread has to wait for its turn again.
         """
         rest: list[bytes | bytearray | memoryview] = list(pieces)
         while rest:

@@ -85,7 +85,7 @@ def read_identity(folder: Path) -> LogIdentity | None:
 def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
     """The segments at the end of the log in ``folder`` that say how everything stands, oldest first.
 
-    More than one where the core ended again before it had told that anew. The first of them is missing where
+    More than one where the core ended again before it had told that again. The first of them is missing where
     somebody took it away.
 
     Args:

@@ -1,4 +1,4 @@
-"""How things stood when the log ended: what a gateway that starts again need not tell, or find out, anew.
+"""How things stood when the log ended: what a gateway that starts again need not tell, or find out, again.
 
 Each segment tells at its head how everything stands, so those from the last whole head on are enough. Only
 sources are looked at that ask for it.

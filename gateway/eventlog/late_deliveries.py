@@ -1,4 +1,4 @@
-"""Which deliveries of durable subscriptions may come again: told anew at the head of each segment.
+"""Which deliveries of durable subscriptions may come again: told again at the head of each segment.
 
 A delivery that is not acknowledged comes again, however often the core dies meanwhile, and its record may lie
 in a segment that nobody reads at the start any more. A broker keeps no more deliveries unacknowledged than a

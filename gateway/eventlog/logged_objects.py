@@ -170,7 +170,7 @@ class LoggedObject:
 
     @property
     def _told_statistic_counters(self) -> int:
-        """When counters begin again, one that stands where it stood has counted all of it anew."""
+        """When counters begin again, one that stands where it stood has counted all of it again."""
         return self._told & self.logged_class.counter_bits & ~self.logged_class.properties
 
     def _take_place(self, record: ObjectRecord) -> None:
@@ -238,7 +238,7 @@ class LoggedObject:
         return {name: value for name, value in told.items() if isinstance(value, int)}
 
     def _absent_counters(self) -> list[str]:
-        """Those that were told to have none any more: what they have next was counted anew.
+        """Those that were told to have none any more: what they have next was counted again.
 
         Others without a value may not have been read yet.
         """

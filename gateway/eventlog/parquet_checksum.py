@@ -62,7 +62,7 @@ def check(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
         Whether it has one: those of earlier versions, and of other programs, have none.
 
     Raises:
-        ChecksumError: it is damaged, or was written anew by a program that took the checksum along.
+        ChecksumError: it is damaged, or was written again by a program that took the checksum along.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:

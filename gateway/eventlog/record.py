@@ -68,7 +68,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         package: of the class, or of the event.
         class_name: of the object, or of the object that an event concerns; ``class`` on the line.
         object_id: ``SOURCE/PACKAGE:CLASS/ROW``: one object's for ever. ``ROW`` is its row number in SNMP.
-        object_name: its stable name; an object that is made anew under the same name has the same.
+        object_name: its stable name; an object that is made again under the same name has the same.
         parent_id: ``object_id`` of the object that it belongs to.
         row: its row number in SNMP.
         native_id: what the agent calls it.

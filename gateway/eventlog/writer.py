@@ -310,7 +310,7 @@ class EventLog:
         self._head_wanted.set()
 
     async def _tell_heads(self) -> None:
-        """Tell how everything stands, anew for each segment, without holding anybody up."""
+        """Tell how everything stands, again for each segment, without holding anybody up."""
         loop = asyncio.get_running_loop()
         while True:
             await self._head_wanted.wait()
@@ -370,7 +370,7 @@ class EventLog:
     def _was_committed(self, attempts: int) -> None:
         lost = self._waiting.lost > self._lost_told and self._waiting.pressure is Pressure.NONE
         if attempts > 1 or lost:
-            # What was appended meanwhile is there or is counted; how everything stands is told anew.
+            # What was appended meanwhile is there or is counted; how everything stands is told again.
             self._lost_told = self._waiting.lost
             now = self._clock.now()
             self._begin_segment(Why.TROUBLE, time_text(now), now)

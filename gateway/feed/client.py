@@ -256,7 +256,7 @@ def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
     if request.check_only:
         return _answer(request, Outcome.SOURCE_DOWN, f"{reason}: nothing was done")
     if isinstance(request.action, ReadFresh):
-        return _answer(request, Outcome.UNKNOWN, f"{reason}: it was not read anew")
+        return _answer(request, Outcome.UNKNOWN, f"{reason}: it was not read again")
     text = f"{reason}: it may have been carried out, and the event log will tell"
     return _answer(request, Outcome.UNKNOWN, text)
 

@@ -38,7 +38,7 @@ class InvokeMethod(FeedStruct, frozen=True, tag="invoke"):
 
 
 class ReadFresh(FeedStruct, frozen=True, tag="read"):
-    """Read an object anew from who manages it."""
+    """Read an object again from who manages it."""
 
 
 Action: TypeAlias = SetElements | InvokeMethod | ReadFresh

@@ -294,7 +294,7 @@ class Hello(FeedStruct, frozen=True, tag="hello"):
 
 
 class SnapshotBegan(FeedStruct, frozen=True, tag="begin"):
-    """The following batches tell the whole state anew, up to `SnapshotEnded`."""
+    """The following batches tell the whole state again, up to `SnapshotEnded`."""
 
     epoch: int
     sequence: int

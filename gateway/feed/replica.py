@@ -346,7 +346,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
     def _connected(self, hello: Hello, now: int) -> None:
         status = self.status
         if hello.epoch != status.epoch:
-            # A new core numbers classes anew, and knows no agent yet.
+            # A new core numbers classes again, and knows no agent yet.
             self.versions.clear()
             self.event_versions.clear()
             self._tracker.forget_agents()

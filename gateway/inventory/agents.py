@@ -15,7 +15,7 @@ from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded
 class AgentTable:
     """Keeps a record of each agent and appends to ``out`` one for all that happens to them.
 
-    An agent that spoke vouches for its objects, but one that was lost is believed anew only after a resync.
+    An agent that spoke vouches for its objects, but one that was lost is believed again only after a resync.
 
     Args:
         source: number and name of it.

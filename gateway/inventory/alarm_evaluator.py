@@ -169,7 +169,7 @@ class AlarmEvaluator:
         keys = self._alarms.of(link)
         if not keys:
             return
-        # Told anew in the same body, under another version of its class: what can be tested stands.
+        # Told again in the same body, under another version of its class: what can be tested stands.
         again = self._living(link)
         tested = (
             {p.name for p in self._classes.predicates(again.class_record)} if again is not None else set()

@@ -36,7 +36,7 @@ class FormerObjects:
         Args:
             objects: all of them.
             by_native_id: whether what is told next may refer to them by their native ids. Otherwise an agent
-                that started anew meanwhile may have given these to others.
+                that restarted meanwhile may have given these to others.
         """
         for one in objects:
             if by_native_id:
@@ -53,7 +53,7 @@ class FormerObjects:
         return self._rows.pop((class_name, name), None)
 
     def forget_native_ids(self) -> None:
-        """An agent started anew: it calls its objects otherwise."""
+        """An agent restarted: it calls its objects otherwise."""
         self._links.clear()
 
     def forget(self) -> list[str]:

@@ -37,7 +37,7 @@ class History:
             if isinstance(record, EventRecord):
                 self._events.note(record)
             elif isinstance(record, DeleteRecord):
-                if record.number:  # else it is told anew in another version of its class
+                if record.number:  # else it is told again in another version of its class
                     self._ends.note(record)
             elif isinstance(record, OperationRecord):
                 self._note_operation(record)

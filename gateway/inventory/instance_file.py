@@ -136,7 +136,7 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
 
 _CHECK = "see to space on the disk and to the rights of file and folder"
 _RESTORE = (
-    "restore a backup with `amqp-gateway state restore`. It is not begun anew, because every row number "
+    "restore a backup with `amqp-gateway state restore`. It is not begun again, because every row number "
     "would change: whoever wants that makes a new gateway in a new folder with `amqp-gateway init`"
 )
 
@@ -165,7 +165,7 @@ def checkpoint(database: sqlite3.Connection) -> bool:
     Nobody waits for it, unless the log has grown beyond `MAX_LOG_PAGES` because it was written all the time.
 
     Returns:
-        Whether the log has nothing more, so that the next to write begins it anew, and syncs its head.
+        Whether the log has nothing more, so that the next to write begins it again, and syncs its head.
 
     Raises:
         sqlite3.Error: it cannot be done.

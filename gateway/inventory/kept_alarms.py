@@ -31,7 +31,7 @@ def keep(index: InstanceIndex, alarm: AlarmRecord) -> None:
 def kept(index: InstanceIndex, source: int) -> Iterator[AlarmRecord]:
     """The alarms of a source that stood when the index was last used, the oldest first.
 
-    One that cannot be read is dropped: if it still stands, it is raised anew.
+    One that cannot be read is dropped: if it still stands, it is raised again.
     """
     for number, text in index.alarms(source):
         try:

@@ -70,8 +70,8 @@ def _is_of(incarnation: str, name: str) -> bool:
 def is_another(entry: Entry, seen: ObjectSeen) -> bool:
     """Whether what is told under an object's native id cannot be that object.
 
-    An agent without memory, started anew, calls other objects what it called so before, and may speak before
-    anybody has noticed that it started anew.
+    An agent without memory, restarted, calls other objects what it called so before, and may speak before
+    anybody has noticed that it restarted.
     """
     record, schema = entry.record, entry.class_record.schema
     if seen.created and record.created and seen.created != record.created:

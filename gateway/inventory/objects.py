@@ -20,7 +20,7 @@ class Entry:
         record: immutable and replaced with each change, so that a snapshot is a list of references.
         generation: of the resync in which the object was last told.
         provisional: its name is not the one it should have (a target is not known, or the name is taken):
-            it is named anew when it is told again and that has changed.
+            it is named again when it is told again and that has changed.
         lost_counters: positions of counters that had a value once and have none now.
     """
 

@@ -45,7 +45,7 @@ class WaitingLinks:
                 self.settle(referrer, position)
 
     def forget(self, referrer: int) -> None:
-        """An object is gone, or told anew."""
+        """An object is gone, or told again."""
         for position, target in self._by_referrer.pop(referrer, {}).items():
             self._leave(referrer, position, target)
 

@@ -13,7 +13,7 @@ from gateway.model.values import ValueType
 
 READ_FRESH = Operation(
     "readFresh",
-    "Read the object anew from who manages it; when it returns, the attributes are what was read.",
+    "Read the object again from who manages it; when it returns, the attributes are what was read.",
     reads_only=True,
 )
 """What every managed object has, whatever its class; a method of that name has ``_`` behind it."""

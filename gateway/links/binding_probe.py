@@ -1,7 +1,7 @@
 """Finds out that a queue of ours is not bound to an exchange any more.
 
-An exchange that is deleted takes its bindings with it. When somebody makes it anew, it is there again, and so
-are queue and connection: nothing but silence tells that messages go elsewhere. AMQP 0-9-1 has no question for
+An exchange that is deleted takes its bindings with it. When it is declared again, exchange, queue and
+connection are there: nothing but silence shows that messages go elsewhere. AMQP 0-9-1 has no question for
 that; but a message that is published as ``mandatory``, with a key that only our queue is bound by, either
 arrives in it or is returned.
 """
@@ -160,7 +160,7 @@ class BindingProbe:
             raise LinkError(
                 Trouble.MISSING,
                 f"{self._endpoint}: the queue {queue} is not bound to the exchange {self._exchange} any more:"
-                " somebody removed the binding, or the exchange, which was made anew",
+                " somebody removed the binding, or the exchange, which was made again",
             ) from error
 
     async def _channel_on(self, connection: AbstractConnection) -> AbstractChannel:

@@ -33,7 +33,7 @@ class MessagingConsole(MessagingSession, Protocol):
         ...
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object anew."""
+        """Read an object again."""
         ...
 
 
@@ -62,7 +62,7 @@ class StreamConsole(StreamSession, Protocol):
         ...
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:
-        """Read an object anew."""
+        """Read an object again."""
         ...
 
 

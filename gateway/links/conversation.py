@@ -98,7 +98,7 @@ class Conversation:
                 case WakeAt(time):
                     self._wake_up.at(time)
                 case Rebind(reason):
-                    self.fail(LinkError(Trouble.BROKEN, f"the queue is bound anew: {reason}"))
+                    self.fail(LinkError(Trouble.BROKEN, f"the queue is bound again: {reason}"))
                 case Note():
                     self._notes.take(effect)
 
@@ -131,7 +131,7 @@ class Conversation:
         self._writable.set()
 
     def forget_sends(self) -> list[Send]:
-        """The link is down: what was not sent, and is returned, will be said anew, or never."""
+        """The link is down: what was not sent, and is returned, will be said again, or never."""
         unsent = list(self._outgoing)
         self._outgoing.clear()
         self._clog.clear()

@@ -138,7 +138,7 @@ class DurableQueue(WatchedQueue):
             case Loss.DOWN:
                 return f"the queue {self.name} was on a node that was down: it lacks what was sent meanwhile"
             case Loss.UNBOUND:
-                return f"the queue {self.name} was not bound any more: its exchange was made anew"
+                return f"the queue {self.name} was not bound any more: its exchange was made again"
             case _:
                 return ""
 

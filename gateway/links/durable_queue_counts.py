@@ -17,7 +17,7 @@ class Loss(enum.StrEnum):
     FULL = "full"
     """It was full when it was consumed again: it dropped the oldest."""
     UNBOUND = "unbound"
-    """Its exchange was made anew while nobody consumed."""
+    """Its exchange was made again while nobody consumed."""
     DOWN = "down"
     """The node that has it was down, while other nodes of its cluster went on."""
     DOUBTFUL = "doubtful"

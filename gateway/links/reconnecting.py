@@ -67,7 +67,7 @@ def link_errors(endpoint: AmqpEndpoint, role: str) -> Iterator[None]:
             raise
         raise LinkError(Trouble.BROKEN, f"{endpoint.url}: the connection ended") from error
     except Exception as error:
-        # A fault of ours, in one source: the others go on, and this one begins anew.
+        # A fault of ours, in one source: the others go on, and this one begins again.
         log.exception("link-failed", role=role)
         text = f"{endpoint.url}: internal error {type(error).__name__}: see the log"
         raise LinkError(Trouble.BROKEN, text) from error

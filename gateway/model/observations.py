@@ -97,10 +97,10 @@ class HeartbeatSeen:
 
 @dataclass(frozen=True, slots=True)
 class ResyncBegan:
-    """From here on every object within the scope will be told anew.
+    """From here on every object within the scope will be told again.
 
     The scope is the source, or one ``agent`` of it, or one class (``package:name``) of either; empty does
-    not narrow. ``restarted``: who answers started anew, so native ids told before mean nothing any more
+    not narrow. ``restarted``: who answers restarted, so native ids told before mean nothing any more
     and every counter within the scope began again, but for objects whose time of creation is the same.
     """
 

@@ -91,7 +91,7 @@ class ObjectModify:
     """A request to give properties of an object other values, checked against the schema: as one, once.
 
     For dialects that have such a request of their own. That it is reported as done says nothing certain:
-    whoever asked reads the object anew afterwards.
+    whoever asked reads the object again afterwards.
 
     Attributes:
         token: tells calls, modifications and fetches of this run of the core apart; the answer carries it.
@@ -112,7 +112,7 @@ class ObjectModify:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFetch:
-    """A request to read an object anew. What is read is observed as usual, before the answer is told."""
+    """A request to read an object again. What is read is observed as usual, before the answer is told."""
 
     token: int
     key: ClassKey

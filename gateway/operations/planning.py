@@ -165,7 +165,7 @@ class Planner:
             case InvokeMethod(method, arguments):
                 return self._plan_call(request, target, entry, method, arguments)
             case _:
-                self._decide(request, target, ReadAnew(), "read it anew")
+                self._decide(request, target, ReadAnew(), "read it again")
                 return Plan(OperationKind.READ, target, {})
 
     def _plan_set(

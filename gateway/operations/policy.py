@@ -20,7 +20,7 @@ class Permission:
         objects: patterns of stable names.
         set: patterns of elements that may be set.
         invoke: patterns of methods that may be called; one that is dangerous must be named as it is.
-        read: whether objects may be read anew.
+        read: whether objects may be read again.
     """
 
     who: frozenset[str]
@@ -64,7 +64,7 @@ class CallMethod:
 
 @dataclass(frozen=True, slots=True)
 class ReadAnew:
-    """Read an object anew."""
+    """Read an object again."""
 
 
 Wish = SetElement | CallMethod | ReadAnew

@@ -27,7 +27,7 @@ class SourcePort(Protocol):
         ...
 
     def fetch(self, fetch: ObjectFetch) -> None:
-        """Read an object anew."""
+        """Read an object again."""
         ...
 
     def objection(self, request: MethodCall | ObjectModify) -> Answer | None:

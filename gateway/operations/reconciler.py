@@ -131,7 +131,7 @@ class Reconciler:
         return []
 
     def _judge(self, one: PendingOutcome, entry: Entry, now: int, *, is_read_back: bool) -> list[Effect]:
-        """Look at an object whose values were told anew.
+        """Look at an object whose values were told again.
 
         Args:
             one: the set.
@@ -181,7 +181,7 @@ class Reconciler:
 
 
 def fetch_of(target: Target, token: int, deadline: int) -> ObjectFetch | None:
-    """A request to read an object anew; ``None`` where it is gone, or nobody knows how to reach it now."""
+    """A request to read an object again; ``None`` where it is gone, or nobody knows how to reach it now."""
     entry = target.entry
     if entry is None or not target.source.is_bound(entry):
         return None

@@ -1,4 +1,4 @@
-"""Requests that come again: a north that was started anew does not know that it has asked for them before."""
+"""Requests that come again: a north that was restarted does not know that it has asked for them before."""
 
 from __future__ import annotations
 

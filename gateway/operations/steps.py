@@ -33,7 +33,7 @@ class ModifyNext:
 
 @dataclass(frozen=True, slots=True)
 class ReadNext:
-    """Read the object anew."""
+    """Read the object again."""
 
 
 @dataclass(frozen=True, slots=True)

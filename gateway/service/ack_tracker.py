@@ -35,7 +35,7 @@ class RecordingLog(Protocol):
         ...
 
     def delivered_again(self, delivery: str) -> None:
-        """What is recorded of ``delivery`` is not recorded anew."""
+        """What is recorded of ``delivery`` is not recorded again."""
         ...
 
     async def reached(self, seq: int) -> None:

@@ -35,7 +35,7 @@ _MORE: Final = 2 * SECOND
 """Beyond the interval within which an agent tells everything."""
 
 _HELP: Final = (
-    "a broker of that age needs a bridge to here (docs/qmf-before-am2.md): is it up, and does it bind anew "
+    "a broker of that age needs a bridge to here (docs/qmf-before-am2.md): is it up, and does it bind again "
     "when the gateway does?"
 )
 

@@ -47,7 +47,7 @@ _MEBIBYTE: Final = 1 << 20
 
 
 async def run_ami(name: str, settings: AmiSource, source: SourceInventory, around: SourceContext) -> None:
-    """Run the source until it is cancelled; an address that is taken is tried again, a fault begins anew."""
+    """Run the source until it is cancelled; an address that is taken is tried again, a fault begins again."""
     known = _Known(name, settings, around)
     told = ""
     while True:
@@ -59,7 +59,7 @@ async def run_ami(name: str, settings: AmiSource, source: SourceInventory, aroun
                 log.warning("cannot-listen", name=name, detail=detail)
         except Exception as error:
             log.exception("source-failed", name=name)
-            detail = f"internal error {type(error).__name__}: see the log; it begins anew"
+            detail = f"internal error {type(error).__name__}: see the log; it begins again"
         told = detail
         down = SourceStateSeen(SourceState.DOWN, detail)
         around.inventory.observed(source, [down], around.clock.now())
@@ -153,7 +153,7 @@ class _Known:
             await asyncio.sleep(0)
 
     async def _last_state(self) -> LastState | None:
-        """As the log was at the start; as it is now for a session that begins anew after a fault."""
+        """As the log was at the start; as it is now for a session that begins again after a fault."""
         lasting = self._around.lasting if self._remembers else None
         if lasting is None or not self._begins_anew:
             self._begins_anew = True

@@ -1,6 +1,6 @@
 """A file of what a source's peers told of their classes, kept over restarts of the gateway.
 
-It is a memory, not a truth: without it, or with one that cannot be read, all is asked for, or learnt, anew.
+It is a memory, not a truth: without it, or with one that cannot be read, all is asked for, or learnt, again.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class SourceDesign:
 
 @dataclass(frozen=True, slots=True)
 class SessionKind:
-    """How sessions of a kind of source are captured and made anew.
+    """How sessions of a kind of source are captured and made again.
 
     Attributes:
         dialect: that they speak, as `amqp-gateway decode` calls it.
@@ -210,7 +210,7 @@ class Captures:
         if form.known is not None and (known := form.known.text_of(config)):
             about["known"] = known
         try:
-            if former is not None:  # the source has begun anew after a fault
+            if former is not None:  # the source has begun again after a fault
                 former.close()
             if target.keeps:
                 target.path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -48,7 +48,7 @@ async def check_cml(settings: CmlSource, folder: Path, tell: Tell) -> None:
     if known is not None and (known.name, known.version) != (reply.name, reply.version):
         tell(
             f"'schema_file' has {known.name} {known.version}: what the broker tells is used in its place;"
-            " amqp-gateway source schema writes it anew"
+            " amqp-gateway source schema writes it again"
         )
     if settings.short_lived == "no":
         tell("connections and private queues are not shown ('short_lived')")

@@ -17,7 +17,7 @@ from gateway.service.cache_file import CacheFile
 from gateway.service.exit_codes import CommandError, ExitCode
 
 SETTLING_SECONDS: Final = 1.0
-"""A broker that is started anew may tell its schema more than once."""
+"""A broker that is restarted may tell its schema more than once."""
 
 _NO_SCHEMA: Final = "it is no schema-reply of CML: amqp-gateway source schema writes one"
 

@@ -21,7 +21,7 @@ class OperableSession(Protocol[EffectT_co]):
         ...
 
     def fetch(self, fetch: ObjectFetch, now: int) -> Iterable[EffectT_co]:
-        """Read an object anew."""
+        """Read an object again."""
         ...
 
 
@@ -90,7 +90,7 @@ class ConsolePort(Generic[EffectT]):
             self._conversation.perform(self._session.modify(modify, self._clock.now()))
 
     def fetch(self, fetch: ObjectFetch) -> None:
-        """Read an object anew."""
+        """Read an object again."""
         if self._is_reachable(fetch.token):
             self._conversation.perform(self._session.fetch(fetch, self._clock.now()))
 

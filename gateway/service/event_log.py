@@ -171,7 +171,7 @@ class CoreEventLog:
                 self._late.add(delivery, self._clock.now())
 
     def delivered_again(self, delivery: str) -> None:
-        """What is recorded of one delivery is not recorded anew; it may come once more."""
+        """What is recorded of one delivery is not recorded again; it may come once more."""
         self._late.add(delivery, self._clock.now())
 
     @property

@@ -1,6 +1,6 @@
 """The JMX process: the feed in, MBeans of a Java virtual machine out. It holds no broker credentials.
 
-The virtual machine may die at any time: another takes its place and is told everything anew.
+The virtual machine may die at any time: another takes its place and is told everything again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A dialect whose classes grow as values arrive tells them of nobody's asking. Kept, they are what they were
 before anybody speaks again, and what the event log has of their objects can be read. The file is a memory,
-not a truth: without it, or with one that cannot be read, classes are learnt anew as their objects are told.
+not a truth: without it, or with one that cannot be read, classes are learnt again as their objects are told.
 """
 
 from __future__ import annotations

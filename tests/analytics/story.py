@@ -21,7 +21,7 @@ SEGMENTS = 12
 END = SEGMENT_SECONDS * SEGMENTS
 
 RESTART = 3600
-"""The broker is started again: counters begin anew."""
+"""The broker is started again: counters begin again."""
 
 GAP = (3600, 3720)
 """Nothing was heard of the broker."""

@@ -143,11 +143,11 @@ LIVES: dict[str, tuple[list[LogRecord], list[tuple[object, ...]]]] = {
         [("deleted", True, False, 0.25)],
     ),
     "nobody told its end": ([made(0, 7), ended(20, 7, inferred=True)], [("deleted", True, True, 20.0)]),
-    "made anew under its name": (
+    "made again under its name": (
         [made(0, 8, 0), ended(10, 8, 0, 10), made(20, 8, 20), changed(30, 8)],
         [("deleted", True, False, 10.0), ("living", True, False, None)],
     ),
-    "made anew, and its end was not heard": (
+    "made again, and its end was not heard": (
         [made(0, 9, 0), made(50, 9, 50, RecordKind.SNAPSHOT), ended(60, 9, 50, 60)],
         [("lost", True, None, None), ("deleted", False, False, 10.0)],
     ),

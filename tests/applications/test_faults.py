@@ -39,7 +39,7 @@ def provoke(plant: Plant) -> None:
 
 def come_back(plant: Plant) -> None:
     """It connects again, and changes one tank in part."""
-    wait_until(lambda: plant.source().get("state") == "synchronised", "the source began anew")
+    wait_until(lambda: plant.source().get("state") == "synchronised", "the source began again")
     with plant.application("pump-7") as application:
         application.say('O|T="Tank"|I="t1"|level=43')
 

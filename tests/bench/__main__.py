@@ -109,7 +109,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, metavar="N", help=f"turns of each side (default {_ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="try the way, with counts that mean nothing")
-    parser.add_argument("--page", action="store_true", help="measure nothing, only write the page anew")
+    parser.add_argument("--page", action="store_true", help="measure nothing, only write the page again")
     parser.add_argument(
         "--docs", type=Path, metavar="FOLDER", help="write the page here (default docs; none with --quick)"
     )

@@ -53,7 +53,7 @@ def translated(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_snmp_conf_gives_all_names_and_no_complaints(tmp_path: Path) -> None:
-    for _ in range(2):  # done again it writes its own file anew
+    for _ in range(2):  # done again it writes its own file again
         assert amqp_gateway("mib", "install", "--folder", tmp_path).code is ExitCode.OK
     for name in (
         "AMQP-GATEWAY-MIB::agSourceState",

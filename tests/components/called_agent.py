@@ -143,7 +143,7 @@ class CallingSite:
         return self.tokens
 
     def fetch(self, seconds: float = 60) -> int:
-        """Read the vessel anew; returns the token."""
+        """Read the vessel again; returns the token."""
         assert self.told.port is not None
         self.tokens += 1
         deadline = SystemClock().now() + int(seconds * SECOND)

@@ -1,4 +1,4 @@
-"""A core that tells a north of one change after the other, and knows all the time what it would tell anew."""
+"""A core that sends a front end one change after the other, and knows what a snapshot would contain."""
 
 from __future__ import annotations
 

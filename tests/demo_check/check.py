@@ -245,7 +245,7 @@ class DemonstrationCheck:
         await workload.pause(DEADLINE_SECONDS)
 
     async def _the_broker_restarts(self) -> None:
-        """In the same process; statistics and connections begin anew."""
+        """In the same process; statistics and connections begin again."""
 
         async def still_synchronised() -> list[str]:
             return [

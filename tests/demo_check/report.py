@@ -58,7 +58,7 @@ class ReportPromises:
         """The report of ``period`` counts what the log does; and what the workload ``did`` in it.
 
         It sums up deltas. So the ledger's messages are those of ``durable`` queues: of one that was made
-        anew with the broker, what it counted before it was seen first is no delta.
+        again with the broker, what it counted before it was seen first is no delta.
 
         Raises:
             CheckFailedError: it does not.

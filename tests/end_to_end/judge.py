@@ -22,10 +22,10 @@ SAMPLE_SECONDS = 5.0
 """So often the broker's queues tell how long they are, and so often it collects that."""
 
 LISTING_SECONDS = 20.0
-"""So late an end may be noticed of which no event told: what was read anew later must lack it."""
+"""So late an end may be noticed of which no event told: what was read again later must lack it."""
 
 BELIEVED = frozenset({"synchronised", "degraded", "synchronising"})
-"""Of the states of a source: what is read anew was believed before, or is stale for another reason."""
+"""Of the states of a source: what is read again was believed before, or is stale for another reason."""
 
 AGENT, CORE = "process agent", "process core"
 
@@ -100,8 +100,8 @@ class Judge:
         latest = max(anew - LISTING_SECONDS, was_away if was_away < anew else 0.0)
         if seen < latest and begun > anew:
             yield (
-                f"{_who(shown, source)} is shown as fresh, but had gone {anew - seen:.1f} s before"
-                " everything was read anew"
+                f"{_who(shown, source)} is shown as fresh, but had gone {again - seen:.1f} s before"
+                " everything was read again"
             )
         if shown.thing == f"rmqQueue {MARKER}" and shown.length is not None:
             counted = begun - BROKER_SECONDS

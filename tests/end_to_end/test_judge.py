@@ -54,16 +54,16 @@ def test_what_had_gone_before_everything_was_read_anew_may_not_be_shown() -> Non
     judging = judge(NOW - 22)
     judging.source_is(SOURCE, "synchronised", NOW - 1, NOW)
     (lie,) = judging.lies(QUEUE, SOURCE)
-    assert "had gone 21.0 s before everything was read anew" in lie
+    assert "had gone 21.0 s before everything was read again" in lie
 
 
 def test_what_went_with_the_broker_may_not_be_shown_when_it_is_back() -> None:
     judging = judge(NOW - 9, back_since=NOW - 3)
     judging.source_is(SOURCE, "synchronised", NOW - 4, NOW)
-    assert list(judging.lies(QUEUE, SOURCE)) == []  # not read anew yet
+    assert list(judging.lies(QUEUE, SOURCE)) == []  # not read again yet
     judging.source_is(SOURCE, "synchronised", NOW - 2, NOW)
     (lie,) = judging.lies(QUEUE, SOURCE)
-    assert "had gone 7.0 s before everything was read anew" in lie
+    assert "had gone 7.0 s before everything was read again" in lie
 
 
 def test_nothing_is_fresh_without_who_vouches_for_it() -> None:

@@ -69,7 +69,7 @@ async def test_what_could_not_be_committed_is_committed_when_the_disk_is_well_ag
         await log.reached(seq)
         await until(
             lambda: log.state.state is EventLogState.WRITING and plant.heads >= 2,
-            "it is over, all is told anew",
+            "it is over, all is told again",
         )
     assert states(plant) == [EventLogState.WRITING, state, EventLogState.WRITING]
     records = read_log(plant.folder)
@@ -235,7 +235,7 @@ async def test_pressure_rises_and_what_is_lost_is_counted_by_kind_from_when_to_w
         assert log.state.lost == 4
         broken = False
         await log.reached(events[-1])
-        await until(lambda: plant.heads == 2, "how all stands is told anew")
+        await until(lambda: plant.heads == 2, "how all stands is told again")
         await until(lambda: log.pressure is Pressure.NONE, "there is room again")
     records = read_log(plant.folder)
     assert numbers(records) == list(range(number))

@@ -1,4 +1,4 @@
-"""Deliveries that may come again are told by each segment anew, the last of each source."""
+"""Deliveries that may come again are told by each segment again, the last of each source."""
 
 from __future__ import annotations
 

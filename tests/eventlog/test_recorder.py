@@ -175,7 +175,7 @@ def test_a_counter_that_fell_or_whose_object_began_again_has_counted_all_it_show
     assert record.deltas == {"published": Delta(4, SECOND, reset=True)}
     (record,) = shop.tell(update({PUBLISHED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
     assert record.reset_ts == "2026-11-20T15:00:01.000000Z"
-    assert record.values == {"published": 9, "delivered": 7}, "that stands where it stood: counted anew"
+    assert record.values == {"published": 9, "delivered": 7}, "that stands where it stood: counted again"
     assert record.deltas == {
         "published": Delta(9, SECOND, reset=True),
         "delivered": Delta(7, SECOND, reset=True),

@@ -163,7 +163,7 @@ async def test_without_a_core_nothing_is_sent(tmp_path: Path) -> None:
     [
         (PURGE, Outcome.UNKNOWN, "may have been carried out"),
         (CHECK, Outcome.SOURCE_DOWN, "nothing was done"),
-        (msgspec.structs.replace(PURGE, action=ReadFresh()), Outcome.UNKNOWN, "it was not read anew"),
+        (msgspec.structs.replace(PURGE, action=ReadFresh()), Outcome.UNKNOWN, "it was not read again"),
     ],
     ids=["purge", "check", "read"],
 )

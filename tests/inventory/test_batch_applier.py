@@ -136,7 +136,7 @@ def test_what_is_told_between_two_slices_is_applied_behind_them(sliced: Sliced) 
     playbook.tell(ResyncBegan())
     playbook.tell(vhost("/", "v1"))
     playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
-    playbook.tell(queue("queue-7", "n7", depth=3))  # declared anew: it ends with the others, and begins
+    playbook.tell(queue("queue-7", "n7", depth=3))  # declared again: it ends with the others, and begins
     playbook.tell(statistics("n7", 5, None))
     assert "/|queue-7" in playbook.objects()
     sliced.go_on()

@@ -160,7 +160,7 @@ class _Reader:
         return self._found.lives.setdefault((what, name), [])
 
     def _begin(self, lives: list[Life], life: Life) -> None:
-        """A transient object that is made anew ended with the broker, where nobody ended it."""
+        """A transient object that is made again ended with the broker, where nobody ended it."""
         if lives and lives[-1].ended is None:
             self._end_with_outage(lives[-1], before=life.created[0])
         lives.append(life)

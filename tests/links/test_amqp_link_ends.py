@@ -70,7 +70,7 @@ async def test_it_begins_anew_with_another_queue_when_its_session_wants_it_bound
     async with linked(endpoint_of(virtual_host.broker, virtual_host.name), role()) as link:
         before = await link.up()
         link.conversation.perform([Rebind("agents tell everything to whoever binds")])
-        assert await link.down() == "the queue is bound anew: agents tell everything to whoever binds"
+        assert await link.down() == "the queue is bound again: agents tell everything to whoever binds"
         assert await link.up(2) != before
 
 

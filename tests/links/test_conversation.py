@@ -236,7 +236,7 @@ class FaultySession(ScriptedSession):
 async def test_a_session_that_needs_its_queue_bound_anew_gets_a_new_link() -> None:
     talk = Talk()
     talk.conversation.perform([Rebind("agents tell everything to whoever binds")])
-    with pytest.raises(LinkError, match="bound anew: agents tell everything to whoever binds"):
+    with pytest.raises(LinkError, match="bound again: agents tell everything to whoever binds"):
         await talk.conversation.next_send()
 
 

@@ -351,7 +351,7 @@ async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualH
         await link.up(3)
     (_, bound, unbound) = session.resumed
     assert bound[0] == ""
-    assert unbound[0] == f"the queue {QUEUE} was not bound any more: its exchange was made anew"
+    assert unbound[0] == f"the queue {QUEUE} was not bound any more: its exchange was made again"
 
 
 async def declare_exchange(vhost: VirtualHost) -> None:

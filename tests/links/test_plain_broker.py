@@ -150,7 +150,7 @@ async def test_a_queue_that_nobody_bounds_is_given_up_when_it_grows() -> None:
         await link.up(2)
 
     assert "more than 100 messages wait" in said
-    assert not link.session.resyncs, "a new connection reads everything anew"
+    assert not link.session.resyncs, "a new connection reads everything again"
 
 
 async def test_a_queue_that_was_long_for_a_while_casts_doubt() -> None:

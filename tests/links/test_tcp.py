@@ -270,7 +270,7 @@ async def test_a_peer_that_resets_is_over() -> None:
 
 
 async def test_a_fault_of_the_session_ends_the_listener() -> None:
-    """A source begins anew then; one connection alone would hide it."""
+    """A source begins again then; one connection alone would hide it."""
     async with listening() as here, here.client() as (reader, writer):
         writer.write(b"fault\n")
         assert await reader.read() == b"hello\n"

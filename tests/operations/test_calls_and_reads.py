@@ -1,4 +1,4 @@
-"""Methods that are called, objects that are read anew; secrets of both."""
+"""Methods that are called, objects that are read again; secrets of both."""
 
 from __future__ import annotations
 

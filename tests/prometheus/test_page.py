@@ -101,7 +101,7 @@ def test_nothing_is_shown_without_the_core_or_before_it_has_told_everything() ->
 
 
 def test_what_a_second_snapshot_does_not_tell_is_gone() -> None:
-    """The core tells everything anew to whoever reads too slowly; meanwhile what is known stays."""
+    """The core tells everything again to whoever reads too slowly; meanwhile what is known stays."""
     shown = gateway(till(2))
     shown.begin_snapshot(source(), agent(fresh=True), HALL, TILL)
     assert shown.value("amqp_shop_till_coins", name="till2") == 7

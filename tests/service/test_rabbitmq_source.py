@@ -1,4 +1,4 @@
-"""A fault of ours in a source that reads a RabbitMQ: told, and only that source begins anew."""
+"""A fault of ours in a source that reads a RabbitMQ: told, and only that source begins again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
     try:
         await eventually(lambda: says("internal error KeyError: see the log"), "the fault is told")
         mappings.update(load_shipped_mappings())
-        await eventually(lambda: says("the management API does not answer"), "the source began anew")
+        await eventually(lambda: says("the management API does not answer"), "the source began again")
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

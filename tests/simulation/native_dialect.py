@@ -81,7 +81,7 @@ class NativeConsole:
         return _shown(self._session.call(call, now))
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object anew."""
+        """Read an object again."""
         return _shown(self._session.fetch(fetch, now))
 
     def modify(self, modify: ObjectModify, now: int) -> list[Effect]:

@@ -77,7 +77,7 @@ class NeverSweeps(Projection):
 
 
 def forgetful_index(path: Path) -> InstanceIndex:
-    """Begins anew each time it is opened."""
+    """Begins again each time it is opened."""
     for old in path.parent.glob("instances*"):
         old.unlink()
     return opened_index(path)
@@ -249,7 +249,7 @@ class HidesResets(LogRecorder):
 
 
 class RemembersNothing(LogRecorder):
-    """Begins anew with each start."""
+    """Begins again with each start."""
 
     def __init__(
         self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
@@ -297,7 +297,7 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("an inventory that drops ends", Made(core=Parts(inventory=LosesDeletes))),
     ("an inventory that tells no gaps", Made(core=Parts(inventory=LosesGaps))),
     ("an inventory that tells no discontinuity", Made(core=Parts(inventory=HidesDiscontinuities))),
-    ("an inventory that numbers anew", Made(core=Parts(inventory=NumbersAnew))),
+    ("an inventory that numbers again", Made(core=Parts(inventory=NumbersAnew))),
     ("a console that ignores announcements", Made(console=TrustingConsole)),
     ("a console that sleeps", Made(console=SleepyConsole)),
     (
@@ -308,7 +308,7 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("a log that forgets what waited", Made(mirror=LosesStatistics)),
     ("a log with half a head", Made(mirror=TellsHalfAHead)),
     ("a log without resets", Made(mirror=HidesResets)),
-    ("a log that begins anew with each start", Made(mirror=RemembersNothing)),
+    ("a log that begins again with each start", Made(mirror=RemembersNothing)),
     ("a log that forgets counters with each start", Made(mirror=RemembersNoCounters)),
 )
 

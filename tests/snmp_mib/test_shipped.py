@@ -166,7 +166,7 @@ def test_the_page_on_modules_has_every_notification(fixed: dict[str, Any]) -> No
     page = (shipped_folder("mibs").parent / "docs" / "mibs.md").read_text(encoding="utf-8")
     for package, lock in LOCKS.items():
         assert notifications_table(load_shipped_mappings()[package], lock) in page, (
-            f"write the table of {package} in docs/mibs.md anew from notifications_table()"
+            f"write the table of {package} in docs/mibs.md again from notifications_table()"
         )
     for member in COMMON_OBJECTS:
         assert f"`agEvent{camel(member.name)}`" in page

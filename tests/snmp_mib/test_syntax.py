@@ -120,4 +120,4 @@ def test_what_may_be_cut_or_points_elsewhere_has_a_second_column(element: Elemen
 
 def test_the_page_of_types_is_what_the_code_does() -> None:
     page = Path(__file__).parent.parent.parent / "docs" / "types.md"
-    assert page.read_text(encoding="utf-8") == types_page(), "write docs/types.md anew from types_page()"
+    assert page.read_text(encoding="utf-8") == types_page(), "write docs/types.md again from types_page()"

@@ -414,7 +414,7 @@ class KnownObjects:
         return [change for name in names for change in self.without_statistics(name, now)]
 
     def with_property(self, known: KnownObject, element: str, value: Value | None) -> list[Change]:
-        """One property of the object is known anew."""
+        """One property of the object is known again."""
         position = self._readers[known.name.class_name].schema.positions[element]
         properties = (*known.properties[:position], value, *known.properties[position + 1 :])
         return self._kept(replace(known, properties=properties), known)

@@ -506,7 +506,7 @@ class MethodCalls:
     def _read(
         self, invocation: Invocation, *, awaited: bool = False
     ) -> Generator[Step, Json, Mapping[str, Json] | None]:
-        """Read the object anew, and take what the broker says; ``None`` where it is gone.
+        """Read the object again, and take what the broker says; ``None`` where it is gone.
 
         ``awaited``: its end is, and an event tells more of it than that the object is not there.
         """

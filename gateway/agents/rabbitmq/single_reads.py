@@ -1,4 +1,4 @@
-"""How one object is read anew: which requests, and what they say together."""
+"""How one object is read again: which requests, and what they say together."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ SINGLE_READS: Final[Mapping[str, SingleRead]] = {
 
 
 def read_single(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:
-    """Read one object anew; what a listing would show of it, or ``None`` where it is gone."""
+    """Read one object again; what a listing would show of it, or ``None`` where it is gone."""
     return SINGLE_READS.get(name.class_name, read_directly)(name, collection, columns)
 
 

@@ -355,7 +355,7 @@ class RabbitMqSource:
             self._view.known.remember(former, now)
 
     def _doubt_limits(self, now: int) -> None:
-        """Virtual hosts may have been made anew unheard: limits, which no listing tells, are not known."""
+        """Virtual hosts may have been made again unheard: limits, which no listing tells, are not known."""
         self._view.hosts.learn_limits(None)
         self._calls.answers_again(now)
         self.on_call()

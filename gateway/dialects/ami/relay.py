@@ -68,7 +68,7 @@ class RelaySession:
         return self._finish()
 
     def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
-        """Know again what was known before the gateway was started anew, which nobody vouches for yet.
+        """Know again what was known before the gateway was restarted, which nobody vouches for yet.
 
         To be called before `started`. Their classes are among `RelayConfig.schemas`.
         """
@@ -116,7 +116,7 @@ class RelaySession:
         return self._finish()
 
     def tick(self, now: int) -> list[StreamEffect]:
-        """The time it asked for has come: objects expire, calls are given up, classes are told anew."""
+        """The time it asked for has come: objects expire, calls are given up, classes are told again."""
         self._out.woken()
         longest = (
             self._config.limits.pause
@@ -150,7 +150,7 @@ class RelaySession:
         return self._caller.objection(request, now) if isinstance(request, MethodCall) else None
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:  # noqa: ARG002  as `call`
-        """Read an object anew: AMI has no such request, so that is what is answered."""
+        """Read an object again: AMI has no such request, so that is what is answered."""
         self._caller.fetch(fetch)
         return self._finish()
 

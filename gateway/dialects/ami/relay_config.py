@@ -97,10 +97,10 @@ class RelayConfig:
         secrets: which keys are dropped, what is masked.
         user: who calls commands, as applications are told (U of E).
         call_seconds: that an application has to answer a call whose form does not say it.
-        settle: how long a class that has gained something waits for more before it is told anew; doubled
+        settle: how long a class that has gained something waits for more before it is told again; doubled
             while it goes on gaining,
         settle_longest: up to this.
-        at_once: objects that are told anew, or expire, in one turn; the others follow at once, in turns of
+        at_once: objects that are told again, or expire, in one turn; the others follow at once, in turns of
             their own, so that nobody else waits for many.
         tell_interval: counts of an application are told no more often than this.
         schemas: classes known from before: their elements stay the same ones.

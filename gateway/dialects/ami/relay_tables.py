@@ -183,7 +183,7 @@ class Table:
     Attributes:
         columns: by key, in the order in which they were told first.
         rows: by native id.
-        due: when it is to be told anew, nanoseconds; 0 where there is nothing new.
+        due: when it is to be told again, nanoseconds; 0 where there is nothing new.
         label: as given.
     """
 
@@ -261,7 +261,7 @@ class Table:
         self.due = self.due or self._pace.due(now)
 
     def settle(self, now: int) -> list[Row]:
-        """What it gained holds from now on; returns the rows to be told anew, whole."""
+        """What it gained holds from now on; returns the rows to be told again, whole."""
         self.due = 0
         self._pace.last = now
         if not self.is_settled:

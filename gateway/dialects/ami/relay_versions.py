@@ -41,7 +41,7 @@ class Versions:
     def check_methods(self, row: Row) -> None:
         """Make sure that a row's methods may change: with half of all, so that keys have the others.
 
-        An application may define its commands anew as often as it likes, with what it has just now to choose
+        An application may define its commands again as often as it likes, with what it has just now to choose
         from; that must not end what it, or anybody, can tell.
 
         Raises:

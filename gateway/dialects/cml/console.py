@@ -158,7 +158,7 @@ class ConsoleSession:
         return self._take(modify, now)
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object anew, asking once; as `call`. What was read is observed before it is answered."""
+        """Read an object again, asking once; as `call`. What was read is observed before it is answered."""
         return self._take(fetch, now)
 
     def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:

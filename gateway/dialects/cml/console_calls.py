@@ -135,7 +135,7 @@ class Caller:
     def _gone(self) -> tuple[Outcome, str]:
         """What to say of an object that is not known."""
         if self._talk.state is State.WALKING:
-            return Outcome.NOT_NOW, "the broker's objects are being listed anew"
+            return Outcome.NOT_NOW, "the broker's objects are being listed again"
         return Outcome.OBJECT_GONE, "the broker lists no such object"
 
     def _request(self, wanted: Wanted, known: Known, view: ClassView) -> tuple[Request, type[AboutObject]]:

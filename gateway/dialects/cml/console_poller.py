@@ -78,7 +78,7 @@ class Poller:
         self._begin()
 
     def doubted(self, reason: str, since: int) -> None:
-        """Replies may have been lost since ``since`` (0: none was): each look tells all anew anyway.
+        """Replies may have been lost since ``since`` (0: none was): each look tells all again anyway.
 
         A walk that began just now is as good as another one.
         """

@@ -52,7 +52,7 @@ class Rounds:
             self._behind -= 1
 
     def end(self) -> None:
-        """If all were answered: what was not told anew is as it was when the round began."""
+        """If all were answered: what was not told again is as it was when the round began."""
         if self._behind <= 0 and self._talk.state is State.SYNCHRONISED:
             self._talk.observations.append(HeartbeatSeen(self._talk.config.agent, self._began))
             self.synchronised()

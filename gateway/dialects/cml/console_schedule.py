@@ -72,7 +72,7 @@ class Schedule:
     def take(self, now: int, *, in_turns: bool = True) -> int | None:
         """Return the number of the object to inspect now, which waits no longer; ``None`` if none is due.
 
-        ``in_turns``: what was never inspected takes turns with what is due; not while all is read anew.
+        ``in_turns``: what was never inspected takes turns with what is due; not while all is read again.
         """
         while self._later and self._later[0][0] <= now:
             self._soon.entries.append(heapq.heappop(self._later))

@@ -26,7 +26,7 @@ class Signal(enum.Enum):
     WALKED = "walked"
     FELL_SHORT = "fell short"  # an object was given up in a walk
     SILENT = "silent"  # an object, or the broker, answers no more
-    BEGIN = "begin"  # anew: asked for, the broker was restarted, or time for another try
+    BEGIN = "begin"  # again: asked for, the broker was restarted, or time for another try
     DISCONNECTED = "disconnected"
 
 

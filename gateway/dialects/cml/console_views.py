@@ -166,7 +166,7 @@ class Views:
 
 
 class Runs:
-    """Names the runs of a broker, whose object numbers begin anew with each.
+    """Names the runs of a broker, whose object numbers begin again with each.
 
     A native id is the start time that the broker tells, and the object's number: so what was meant for an
     object of a former run reaches none of this one.
@@ -183,7 +183,7 @@ class Runs:
     def began(self, started: str, *, anew: bool) -> bool:
         """The root says when it was started; returns whether it is another run than before.
 
-        ``anew``: it is another one in any case, although two may begin in the same minute.
+        ``again``: it is another one in any case, although two may begin in the same minute.
         """
         first, another = self.started is None, anew or self.started != started
         if not another:

@@ -100,7 +100,7 @@ class ServerSession:
         return self._objects
 
     def put(self, served: ServedObject) -> None:
-        """Add an object, or tell the values of a known one anew; raises as `ServerObjects.put`."""
+        """Add an object, or tell the values of a known one again; raises as `ServerObjects.put`."""
         self._objects.put(served)
 
     def delete(self, number: int) -> bool:

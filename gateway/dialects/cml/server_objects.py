@@ -160,7 +160,7 @@ class ServerObjects:
         return len(self._known)
 
     def put(self, served: ServedObject) -> None:
-        """Add an object, or tell the values of a known one anew.
+        """Add an object, or tell the values of a known one again.
 
         Raises:
             LocalProtocolError: the class is not of the schema, the number is out of range or another class's

@@ -66,7 +66,7 @@ def layouts_of(definition: ClassDefinition, way: Direction) -> dict[str, Layout]
 
 
 def with_arguments(told: _Told, arguments: Arguments, forms: ElementForms = AM2) -> _Told:
-    """The call or answer ``told`` with its arguments written anew; raises as `Arguments.written`."""
+    """The call or answer ``told`` with its arguments written again; raises as `Arguments.written`."""
     assert isinstance(told, MethodRequest | Am01MethodRequest | MethodResponse)
     return replace(told, arguments=arguments.written(forms))
 

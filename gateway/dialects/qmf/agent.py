@@ -90,7 +90,7 @@ class AgentSession:
     # The program's side: objects.
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object, or tell the values of a known one anew; consoles hear of it by `flush` or `tick`.
+        """Add an object, or tell the values of a known one again; consoles hear of it by `flush` or `tick`.
 
         Raises:
             LocalProtocolError: the class is not served, or a value does not fit: nothing has changed then.
@@ -261,7 +261,7 @@ class AgentSession:
         return self._answered([self._reply(waiting.reply_to, answer)])
 
     def read_done(self, handle: int, failure: str = "") -> list[Effect]:
-        """Answer who asked for an object with what is known by now; ``failure``: why it was not read anew."""
+        """Answer a request for an object with what is known; ``failure``: why it was not read again."""
         waiting = self._calls.ended(handle)
         if waiting is None:
             return []

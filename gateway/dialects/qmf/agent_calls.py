@@ -138,7 +138,7 @@ class AgentCalls:
     def asked(
         self, query: GetQuery, target: Target, delivery: Delivery, now: int
     ) -> ReadAsked | CommandComplete:
-        """One object was asked for, and is to be read anew."""
+        """One object was asked for, and is to be read again."""
         if len(self._waiting) >= MAX_WAITING:
             text = f"not read: {MAX_WAITING} calls are under way already"
             return CommandComplete(query.sequence, FAILED, text)

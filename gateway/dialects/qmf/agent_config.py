@@ -24,7 +24,7 @@ class AgentConfig:
         deletion_limit: deletions kept while nothing can be published; beyond it the oldest are lost, and
             consoles find out by the resync that the next start asks them for.
         call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
-        reads_anew: the program reads an object anew when a console asks for it by its id.
+        reads_anew: the program reads an object again when a console asks for it by its id.
     """
 
     broker: UUID

@@ -192,7 +192,7 @@ class AgentObjects:
         return self._objects.get(object_id.number) if object_id.prefix == self._prefix else None
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object or tell its values anew; see `gateway.dialects.qmf.agent.AgentSession.put`."""
+        """Add an object or tell its values again; see `gateway.dialects.qmf.agent.AgentSession.put`."""
         agent_class = self.classes.get((managed.key.package, managed.key.name))
         if agent_class is None:
             raise LocalProtocolError(f"class {managed.key} is not served")

@@ -121,7 +121,7 @@ class ConsoleSession:
         return self._talk.finish()
 
     def unnamed(self, now: int) -> None:
-        """Statistics came of an object whose properties never did: read everything anew before long.
+        """Statistics came of an object whose properties never did: read everything again before long.
 
         An agent of Apache Qpid 0.6 publishes no properties that it has told to another console that asked.
         It is done with the next message or tick.
@@ -156,7 +156,7 @@ class ConsoleSession:
         return self._listener.caller.objection(request)
 
     def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object anew, asking once; as `call`. What was read is observed before it is answered."""
+        """Read an object again, asking once; as `call`. What was read is observed before it is answered."""
         self._talk.now = now
         self._listener.caller.fetch(fetch)
         return self._talk.finish()

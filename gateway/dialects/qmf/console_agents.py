@@ -19,7 +19,7 @@ class Heartbeats(enum.Enum):
     """What the silence of the broker's agent says. Other agents are missed once they sent a heartbeat."""
 
     EXPECTED = "expected"  # it speaks each interval: silence is its loss
-    NONE = "none"  # it may have nothing to say: it is asked, and everything is read anew
+    NONE = "none"  # it may have nothing to say: it is asked, and everything is read again
     AUTO = "auto"  # none, until it has sent a heartbeat: expected from then on
 
 
@@ -131,7 +131,7 @@ class Agents:
         ]
 
     def interrupted(self, agent: str) -> None:
-        """The agent started anew or lost its connection: the time to its next heartbeat says nothing."""
+        """The agent restarted or lost its connection: the time to its next heartbeat says nothing."""
         known = self._agents.get(agent)
         if known is not None:
             known.beat_time = None

@@ -28,7 +28,7 @@ class ConsoleConfig:
         retry_interval: until a resync that fell short is tried again; doubled each time,
         retry_longest: up to this.
         greeting_interval: agents that announce themselves are greeted no more often than this.
-        unnamed_interval: agents are read anew for objects without properties no more often than this.
+        unnamed_interval: agents are read again for objects without properties no more often than this.
         class_limit: classes and events kept.
         agent_limit: agents watched.
         object_limit: objects of a Java broker that methods can be called of.

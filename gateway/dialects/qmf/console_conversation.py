@@ -78,7 +78,7 @@ class Conversation(Asking):
         self.observations += self._hearing.arrived(sent, self.now)
 
     def announced(self, package: str) -> None:
-        """An agent announces ``package``: greet it. Where that was known, it started anew or lost its link.
+        """An agent announces ``package``: greet it. Where that was known, it restarted or lost its link.
 
         What it told last may then be lost, although no heartbeat was missed.
         """
@@ -110,7 +110,7 @@ class Conversation(Asking):
             self.living.forget()
             self.observations += [] if is_expected else self._hearing.started_anew()
             self.observations.append(ResyncBegan(restarted=True))
-            self.greet_soon(f"agent {agent} started anew")
+            self.greet_soon(f"agent {agent} restarted")
         self.living.told(message)
 
     def _remote_started_anew(self, agent: str) -> None:
@@ -129,7 +129,7 @@ class Conversation(Asking):
         if restarted:
             self.agents.interrupted(BROKER_AGENT)
         if restarted and not was_told:
-            self.miss(since, f"agent {BROKER_AGENT} started anew")
+            self.miss(since, f"agent {BROKER_AGENT} restarted")
         elif silent_since is not None:
             self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
         self._list()

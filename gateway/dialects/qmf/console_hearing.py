@@ -6,7 +6,7 @@ from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import Agents
 from gateway.model.observations import Gap
 
-_INTERRUPTED = f"agent {BROKER_AGENT} started anew or lost its connection"
+_INTERRUPTED = f"agent {BROKER_AGENT} restarted or lost its connection"
 
 
 class Hearing:
@@ -83,7 +83,7 @@ class Hearing:
         return [] if unread is None else [Gap(*unread, "a message could not be read")]
 
     def interrupted(self) -> None:
-        """The broker's agent started anew or lost its link, and what it said last may be lost with it."""
+        """The broker's agent restarted or lost its link, and what it said last may be lost with it."""
         if self._interrupted_since is None:
             self._interrupted_since = max(self.until, self._interruption_told_at)
             self._agents.interrupted(BROKER_AGENT)
@@ -94,10 +94,10 @@ class Hearing:
         return [Gap(since, self.spoken_at, _INTERRUPTED)] if since < self.spoken_at else []
 
     def started_anew(self) -> list[Gap]:
-        """The message that is being heard is the first to show that the broker's agent started anew."""
+        """The message that is being heard is the first to show that the broker's agent restarted."""
         self._agents.interrupted(BROKER_AGENT)
         since = min(self._until_before, self.spoken_at)
-        return [Gap(since, self.spoken_at, f"agent {BROKER_AGENT} started anew")]
+        return [Gap(since, self.spoken_at, f"agent {BROKER_AGENT} restarted")]
 
     def interruption(self, now: int) -> list[Gap]:
         """What was lost, told before the agent is greeted: however many interruptions there were, once."""

@@ -1,7 +1,7 @@
 """Which objects a peer that tolerates no mistake is known to have.
 
 A Java broker ends the session of whoever names an object that it does not know; it is told by the zeros that
-it has for the hashes of its classes. Its ids begin anew when it does.
+it has for the hashes of its classes. Its ids begin again when it does.
 """
 
 from __future__ import annotations

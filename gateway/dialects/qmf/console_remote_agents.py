@@ -108,7 +108,7 @@ class RemoteAgents:
     # Reading.
 
     def read(self, agent: str, classes: Iterable[ClassName]) -> None:
-        """Read an agent on its own: what it had before, under whatever ids, is told anew or gone."""
+        """Read an agent on its own: what it had before, under whatever ids, is told again or gone."""
         self._out.observations.append(ResyncBegan(agent))
         self._reading[agent] = waiting = deque(classes)
         self._shortcomings.pop(agent, None)

@@ -1,8 +1,8 @@
-"""Whether an agent was started anew since the console heard it last, and what shows it.
+"""Whether an agent was restarted since the console heard it last, and what shows it.
 
 Some brokers keep their UUID over restarts (qpidd with a data folder), some count boots in the ids of their
-objects, some do neither: a Java broker begins its ids anew, so that they mean other objects. All of them make
-the object of the broker itself anew. Of a remote agent the ids alone show it.
+objects, some do neither: a Java broker begins its ids again, so that they mean other objects. All of them
+make the object of the broker itself again. Of a remote agent the ids alone show it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Restarts:
         return self._told or self._in_doubt
 
     def doubt(self) -> None:
-        """The agent announced itself, or was out of hearing: it may have been started anew."""
+        """The agent announced itself, or was out of hearing: it may have been restarted."""
         self._in_doubt = bool(self._sequences)
 
     def answered(self, broker: UUID) -> bool:
@@ -75,7 +75,7 @@ class Restarts:
         return len(known) > 1
 
     def forget_remote(self, agent: str) -> None:
-        """A remote agent is read anew, whatever its ids say."""
+        """A remote agent is read again, whatever its ids say."""
         self._of_remotes.pop(agent, None)
 
     def tell(self) -> None:

@@ -1,4 +1,4 @@
-"""How far a console has come with reading everything anew, and when it will next."""
+"""How far a console has come with reading everything again, and when it will next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Resync:
         self._in_a_row = 0
 
     def begin(self) -> None:
-        """The agents are listed anew."""
+        """The agents are listed again."""
         self.listed.clear()
         self.missed.clear()
         self.unavailable.clear()

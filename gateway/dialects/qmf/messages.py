@@ -274,7 +274,7 @@ class AttachResponse(_Message):
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAdded(_Message):
-    """A console appeared: tell everything anew."""
+    """A console appeared: tell everything again."""
 
     opcode = b"x"
 

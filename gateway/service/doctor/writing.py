@@ -43,7 +43,7 @@ def _rule(rule: OperationRule) -> Finding:
     may = [
         *([f"set {', '.join(rule.set)}"] if rule.set else []),
         *([f"call {', '.join(rule.invoke)}"] if rule.invoke else []),
-        *(["read anew"] if rule.read else []),
+        *(["read again"] if rule.read else []),
     ]
     where = f"{', '.join(rule.sources)} / {', '.join(rule.classes)} / {', '.join(rule.objects)}"
     text = f"{', '.join(rule.who)} may {'; '.join(may)}, of {where}"

@@ -130,7 +130,7 @@ class CommandTable:
             elif command is self._commands.get(key):
                 continue
             elif command.is_submitted:
-                # Known to the core also if it comes again to a process that was started anew meanwhile.
+                # Known to the core also if it comes again to a process that was restarted meanwhile.
                 self._begin(key, command, principal, f"{identity}.c{place}")
             else:
                 self._put(key, command)

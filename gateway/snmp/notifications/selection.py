@@ -71,7 +71,7 @@ class Selection:
         """How urgent ``notification`` is for this receiver; ``None`` if it is not for it.
 
         The end of a condition is as urgent as its beginning was, and goes wherever that went; so does what
-        begins it anew, perhaps less severe than before.
+        begins it again, perhaps less severe than before.
         """
         if self.ends_what_was_told(notification):
             condition = condition_of(notification)

@@ -90,7 +90,7 @@ class StandingCheck:
         """The next slice of the check under way: what is different for the second time.
 
         Args:
-            standing: what lasts now; ``None`` while nobody can tell, which makes all checks begin anew.
+            standing: what lasts now; ``None`` while nobody can tell, which makes all checks begin again.
         """
         if standing is None:
             self._last, self._steps = _Found(), None

@@ -16,7 +16,7 @@ class LatestRows:
     """The rows, in the order in which they came.
 
     Args:
-        table: with one index, which ascends as long as nothing numbers anew.
+        table: with one index, which ascends as long as nothing numbers again.
         most: rows of each source: when one more comes, the oldest of that source leaves.
         octets: that the values in the rows of one source take together.
     """

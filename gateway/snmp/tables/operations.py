@@ -38,7 +38,7 @@ class OperationTable:
         limits: of the rows of each source.
 
     Attributes:
-        rows: to be swept after a snapshot. A core that was started again numbers anew.
+        rows: to be swept after a snapshot. A core that was started again numbers again.
     """
 
     def __init__(self, store: Store, root: Oid, limits: HistoryLimits) -> None:

@@ -83,7 +83,7 @@ class Summaries:
         return summary
 
     def touch(self, summary: Summary) -> None:
-        """Show this summary anew at the next `flush`."""
+        """Show this summary again at the next `flush`."""
         self._changed[summary] = None
 
     def remove_source(self, source: int) -> None:

@@ -390,7 +390,7 @@ class World:
 
     @property
     def resyncs(self) -> int:
-        """How often the console began to learn everything anew."""
+        """How often the console began to learn everything again."""
         return sum(isinstance(one, ResyncBegan) for one in self.observations)
 
     @property

@@ -134,7 +134,7 @@ def test_a_listing_that_may_show_its_predecessor_tells_nothing_of_a_successor() 
 def test_what_is_settled_at_creation_tells_two_objects_of_one_name_apart() -> None:
     known = KnownObjects(READERS)
     known.listed(queue(arguments={"x-max-length": 5}), T0, T0, T0)
-    later = T0 + 5 * SECOND  # deleted and declared anew while no events arrived
+    later = T0 + 5 * SECOND  # deleted and declared again while no events arrived
     changes = known.listed(queue(arguments={"x-max-length": 6}), later, later, later)
     assert told(changes) == [("gone", "orders", later), ("new", "orders", 0)]
     assert told(known.listed(queue(arguments={"x-max-length": 6}), later, later, later)) == []

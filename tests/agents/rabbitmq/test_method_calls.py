@@ -235,7 +235,7 @@ def test_the_mask_of_a_password_is_never_sent_in_its_place() -> None:
     response = play.response()
     assert (response.status, response.text) == (
         Status.INVALID_PARAMETER,
-        "the password behind *** is kept only where nothing else of the text is changed: write it anew",
+        "the password behind *** is kept only where nothing else of the text is changed: write it again",
     )
 
 

@@ -42,7 +42,7 @@ def test_what_is_said_of_it_stays_though_costs_waver(takes: int) -> None:
 
 
 def said_while_running(shop: World, seconds: int) -> list[str]:
-    """What the agent says of itself, each text as often as it comes anew."""
+    """What the agent says of itself, each text as often as it comes again."""
     texts: list[str] = []
     for _ in range(seconds):
         shop.run(1)

@@ -136,7 +136,7 @@ class Watch:
         return await self._answer(token)
 
     async def fetch(self, class_name: str, leaf: str) -> Answer:
-        """Read an object anew that was heard of."""
+        """Read an object again that was heard of."""
         target = self.heard(class_name, leaf)[-1]
         token, now = len(self.answers) + 1, SystemClock().now()
         fetch = ObjectFetch(token, target.key, "1.0", target.native_id, now + 30 * SECOND)

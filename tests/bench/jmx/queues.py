@@ -67,7 +67,7 @@ def queues(rows: Iterable[int], value: int) -> list[Record]:
 
 
 def updates(rows: Iterable[int], value: int) -> list[Record]:
-    """All twelve statistics of these queues anew, counting on from ``value``."""
+    """All twelve statistics of these queues again, counting on from ``value``."""
     return [
         UpdateRecord(1, _CLASS_NUMBER, row, _TIME, _TIME + value, 0, _TIME, _values(value)) for row in rows
     ]

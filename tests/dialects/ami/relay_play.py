@@ -27,7 +27,7 @@ Step: TypeAlias = Observation | Answer | str
 
 
 class RelayPlay:
-    """A relay session, and what it said; ``known`` was known before the gateway was started anew."""
+    """A relay session, and what it said; ``known`` was known before the gateway was restarted."""
 
     def __init__(self, config: RelayConfig | None = None, known: Iterable[ObjectSeen] = ()) -> None:
         self.session = RelaySession(config or RelayConfig())

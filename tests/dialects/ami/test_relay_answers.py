@@ -1,4 +1,4 @@
-"""What R and its absence say of a call; nothing can be read anew."""
+"""What R and its absence say of a call; nothing can be read again."""
 
 from __future__ import annotations
 

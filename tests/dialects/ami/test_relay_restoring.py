@@ -1,4 +1,4 @@
-"""What a relay knew before it was started anew: shown again, as nobody's word yet."""
+"""What a relay knew before it was restarted: shown again, as nobody's word yet."""
 
 from __future__ import annotations
 

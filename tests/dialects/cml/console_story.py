@@ -72,7 +72,7 @@ def states(steps: list[Step]) -> list[SourceStateSeen]:
 
 
 def fetch(play: ConsolePlay, number: int, class_name: str, token: int = 1, seconds: float = 5) -> ObjectFetch:
-    """A wish to read an object anew."""
+    """A wish to read an object again."""
     return ObjectFetch(token, key(class_name), "broker", native(number), play.now + int(seconds * SECOND))
 
 

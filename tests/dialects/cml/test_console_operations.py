@@ -223,7 +223,7 @@ def test_while_the_broker_cannot_be_asked_nothing_is_sent() -> None:
     play.answers()
     play.left()
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
-    assert answer(play) == Answer(1, Outcome.NOT_NOW, "not sent: the broker's objects are being listed anew")
+    assert answer(play) == Answer(1, Outcome.NOT_NOW, "not sent: the broker's objects are being listed again")
 
 
 def test_operations_have_a_bound() -> None:
@@ -292,7 +292,7 @@ def test_nothing_to_set_is_not_sent() -> None:
     play.leaves(Answer(1, Outcome.WRONG_VALUE, "not sent: no field is to be set"))
 
 
-# Reading anew.
+# Reading again.
 
 
 def test_what_is_read_anew_is_observed_before_that_is_answered() -> None:
@@ -303,7 +303,7 @@ def test_what_is_read_anew_is_observed_before_that_is_answered() -> None:
     play.answers()
     play.leaves(seen(7, "queue", "orders", 4, False), Answer(1, Outcome.APPLIED, "", 0))
     play.time_passes(20)
-    assert told(play.left()).count("7") == 1  # its interval began anew
+    assert told(play.left()).count("7") == 1  # its interval began again
 
 
 def test_what_is_gone_when_it_is_read_anew_is_told() -> None:
@@ -363,7 +363,7 @@ def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None
     play.left()
     play.answers(to=request)
     assert [one for one in play.left() if isinstance(one, ObjectSeen | Answer)] == [
-        Answer(1, Outcome.NOT_NOW, "the broker's objects are being listed anew")
+        Answer(1, Outcome.NOT_NOW, "the broker's objects are being listed again")
     ]
 
 

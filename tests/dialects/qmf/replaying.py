@@ -1,7 +1,7 @@
 """Recorded peers at their own pace: what they published, when and under which key, and what they answer.
 
-Publications are the recorded octets. Answers are put together anew, because our console asks in its own order
-and numbers: schemas and indications as recorded, objects as they were told last at that time.
+Publications are the recorded octets. Answers are put together again: our console asks in its own order and
+numbers: schemas and indications as recorded, objects as they were told last at that time.
 """
 
 from __future__ import annotations

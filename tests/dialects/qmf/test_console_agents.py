@@ -62,7 +62,7 @@ def test_an_agent_that_restarts_is_another_incarnation() -> None:
     play.time_passes(5)
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
     play.leaves(
-        Gap(START, START + 5 * SECOND, "agent 1.0 started anew or lost its connection"),
+        Gap(START, START + 5 * SECOND, "agent 1.0 restarted or lost its connection"),
         "resync",
         ("broker", BrokerRequest(6)),
     )
@@ -127,7 +127,7 @@ def test_an_agent_that_announces_itself_again_lost_what_it_told_last_and_is_read
     play.arrives(BrokerResponse(6, BROKER))
     play.arrives(CommandComplete(7))
     play.leaves(
-        Gap(START, START + 5 * SECOND, "agent 1.0 started anew or lost its connection"),
+        Gap(START, START + 5 * SECOND, "agent 1.0 restarted or lost its connection"),
         "resync",
         ("broker", BrokerRequest(6)),
         SYNCHRONISING,
@@ -164,7 +164,7 @@ def test_a_restart_that_nobody_announced_is_a_gap_since_the_last_message() -> No
     play.take(play.session.resync("doubt", play.now))
     play.left()
     play.arrives(BrokerResponse(6, NEXT_BROKER))
-    assert play.left()[0] == Gap(START, START + 5 * SECOND, "agent 1.0 started anew")
+    assert play.left()[0] == Gap(START, START + 5 * SECOND, "agent 1.0 restarted")
 
 
 def test_a_gap_begins_with_the_last_message_and_goes_on_until_an_agent_is_heard() -> None:
@@ -176,7 +176,7 @@ def test_a_gap_begins_with_the_last_message_and_goes_on_until_an_agent_is_heard(
     play.time_passes(5)  # the agent is not connected either
     play.left()
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
-    reason = "agent 1.0 started anew or lost its connection"
+    reason = "agent 1.0 restarted or lost its connection"
     play.leaves(Gap(START + 20 * SECOND, START + 25 * SECOND, reason), ("broker", BrokerRequest(7)))
 
 
@@ -190,7 +190,7 @@ def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -
     play.take(play.session.receive(late, play.now))
     play.left()
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
-    reason = "agent 1.0 started anew or lost its connection"
+    reason = "agent 1.0 restarted or lost its connection"
     assert play.left()[0] == Gap(START + SECOND, START + 20 * SECOND, reason)
 
 
@@ -221,7 +221,7 @@ def test_what_an_agent_tells_after_its_announcement_shortens_no_gap() -> None:
     play.time_passes(1)
     play.arrives(Heartbeat(0, START + SECOND), key="console.heartbeat.1.0")
     play.time_passes(1)
-    reason = "agent 1.0 started anew or lost its connection"
+    reason = "agent 1.0 restarted or lost its connection"
     assert Gap(START, START + 2 * SECOND, reason) in play.left()
 
 

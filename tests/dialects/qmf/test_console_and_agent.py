@@ -104,7 +104,7 @@ def test_an_agent_that_died_and_came_back_with_less() -> None:
     conversation.agent_does(conversation.agent.start(conversation.now))
     assert conversation.picture == shown(conversation, tank(2))
     assert conversation.told(ResyncBegan, Gap, ResyncEnded) == [
-        Gap(START, START + 5 * SECOND, "agent 1.0 started anew or lost its connection"),
+        Gap(START, START + 5 * SECOND, "agent 1.0 restarted or lost its connection"),
         ResyncBegan(restarted=True),
         ResyncEnded(complete=True),
     ]

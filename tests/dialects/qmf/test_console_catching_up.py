@@ -100,7 +100,7 @@ def test_an_agent_that_started_anew_meanwhile_means_other_objects_from_there_on(
     play.arrives(changed(), key=PUSHED, sent=START - 100 * SECOND)
     play.left()
     play.arrives(PackageIndication(0, "shop"), key="schema.package", sent=START - 50 * SECOND)
-    reason = "agent 1.0 started anew or lost its connection"
+    reason = "agent 1.0 restarted or lost its connection"
     play.leaves(Gap(START - 100 * SECOND, START - 50 * SECOND, reason), ResyncBegan(restarted=True))
 
 

@@ -1,4 +1,4 @@
-"""Objects that a console reads anew."""
+"""Objects that a console reads again."""
 
 from __future__ import annotations
 

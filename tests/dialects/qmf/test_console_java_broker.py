@@ -207,14 +207,14 @@ def test_one_that_was_started_anew_is_another_incarnation(broker: UUID) -> None:
 
 
 def test_one_that_was_started_anew_behind_a_bridge_shows_it_by_its_own_object() -> None:
-    """Nobody announces it, its ids begin anew, and only the broker's object says that it was made later."""
+    """Nobody announces it, its ids begin again, and only the broker's object says that it was made later."""
     play = synchronised()
     play.time_passes(10)
     again = PropertyContent(0, BROKER_CLASS.key, play.now, START + 5 * SECOND, 0, ITSELF, ("java",))
     play.arrives(again, key=f"console.obj.1.0.{PACKAGE}.broker")
     left = play.left()
     assert left[:2] == [
-        Gap(START, START + 10 * SECOND, "agent 1.0 started anew"),
+        Gap(START, START + 10 * SECOND, "agent 1.0 restarted"),
         ResyncBegan(restarted=True),
     ]
     assert left[-2:] == ["resync", ("broker", BrokerRequest(8))]

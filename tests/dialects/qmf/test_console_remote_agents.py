@@ -163,7 +163,7 @@ def test_the_agent_of_the_broker_is_heard_however_many_others_came_first() -> No
 
 
 def test_a_class_that_the_broker_does_not_list_any_more_is_asked_for_all_the_same() -> None:
-    """Brokers forget the classes of agents that were not there when they started anew."""
+    """Brokers forget the classes of agents that were not there when they restarted."""
     play = synchronised()
     play.take(play.session.resync("test", play.now))
     play.arrives(BrokerResponse(6, BROKER))

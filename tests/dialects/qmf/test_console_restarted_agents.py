@@ -1,4 +1,4 @@
-"""The console session and a remote agent that is started anew before anybody misses it."""
+"""The console session and a remote agent that is restarted before anybody misses it."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_a_reply_that_never_ends_leaves_the_resync_incomplete_and_it_is_tried_ag
     play = ConsolePlay(WITHOUT_HEARTBEATS)
     listed(play)
     play.time_passes(9)
-    play.arrives(got(5))  # part of a reply: patience begins anew
+    play.arrives(got(5))  # part of a reply: patience begins again
     play.leaves(SEEN)
     play.time_passes(10)
     play.leaves(("agent.1.0", GetQuery(6, GET_TANKS)))

@@ -40,7 +40,7 @@ QUEUE = DefineClass(
         ),
         Operation(
             "statistics",
-            "Count anew",
+            "Count again",
             reads_only=True,
             results=(
                 Result("ready", AttributeType.LONG, "d"),

@@ -27,7 +27,7 @@ async def test_an_mbean_says_what_can_be_done_to_it(client: AsyncClient) -> None
             "default java.lang.Long 10, "
             "mode java.lang.String (How) of [fast, slow] default java.lang.String slow] java.math.BigInteger"
         ),
-        "statistics (Count anew) [] javax.management.openmbean.CompositeData reads",
+        "statistics (Count again) [] javax.management.openmbean.CompositeData reads",
     ]
 
 

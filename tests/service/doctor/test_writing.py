@@ -39,7 +39,7 @@ def test_a_rule_for_everything_is_a_warning(tmp_path: Path) -> None:
     wide = {"who": ["cli:alice"], "set": ["*"], "invoke": ["purge"], "read": True}
     (rule,) = found(tmp_path, operations={"allow": [wide]}, writing={})
     assert rule.level is Level.WARNING
-    assert rule.text == "cli:alice may set *; call purge; read anew, of * / *:* / *"
+    assert rule.text == "cli:alice may set *; call purge; read again, of * / *:* / *"
 
 
 def test_rules_and_accounts_go_together(tmp_path: Path) -> None:

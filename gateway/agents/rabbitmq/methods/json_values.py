@@ -54,5 +54,5 @@ def _unmasked_text(written: str, present: Json) -> str:
             return text
     raise CallFailedError(
         Status.INVALID_PARAMETER,
-        f"the password behind {MASK} is kept only where nothing else of the text is changed: write it anew",
+        f"the password behind {MASK} is kept only where nothing else of the text is changed: write it again",
     )

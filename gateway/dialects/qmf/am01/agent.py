@@ -102,7 +102,7 @@ class Am01AgentSession:
     # The program's side.
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object, or tell the values of a known one anew; consoles hear of it by `tick`.
+        """Add an object, or tell the values of a known one again; consoles hear of it by `tick`.
 
         Raises:
             LocalProtocolError: the class is not served, or a value does not fit: nothing has changed then.

@@ -149,7 +149,7 @@ class ServedObjects:
         return (one for one in self._objects.values() if one.definition.key.name == name)
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object or tell its values anew.
+        """Add an object or tell its values again.
 
         Raises:
             LocalProtocolError: its class is not served, or its values do not fit it or a message; nothing

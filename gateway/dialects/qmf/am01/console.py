@@ -1,6 +1,6 @@
 """The console session for agents before AM2: AM01 in its four forms, and AM1.
 
-`console_conversation` says how each is greeted, listed and read anew. Sources: Apache Qpid management design
+`console_conversation` says how each is greeted, listed and read again. Sources: Apache Qpid management design
 notes; agents of November 2007 to March 2008.
 """
 

@@ -25,7 +25,7 @@ class Am01ConsoleConfig(ConsoleConfig):
         package: of classes that are told without one, until January 2008.
         get_and_set: the agent has get and set as we lay them out (`get_and_set`).
         events: the agent sends events as we lay them out (`records`).
-        republish_interval: nanoseconds after which the agent tells everything anew by itself; ``None`` where
+        republish_interval: nanoseconds after which the agent tells everything again by itself; ``None`` where
             it does so only for who binds a queue.
         quiet: nanoseconds without another word that end what no message ends: a listing of February 2008, and
             a publication of everything.

@@ -1,9 +1,9 @@
 """The conversation of a console with an agent before AM2: what differs from AM2's.
 
 ========================  ==============================  ===============================================
-revision                  greeted, listed                 objects are read anew
+revision                  greeted, listed                 objects are read again
 ========================  ==============================  ===============================================
-design notes, until       by hearing it: schemas are      by binding the queue anew; all is published
+design notes, until       by hearing it: schemas are      by binding the queue again; all is published
 January 2008              broadcast                       within an interval, and schemas with it
 February 2008             H; P, Q, S; listings end by     by asking for a schema; all is published within
                           silence                         an interval
@@ -13,7 +13,7 @@ March 2008                B; P, Q, S, as AM2              G for each class, as A
 What the agent speaks is found out: both greetings are sent while it is not known, and what is heard narrows
 it down until the link ends. Agents send no heartbeats: one that has said nothing for an interval is asked
 something harmless (H, B, else a call of a method of an object that there is not). That shows that it lives,
-and not that its publications arrive: one that publishes nothing for long is read anew where it can be asked,
+and not that its publications arrive: one that publishes nothing for long is read again where it can be asked,
 and lost where it must publish everything at times.
 """
 
@@ -50,7 +50,7 @@ from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, R
 from gateway.model.schema import ClassKey
 
 IDLE_INTERVALS: Final = 30
-"""After so many without a publication everything is read anew: an idle agent publishes nothing."""
+"""After so many without a publication everything is read again: an idle agent publishes nothing."""
 
 END_PATIENCE: Final = SECOND
 """Nanoseconds the end of an object waits for its last statistics, which come in a message of their own."""
@@ -105,7 +105,7 @@ class Am01Conversation(Conversation):
     # The link.
 
     def connect(self, reply_to: str) -> None:
-        """Begin anew, also to find out what the agent speaks; raises as `Conversation.connect`."""
+        """Begin again, also to find out what the agent speaks; raises as `Conversation.connect`."""
         self.revisions = self.rules.revisions
         self._form_asked = False
         super().connect(reply_to)
@@ -136,7 +136,7 @@ class Am01Conversation(Conversation):
     def broker_answered(self, broker: UUID) -> None:
         """As `Conversation.broker_answered`."""
         if self.restarts.broker not in (None, broker):
-            self._numbers.forget()  # the resync says that it was started anew
+            self._numbers.forget()  # the resync says that it was restarted
         super().broker_answered(broker)
 
     def lives(self) -> None:
@@ -174,17 +174,17 @@ class Am01Conversation(Conversation):
         self.publication.started_anew()
         self.observations.append(ResyncBegan(restarted=True))
         if self.state not in _UNDER_WAY or self.revisions == _MARCH:
-            self.greet_soon(f"agent {agent} started anew")
+            self.greet_soon(f"agent {agent} restarted")
         elif self.publication.is_awaited:
             self.publication.prolong(self.now)  # all of its objects are new, and published for that
 
     def tell(self, state: SourceState, detail: str = "") -> None:
         """Observe the source's state; a link that ends by our own wish is no trouble."""
         if self._rebinding and state in (SourceState.DOWN, SourceState.CONNECTING):
-            state, detail = SourceState.SYNCHRONISING, f"the queue is bound anew: {self._rebinding}"
+            state, detail = SourceState.SYNCHRONISING, f"the queue is bound again: {self._rebinding}"
         super().tell(state, detail)
 
-    # Reading everything anew.
+    # Reading everything again.
 
     def greet(self, reason: str) -> None:
         """Begin again; an agent that cannot be asked tells everything to whoever binds a queue."""
@@ -218,7 +218,7 @@ class Am01Conversation(Conversation):
         return super().ask(subject)
 
     def fetch_all(self, agent: str) -> None:
-        """Have everything told anew."""
+        """Have everything told again."""
         if self.revisions == _MARCH:
             super().fetch_all(agent)
             return
@@ -306,7 +306,7 @@ class Am01Conversation(Conversation):
 
     @property
     def _reread_at(self) -> int:
-        """When everything is read anew, because answers alone do not show that publications arrive."""
+        """When everything is read again, because answers alone do not show that publications arrive."""
         if self.state is not State.SYNCHRONISED or self._told_at == NEVER:
             return NEVER
         if not self.is_heard_only:

@@ -104,7 +104,7 @@ class Am01Listener(Listener):
         if talk.state is State.GREETING:
             super()._on_broker(message)
         elif talk.restarts.broker not in (None, message.broker):
-            talk.greet_soon(f"agent {BROKER_AGENT} started anew")
+            talk.greet_soon(f"agent {BROKER_AGENT} restarted")
         else:
             talk.lives()
 
@@ -112,7 +112,7 @@ class Am01Listener(Listener):
         if message.sequence and self._am01.revision is Revision.FEBRUARY_2008:
             self._am01.listing(ListPackages())
         elif self._is_answer and self._am01.config.includes(message.package):
-            # The listing was taken to be over: no announcement, and no reason to begin anew.
+            # The listing was taken to be over: no announcement, and no reason to begin again.
             self._am01.ask(ListClasses(message.package))
             return
         super()._on_package(message)

@@ -1,4 +1,4 @@
-"""Whether an agent was started anew, by the ids of its objects.
+"""Whether an agent was restarted, by the ids of its objects.
 
 Agents of 2008 number their objects from the nanosecond of their own start on, one after the other: a number
 that is far from all others is of another start.

@@ -1,7 +1,7 @@
 """Console sessions before AM2 told as plays: what arrives, and what must leave, with a clock that tests move.
 
 A step that leaves is one of: ``(routing key, message)`` for what is sent, an observation, an answer, the name
-of a note, or a wish to bind anew.
+of a note, or a wish to bind again.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def _answers(request: Received, said: list[Received]) -> Iterator[Message]:
 
 
 def _messages_of_q3(console: Console, messages: list[Recorded], came: int, went: int, purged: int) -> None:
-    """Marks begin anew with each record: 25 in, 20 out, then a purge."""
+    """Marks begin again with each record: 25 in, 20 out, then a purge."""
     expected = [(came, 25, 0, 25, 25, 0), (went, 25, 20, 5, 25, 5), (purged, 25, 20, 0, 5, 0)]
     names = ("msgTotalEnqueues", "msgTotalDequeues", "msgDepth", "msgDepthHigh", "msgDepthLow")
     for number, *values in expected:
