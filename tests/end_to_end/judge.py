@@ -100,7 +100,7 @@ class Judge:
         latest = max(anew - LISTING_SECONDS, was_away if was_away < anew else 0.0)
         if seen < latest and begun > anew:
             yield (
-                f"{_who(shown, source)} is shown as fresh, but had gone {again - seen:.1f} s before"
+                f"{_who(shown, source)} is shown as fresh, but had gone {anew - seen:.1f} s before"
                 " everything was read again"
             )
         if shown.thing == f"rmqQueue {MARKER}" and shown.length is not None:
