@@ -85,7 +85,7 @@ def test_every_kind_of_happening_is_on_the_page() -> None:
     assert {kind for kind, _, _ in happenings()} == set(table("kind"))
 
 
-@pytest.mark.parametrize(("kind", "happening", "picture"), happenings())
+@pytest.mark.parametrize(("kind", "happening", "view"), happenings())
 def test_happenings_have_the_fields_that_the_page_tells(
     kind: str, happening: FeedChange, view: TerminalView
 ) -> None:

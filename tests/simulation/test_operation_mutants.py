@@ -149,7 +149,7 @@ def believes_reports(patch: pytest.MonkeyPatch) -> None:
 
 def settles_unread(patch: pytest.MonkeyPatch) -> None:
     """See `SettlesUnread`."""
-    patch.setattr("gateway.operations.manager.Settling", SettlesUnread)
+    patch.setattr("gateway.operations.manager.Reconciler", SettlesUnread)
 
 
 def tells_secrets(patch: pytest.MonkeyPatch) -> None:
