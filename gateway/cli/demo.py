@@ -95,9 +95,8 @@ def progress(line: str) -> None:
 
 async def _run(broker: ExistingBroker | BrokerSettings, ports: tuple[int, int, int]) -> None:
     snmp_port, jmx_port, metrics_port = ports
-    logging.getLogger("aiormq").setLevel(
-        logging.CRITICAL
-    )  # that its broker ends is the demonstration's doing
+    # That its broker ends is the demonstration's own doing.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
     demonstration = Demonstration(
         progress,
         snmp_port=snmp_port,
@@ -109,19 +108,11 @@ async def _run(broker: ExistingBroker | BrokerSettings, ports: tuple[int, int, i
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    running = asyncio.create_task(_until_stopped(demonstration, stop))
-    stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    await running
-    stopped.cancel()
-    click.echo("  ..  all ended, nothing is left")
-
-
-async def _until_stopped(demonstration: Demonstration, stop: asyncio.Event) -> None:
     async with demonstration:
         busy, writable = await _row_to_watch(demonstration), await _row_to_set(demonstration)
         click.echo(_what_is_where(demonstration, busy, writable))
         await stop.wait()
+    click.echo("  ..  all ended, nothing is left")
 
 
 async def _row_to_watch(demonstration: Demonstration) -> str:

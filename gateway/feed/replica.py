@@ -153,9 +153,6 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
     def gap_found(self, record: GapRecord) -> None:
         """For a time, not everything was received from a source."""
 
-    def snapshot_began(self) -> None:
-        """The following records are those of a snapshot."""
-
     def snapshot_ended(self) -> None:
         """The snapshot is complete. What it did not contain is removed from now on."""
 
@@ -296,7 +293,6 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
                 self.generation += 1
                 self.in_snapshot = True
                 self._tracker.snapshot_began()
-                self._view.snapshot_began()
             case SnapshotEnded():
                 self._snapshot_ended()
 
