@@ -231,6 +231,8 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             source = self._sources[record.number] = self._new_source(record)
         source.synchronised = record.state is SourceState.SYNCHRONISED
         source.bean.show(source_values(record))
+        # A source that comes back while it leaves is judged no other than before, and has a new group.
+        self._groups.judge_source(record.number, is_stale=self._replica.is_stale(record.number))
 
     def source_leaves(self, number: int) -> None:
         """Remove the MBean of a source; those of its objects are removed in slices."""

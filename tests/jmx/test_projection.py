@@ -100,6 +100,17 @@ def test_objects_of_a_source_that_is_gone_go_in_slices(gateway: Gateway) -> None
     assert gateway.machine.names.keys() == {GATEWAY, "amqp.gateway:type=Source,source=shop2"}
 
 
+def test_a_source_that_comes_back_while_it_leaves_is_as_fresh_as_its_objects(gateway: Gateway) -> None:
+    tills = [till(row) for row in range(1, 3 * SLICE_OBJECTS + 1)]
+    gateway.tell(*tills)
+    gateway.snapshot(source(number=2), *classes())
+    assert gateway.projection.tick(), "it leaves still"
+    gateway.snapshot(source(), source(number=2), *classes(), agent(fresh=True), hall(), *tills)
+    gateway.settle()
+    assert gateway.till()["Stale"] is False
+    assert gateway.machine.read("amqp.gateway:type=Source,source=shop1")["Stale"] is False
+
+
 def test_finding_what_is_to_go_is_work_for_several_slices_too(gateway: Gateway) -> None:
     rows = [till(row) for row in range(1, 2 * SWEEP_LOOKS + 1)]
     gateway.tell(*rows)
