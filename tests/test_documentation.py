@@ -13,8 +13,8 @@ from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.mapping.rules import Mapping
 from gateway.prometheus.page import LEFT_OUT, SERIES, SOURCE_UP, UP
-from gateway.service.exit_codes import ExitCode
 from gateway.service.metrics.families import FAMILIES
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.yaml_documents import StrictModel, parse_document
 from tests.written_pages.metrics_table import metrics_table
 

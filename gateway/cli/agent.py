@@ -9,11 +9,11 @@ import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.clock import SystemClock
-from gateway.service.agent_process import run_agent
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.lifeline import Lifeline
-from gateway.service.logs import configure_logs
-from gateway.service.termination import until_terminated
+from gateway.service.processes.agent import run_agent
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.logs import configure_logs
+from gateway.service.processes.termination import until_terminated
 
 
 @click.command()

@@ -16,7 +16,7 @@ import click
 from gateway.cli.log_options import duration, time
 from gateway.cli.options import config_option, loaded
 from gateway.cli.version import DISTRIBUTION
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 JOBS = "gateway.cli.analytics_jobs"
 """What does the work, and imports Spark: not before it is needed, because it may not be installed."""

@@ -20,7 +20,7 @@ from gateway.analytics.reports import files, page, terminal
 from gateway.analytics.reports.report import make_report
 from gateway.analytics.session import SparkSettings, session
 from gateway.cli.analytics import Asked, SparkOptions, Stream
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 MOST_ROWS = 100_000
 """Of a table in a file; all of them are held in memory."""

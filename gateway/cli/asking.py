@@ -24,11 +24,11 @@ from gateway.feed.text_values import TextValueError, value_from_text
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
-from gateway.service.exit_codes import OF_OUTCOME, CommandError, ExitCode
-from gateway.service.feed_session import FeedSession, feed_session
-from gateway.service.logs import configure_logs
-from gateway.service.north_names import NorthNames
-from gateway.service.object_finding import interest_in, object_of
+from gateway.service.diagnostics.feed_session import FeedSession, feed_session
+from gateway.service.diagnostics.north_names import NorthNames
+from gateway.service.diagnostics.object_finding import interest_in, object_of
+from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
+from gateway.service.processes.logs import configure_logs
 from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import Document, answer_document
 from gateway.terminal.selection import NotOneObjectError, Pattern

@@ -13,8 +13,8 @@ from gateway.agents.rabbitmq.provisioning import ProvisioningError, read
 from gateway.agents.rabbitmq.rights import EVENT_EXCHANGE
 from gateway.cli.provision_management import amqp_url, listeners_of
 from gateway.mapping.paths import Json
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.trouble_codes import OF_TROUBLE
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.trouble_codes import OF_TROUBLE
 
 _AMQP_PORTS: Final = (5671, 5672)
 _MANAGEMENT_PORT: Final = 15672

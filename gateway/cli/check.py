@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.service.checks import check_files, check_jmx, check_sources
-from gateway.service.logs import configure_logs
+from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
+from gateway.service.processes.logs import configure_logs
 
 
 @click.command()

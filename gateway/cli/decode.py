@@ -15,7 +15,7 @@ from gateway.dialects.decoding.body import Body, Decoded, Decoder
 from gateway.dialects.decoding.qmf import Am01Decoder, Am2Decoder, am1_decoder
 from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
 from gateway.dialects.errors import ProtocolError
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 DECODERS: Final[dict[str, Callable[[], Decoder]]] = {
     "cml": CmlDecoder,

@@ -31,7 +31,7 @@ from gateway.demo.install import DEMO_PACKAGES, InstallError, ensure_demonstrati
 from gateway.demo.installation import RELEASES, BrokerError, debian_release
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.workload import WorkloadError
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 FIRST_COUNTER_SECONDS = 20.0
 

@@ -11,10 +11,10 @@ import click
 
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.service.doctor.examination import examine
-from gateway.service.doctor.findings import Finding, Level
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.logs import configure_logs
+from gateway.service.diagnostics.doctor.examination import examine
+from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.logs import configure_logs
 
 
 @click.command()

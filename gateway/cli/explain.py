@@ -9,10 +9,10 @@ import click
 from gateway.cli.asking import Asked, with_gateway
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.explanation import Explainer, lines_of
-from gateway.service.feed_session import FeedSession
-from gateway.service.logged_names import logged_meanings
+from gateway.service.diagnostics.explanation import Explainer, lines_of
+from gateway.service.diagnostics.feed_session import FeedSession
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.state.logged_names import logged_meanings
 from gateway.terminal.documents import Document
 
 

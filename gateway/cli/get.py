@@ -20,7 +20,7 @@ from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
 from gateway.feed.operations import ReadFresh
 from gateway.model.schema import Element
-from gateway.service.feed_session import FeedSession
+from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import object_document
 from gateway.terminal.lines import aligned, object_lines, value_rows

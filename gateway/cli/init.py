@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.snmp_process import COMMUNITY
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.snmp import COMMUNITY
 from gateway.state_folder import StateError, StateFolder
 
 

@@ -24,9 +24,9 @@ from gateway.cli.options import config_option
 from gateway.cli.printing import json_option
 from gateway.feed.operations import InvokeMethod
 from gateway.model.schema import Argument, Direction, Element, Method
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.feed_session import FeedSession
-from gateway.service.object_finding import object_of
+from gateway.service.diagnostics.feed_session import FeedSession
+from gateway.service.diagnostics.object_finding import object_of
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.changes import KnownObject
 from gateway.terminal.lines import aligned
 from gateway.terminal.text_forms import text_form

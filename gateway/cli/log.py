@@ -28,7 +28,7 @@ from gateway.eventlog.compaction import (
 from gateway.eventlog.follow import LogEnd
 from gateway.eventlog.readable import harmless, readable_line
 from gateway.eventlog.verification import Problem, Summary, verify
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 POLL_SECONDS = 0.2
 PROGRESS_SECONDS = 1.0

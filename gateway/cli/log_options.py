@@ -16,7 +16,7 @@ from gateway.eventlog.lake import LAKE
 from gateway.eventlog.record import RecordKind
 from gateway.eventlog.segment import SEGMENTS
 from gateway.eventlog.selection import HAPPENINGS, Selection
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 Command = Callable[..., Any]
 _DURATION: TypeAdapter[int] = TypeAdapter(Duration)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 _RUNNING = {
     "run": "gateway.cli.run:run",

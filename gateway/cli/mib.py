@@ -11,7 +11,7 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.config.files import NoConfigurationError, load_configuration
 from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.lock_files import MIB_SUFFIX, generate_files, site_modules
 from gateway.snmp.lock_growth import LockFullError

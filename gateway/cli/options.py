@@ -8,7 +8,7 @@ import click
 
 from gateway.config.files import LoadedConfiguration, NoConfigurationError, load_configuration
 from gateway.config.sources import Source
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.yaml_documents import DocumentError
 
 config_option = click.option(

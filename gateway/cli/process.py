@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 
-from gateway.service.parent_guard import ParentGuard
+from gateway.service.processes.parent_guard import ParentGuard
 
 PROCESSES = {
-    "core": "gateway.service.core:run_core",
-    "snmp": "gateway.service.snmp_process:run_snmp",
-    "jmx": "gateway.service.jmx_process:run_jmx",
+    "core": "gateway.service.processes.core:run_core",
+    "snmp": "gateway.service.processes.snmp:run_snmp",
+    "jmx": "gateway.service.processes.jmx:run_jmx",
     "objects": "gateway.service.metrics.objects_process:run_objects",
-    "compactor": "gateway.service.compactor_process:run_compactor",
+    "compactor": "gateway.service.processes.compactor:run_compactor",
 }
 """Where each process is; only that one is imported, so that none carries what it does not need."""
 

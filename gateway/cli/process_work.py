@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gateway.cli.options import loaded
 from gateway.clock import SystemClock
-from gateway.service.lifeline import Lifeline
-from gateway.service.logs import configure_logs
 from gateway.service.metrics.process import measured
-from gateway.service.parent_guard import ParentGuard
-from gateway.service.termination import until_terminated
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.logs import configure_logs
+from gateway.service.processes.parent_guard import ParentGuard
+from gateway.service.processes.termination import until_terminated
 
 
 def run_process(

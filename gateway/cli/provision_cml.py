@@ -41,7 +41,7 @@ from gateway.cli.provision_passwords import Password
 from gateway.config.cml_source import CmlSource
 from gateway.config.types import AmqpName
 from gateway.mapping.paths import Json
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 SOURCE: Final = "cml"
 _CONTROL_SECONDS: Final = 120.0

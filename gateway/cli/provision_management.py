@@ -22,8 +22,8 @@ from gateway.agents.rabbitmq.rights import UserRights
 from gateway.cli.provision_passwords import Password
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
 from gateway.mapping.paths import Json
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.trouble_codes import OF_TROUBLE
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.trouble_codes import OF_TROUBLE
 
 REQUEST_SECONDS = 20.0
 

@@ -12,7 +12,7 @@ import httpx
 from gateway.agents.rabbitmq.provisioning import user_exists
 from gateway.config.types import SecretSource
 from gateway.durable_files import create_durably
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 PASSWORD_OCTETS = 18
 

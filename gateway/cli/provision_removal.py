@@ -12,7 +12,7 @@ import httpx
 
 from gateway.agents.rabbitmq.provisioning import carry_out
 from gateway.agents.rabbitmq.removal import ProvisionedBroker, Removal, plan_removal
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 
 class Consent(Protocol):

@@ -33,8 +33,8 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.snmp_process import COMMUNITY
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.snmp import COMMUNITY
 from gateway.snmp.mib.lint import missing_base_modules
 from gateway.state_folder import StateError, StateFolder
 

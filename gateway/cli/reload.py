@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.running_configuration import waiting_changes
-from gateway.service.state_report import in_use
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.running_configuration import waiting_changes
+from gateway.service.state.report import in_use
 from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 

@@ -9,12 +9,12 @@ import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration, load_configuration
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.gateway import run_gateway
-from gateway.service.lifeline import Lifeline
-from gateway.service.logs import configure_logs
-from gateway.service.running_configuration import note_running, waiting_changes
-from gateway.service.supervisor import gateway_process
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.gateway import run_gateway
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.logs import configure_logs
+from gateway.service.processes.running_configuration import note_running, waiting_changes
+from gateway.service.processes.supervisor import gateway_process
 from gateway.state_folder import StateError, StateFolder
 
 

@@ -25,8 +25,8 @@ from gateway.cli.options import config_option
 from gateway.cli.printing import json_option
 from gateway.feed.operations import OperationAnswer, SetElements
 from gateway.model.schema import Argument, Element
-from gateway.service.feed_session import FeedSession
-from gateway.service.object_finding import object_of
+from gateway.service.diagnostics.feed_session import FeedSession
+from gateway.service.diagnostics.object_finding import object_of
 from gateway.terminal.changes import KnownObject
 from gateway.terminal.lines import ABSENT
 from gateway.terminal.text_forms import text_form

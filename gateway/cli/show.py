@@ -22,9 +22,9 @@ from gateway.config.model import Configuration
 from gateway.config.types import HttpUrl, SecretError
 from gateway.mapping.files import MappingError
 from gateway.model.observations import SourceState
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.first_reading import first_reading
-from gateway.service.logs import configure_logs
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.logs import configure_logs
+from gateway.service.sources.first_reading import first_reading
 from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import object_document
 from gateway.terminal.lines import assignments

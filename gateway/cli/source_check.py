@@ -10,9 +10,9 @@ import click
 
 from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.service.checks import check_source
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.logs import configure_logs
+from gateway.service.diagnostics.checks import check_source
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.logs import configure_logs
 
 
 @click.command("test")

@@ -18,11 +18,11 @@ from gateway.dialects.errors import ProtocolError
 from gateway.links.capture_reading import CaptureError
 from gateway.links.replay import Difference, Said
 from gateway.mapping.files import MappingError, load_shipped_mappings
-from gateway.service.captures import KINDS
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.logs import configure_logs
-from gateway.service.mappings import load_mappings
-from gateway.service.replaying import Replayed, replayed
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.logs import configure_logs
+from gateway.service.sources.captures import KINDS
+from gateway.service.sources.mappings import load_mappings
+from gateway.service.sources.replaying import Replayed, replayed
 from gateway.terminal.changes import FeedChange
 from gateway.terminal.documents import Document, brief_document, happening_document
 from gateway.terminal.lines import happening_line, tree_lines

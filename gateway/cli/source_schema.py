@@ -14,11 +14,11 @@ from gateway.config.cml_source import CmlSource
 from gateway.config.types import SecretError
 from gateway.dialects.errors import LocalProtocolError
 from gateway.durable_files import write_durably
-from gateway.service.cml_checks import ask_schema
-from gateway.service.cml_schemas import schema_document
-from gateway.service.endpoints import amqp_endpoint
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.logs import configure_logs
+from gateway.service.diagnostics.cml_checks import ask_schema
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.logs import configure_logs
+from gateway.service.sources.cml_schemas import schema_document
+from gateway.service.sources.endpoints import amqp_endpoint
 
 
 @click.command("schema")

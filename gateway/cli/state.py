@@ -15,10 +15,10 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.state_backup import back_up
-from gateway.service.state_report import report
-from gateway.service.state_restore import restore
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.state.backup import back_up
+from gateway.service.state.report import report
+from gateway.service.state.restore import restore
 from gateway.state_folder import StateError, StateFolder
 
 PROGRESS_SECONDS = 1.0

@@ -10,8 +10,8 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.config.files import LoadedConfiguration
 from gateway.durable_files import PUBLIC, write_durably
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.systemd import GATEWAY_UNIT, USER, program, unit_files
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.systemd import GATEWAY_UNIT, USER, program, unit_files
 
 ROOT = Path("/")
 

@@ -9,7 +9,7 @@ import click
 
 from gateway.cli.options import config_option, loaded
 from gateway.clock import SystemClock
-from gateway.service.trap_test import send_test
+from gateway.service.diagnostics.trap_test import send_test
 
 
 @click.group()

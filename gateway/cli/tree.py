@@ -9,7 +9,7 @@ import click
 from gateway.cli.asking import Asked, refuse_nothing, with_gateway
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
-from gateway.service.feed_session import FeedSession
+from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.terminal.documents import brief_document
 from gateway.terminal.lines import aligned, summary_rows, tree_lines
 from gateway.terminal.selection import Pattern

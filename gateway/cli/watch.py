@@ -15,8 +15,8 @@ from gateway.cli.log_options import duration
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
 from gateway.clock import SystemClock
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.feed_session import FeedSession
+from gateway.service.diagnostics.feed_session import FeedSession
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.documents import happening_document
 from gateway.terminal.lines import happening_line
 from gateway.terminal.selection import Pattern

@@ -26,7 +26,7 @@ from gateway.demo.own_commands import EndedCommand, RunningCommand, run_command
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.demo.trap_receiver import TrapReceiver, free_udp_port
 from gateway.demo.workload import Workload, prepare
-from gateway.service.feed_session import principal
+from gateway.service.diagnostics.feed_session import principal
 from gateway.state_folder import StateFolder
 
 SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}

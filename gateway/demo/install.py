@@ -30,7 +30,7 @@ Progress: TypeAlias = Callable[[str], None]
 """Told in one line each what is being done."""
 
 EXIT_NOT_INSTALLED: Final = 11
-"""The same as `gateway.service.exit_codes.ExitCode.NOT_INSTALLED`, which takes more than this module may."""
+"""The value of `ExitCode.NOT_INSTALLED`, whose module imports more than this one may."""
 
 _APT_SECONDS: Final = 1800
 _TAIL_LINES: Final = 8

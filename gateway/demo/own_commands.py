@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from gateway.service.lifeline import READY
+from gateway.service.processes.lifeline import READY
 
 STOP_SECONDS: Final = 15.0
 _PROGRAM: Final = (sys.executable, "-m", "gateway.cli.main")

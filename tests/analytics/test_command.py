@@ -20,7 +20,7 @@ from gateway.analytics.session import SparkSettings, check_java
 from gateway.cli import analytics_jobs
 from gateway.cli.analytics import analytics
 from gateway.eventlog.record import RecordKind
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.analytics.logs import WrittenLog, event, of_object, told
 from tests.components.command_line import amqp_gateway
 

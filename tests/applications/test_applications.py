@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.applications.plant import SOURCE, Plant
 from tests.components.ami_application import Application, connected
 from tests.components.jmx_client import JmxClient, JmxClientError

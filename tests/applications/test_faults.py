@@ -12,8 +12,9 @@ from gateway.clock import SystemClock
 from gateway.config.files import load_configuration
 from gateway.dialects.ami.relay import RelaySession
 from gateway.dialects.stream_effects import StreamEffect
-from gateway.service import ami_source, core
-from gateway.service.lifeline import Lifeline
+from gateway.service.processes import core
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.sources import ami as ami_source
 from tests.applications.plant import Plant, new_plant, wait_for_the_disk
 from tests.components.waiting import wait_until
 

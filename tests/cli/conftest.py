@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.demo.broker import PrivateBroker
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, new_virtual_host

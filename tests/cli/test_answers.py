@@ -15,7 +15,7 @@ from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequ
 from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
-from gateway.service.exit_codes import OF_OUTCOME, ExitCode
+from gateway.service.processes.exit_codes import OF_OUTCOME, ExitCode
 from tests.components.command_line import COMMAND, Ended, Site, environment
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import GATEWAY_ID, START

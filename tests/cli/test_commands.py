@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from gateway.cli.main import COMMANDS, GROUPS
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
 from tests.components.command_line import Ended, Site, amqp_gateway, running
 from tests.components.rabbitmq import VirtualHost

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from gateway.cli.decode import decode
 from gateway.dialects.qmf.messages import BrokerRequest, CommandComplete
 from gateway.dialects.qmf.writer import write
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, amqp_gateway, environment
 from tests.components.waiting import DEADLINE
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway
 from tests.components.command_line import Site, amqp_gateway
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.test_answers import TILL, core, end, start
 from tests.components.command_line import COMMAND, Site, amqp_gateway, environment
 from tests.components.scripted_operations import ScriptedOperations

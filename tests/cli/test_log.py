@@ -21,7 +21,7 @@ from gateway.eventlog.compaction import Compactor, compactable
 from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, Ended, Site, environment
 from tests.components.waiting import DEADLINE, wait_until
 from tests.eventlog.logs import HOUR, LOG_ID, blocks, lines_of, segment, some_segments, update

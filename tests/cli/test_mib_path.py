@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.shipped_files import shipped_folder
 from tests.components.command_line import Ended, Site, amqp_gateway
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import gateway.service.doctor
+import gateway.service.diagnostics.doctor
 from gateway.cli.main import COMMANDS
 from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationState
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, GapRecord
 from gateway.model.events import Severity
 from gateway.model.operations import Outcome, Principal
-from gateway.service.doctor.findings import Finding, Level
-from gateway.service.explanation import Explainer
-from gateway.service.north_names import NorthNames
+from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.diagnostics.explanation import Explainer
+from gateway.service.diagnostics.north_names import NorthNames
 from gateway.terminal.changes import CoreTold, Deleted, FeedChange, ObjectKey, SourceTold
 from gateway.terminal.documents import (
     Document,
@@ -52,7 +52,7 @@ def test_every_command_is_on_the_page() -> None:
 
 
 def test_every_check_of_the_doctor_is_on_the_page() -> None:
-    (folder,) = map(Path, gateway.service.doctor.__path__)
+    (folder,) = map(Path, gateway.service.diagnostics.doctor.__path__)
     code = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
     assert set(table("check")) == set(re.findall(r'Finding\(\s*"([a-z-]+)"', code))
     assert fields(table("document")["doctor"]) == Finding("state", Level.GOOD, "well").as_json().keys()

@@ -14,7 +14,7 @@ import yaml
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.demo.node_setup import free_ports
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, amqp_gateway
 from tests.components.rabbitmq import VirtualHost, login_refusal, new_virtual_host
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.test_provision import Operator, printed, refused
 from tests.components.command_line import COMMAND, Ended, environment, new_site, running
 from tests.components.rabbitmq import new_virtual_host

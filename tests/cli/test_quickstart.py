@@ -16,7 +16,7 @@ import yaml
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, amqp_gateway, running
 from tests.components.ports import free_udp_port
 from tests.components.waiting import wait_until

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.components.waiting import wait_until

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.components.rabbitmq import VirtualHost, login_refusal
 

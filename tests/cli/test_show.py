@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.broker import PrivateBroker
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.components.rabbitmq import VirtualHost
 

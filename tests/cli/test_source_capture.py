@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway
 from tests.cli.test_page import fields, table
 from tests.components.command_line import COMMAND, Ended, Site, amqp_gateway, environment

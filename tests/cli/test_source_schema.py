@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway.service.cml_schemas import read_schema
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.sources.cml_schemas import read_schema
 from tests.cli.test_provision import refused
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.background import in_background

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from gateway.cli.main import main
 from gateway.inventory.instances import InstanceIndex
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateError, StateFolder
 from tests.components.command_line import Ended, Site, amqp_gateway, environment, running
 from tests.components.waiting import DEADLINE, wait_until

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp import message
 from gateway.snmp.notification_numbers import NOTIFICATIONS, OwnNotification
 from tests.components.command_line import Ended, Site, amqp_gateway

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.eventlog.logs import segment, update
 

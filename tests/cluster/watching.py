@@ -26,8 +26,8 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import load_shipped_mappings, secret_patterns
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
-from gateway.service.source_context import SourceContext
-from gateway.service.sources import source_of
+from gateway.service.sources.source_context import SourceContext
+from gateway.service.sources.sources import source_of
 from tests.components.cluster import PrivateCluster
 from tests.components.waiting import eventually
 

@@ -25,8 +25,8 @@ from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Ele
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Values, ValueType
 from gateway.operations.ports import SourcePort
-from gateway.service.source_context import SourceContext
-from gateway.service.sources import source_of
+from gateway.service.sources.source_context import SourceContext
+from gateway.service.sources.sources import source_of
 from tests.components.agent_on_link import AgentOnLink
 from tests.components.waiting import eventually
 

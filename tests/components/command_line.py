@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from gateway.service.exit_codes import ExitCode
-from gateway.service.lifeline import READY
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.lifeline import READY
 from gateway.state_folder import StateFolder
 from tests.components.forked_commands import can_be_forked, run
 from tests.components.ports import free_udp_port

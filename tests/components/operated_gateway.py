@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from gateway.eventlog.query import ask
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp.ber import Oid
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.components.net_snmp import printed, with_modules

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gateway.demo.broker import PrivateBroker
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, amqp_gateway, environment
 from tests.components.waiting import wait_until
 from tests.demo.printed import START_SECONDS, demonstration, ports, processes_of, typed

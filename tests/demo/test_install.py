@@ -23,7 +23,7 @@ from gateway.demo.install import (
     missing,
 )
 from gateway.demo.service_starts import marked, service_links, service_starts_prevented, started
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 
 ABSENT = Package("left-handed-broker", "nothing at all", lambda: False)
 POLICY = "usr/sbin/policy-rc.d"

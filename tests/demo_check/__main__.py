@@ -16,7 +16,7 @@ from gateway.demo.install import DEMO_PACKAGES, PICTURE_PACKAGES, InstallError, 
 from gateway.demo.installation import RELEASES, BrokerError, debian_release
 from gateway.demo.snmp_commands import SnmpCommandError
 from gateway.demo.workload import WorkloadError
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.demo_check.check import DemonstrationCheck
 from tests.demo_check.pictures import PicturesError
 from tests.demo_check.promises import CheckFailedError

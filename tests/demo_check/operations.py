@@ -16,8 +16,8 @@ from yarl import URL
 from gateway.demo.demonstration import AGENT_SOURCE, JMX_USER, OPERATOR, SOURCE, Demonstration
 from gateway.demo.snmp_commands import SnmpCommandError, SnmpCommands, Table
 from gateway.links.amqp_connection import connect_once
-from gateway.service.exit_codes import ExitCode
-from gateway.service.feed_session import principal
+from gateway.service.diagnostics.feed_session import principal
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.jmx_client import JmxClient, JmxClientError, client_of
 from tests.demo_check.comparison import definitions_by_http
 from tests.demo_check.promises import CheckFailedError, Promises

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.jmx_client import JmxClient
 from tests.components.ports import free_tcp_port

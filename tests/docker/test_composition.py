@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.broker import PrivateBroker
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import amqp_gateway, running
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until

@@ -15,7 +15,7 @@ import pytest_asyncio
 from click.testing import CliRunner
 
 from gateway.cli.main import main
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.eventlog.documented_log import documented, written
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psutil
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, amqp_gateway, running
 from tests.components.waiting import DEADLINE
 from tests.jmx.conftest import JmxSite
-from tests.service.test_core import processes_of
+from tests.service.processes.test_core import processes_of
 
 
 async def command(name: str, jmx: JmxSite, *arguments: str) -> Ended:

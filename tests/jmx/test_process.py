@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from gateway.model.observations import SourceState
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
 from tests.components.command_line import RunningCommand, amqp_gateway, is_log_record, running
 from tests.components.shop import START, agent, source, update

@@ -19,7 +19,7 @@ from gateway.agents.rabbitmq.rights import gateway_rights
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.eventlog.query import ask
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import (
     RunningCommand,
     Site,

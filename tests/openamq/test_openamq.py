@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.background import Background
 from tests.components.background import background as background_of

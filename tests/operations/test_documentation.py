@@ -10,7 +10,7 @@ from gateway.feed.latest import HistoryLimits
 from gateway.model.operations import Outcome
 from gateway.operations.pending_outcomes import CERTAIN_AFTER, MAX_UNSETTLED, READ_AFTER
 from gateway.operations.redaction import MAX_LENGTH
-from gateway.service.exit_codes import OF_OUTCOME
+from gateway.service.processes.exit_codes import OF_OUTCOME
 
 PAGE = (Path(__file__).parents[2] / "docs" / "set-and-invoke.md").read_text(encoding="utf-8")
 SECOND = 10**9

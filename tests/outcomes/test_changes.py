@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.outcomes.attempts import JavaClient
 from tests.outcomes.scene import Scene
 from tests.outcomes.targets import DISTANT_SHOP, ORDERS, SHOP

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.dialects.cml.messages import Status
 from gateway.dialects.effects import Delivery, Effect, ModifyAsked
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.background import in_background
 from tests.components.command_line import Ended, Site, new_site

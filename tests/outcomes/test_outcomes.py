@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.waiting import wait_until
 from tests.outcomes.attempts import Attempts, JavaClient, Told
 from tests.outcomes.faults import without_rights

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import wait_until
 from tests.outcomes.attempts import Attempts, JavaClient, Told, classes

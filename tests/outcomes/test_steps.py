@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.outcomes.attempts import Attempts, Told
 from tests.outcomes.faults import losing_rights_at_the_change
 from tests.outcomes.scene import Scene

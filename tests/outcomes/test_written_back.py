@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.outcomes.attempts import JavaClient
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import POLICY, READER, SHOVEL, Scene

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.demo.broker import PrivateBroker
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import DEADLINE, wait_until
 from tests.qmf_before_am2.gateway import ASKED, WRITTEN, Cellar, cellar

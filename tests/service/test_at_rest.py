@@ -11,7 +11,7 @@ import pytest
 from gateway.demo.broker import PrivateBroker
 from tests.agents.rabbitmq.watching import reading_user, watch
 from tests.components.waiting import eventually
-from tests.service.test_agent_process import site
+from tests.service.processes.test_agent import site
 
 OPENED_AND_CLOSED = (
     *("connection_created", "connection_closed", "channel_created", "channel_closed"),

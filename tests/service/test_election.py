@@ -40,8 +40,8 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.operations.ports import SourcePort
-from gateway.service.source_context import SourceContext
-from gateway.service.sources import source_of
+from gateway.service.sources.source_context import SourceContext
+from gateway.service.sources.sources import source_of
 from tests.components.command_line import RunningCommand, running
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.config.files import LoadedConfiguration, load_configuration
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.snmp_process import read_writers
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.snmp import read_writers
 from gateway.yaml_documents import DocumentError
 from tests.components.command_line import Site, new_site
 

@@ -32,9 +32,9 @@ from gateway.operations.audit import Audit
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.operations.redaction import Redaction
-from gateway.service.former_operations import former_operations
-from gateway.service.operations import CoreOperations, RecordingLog
-from gateway.service.sources import READ_WHOLE
+from gateway.service.processes.operations import CoreOperations, RecordingLog
+from gateway.service.sources.sources import READ_WHOLE
+from gateway.service.state.former_operations import former_operations
 from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
@@ -170,7 +170,7 @@ class Core:
         self.inventory.observed(source, observations, self.clock.now())
 
     def answered(self, source: SourceInventory) -> Callable[[Answer], None]:
-        """Where answers to operations on a source go (`gateway.service.source_context`)."""
+        """Where answers to operations on a source go (`gateway.service.sources.source_context`)."""
         return lambda answer: self.inventory.afterwards(source, lambda: self.operations.answered(answer))
 
     def subscribe(self, north: North) -> Feed:

@@ -22,7 +22,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from gateway.eventlog.late_deliveries import LateDeliveries
 from gateway.links.durable_queue_counts import DurableQueueCounts
 from gateway.links.unacknowledged_deliveries import Ledger, UnacknowledgedDeliveries
-from gateway.service.ack_tracker import AckTracker
+from gateway.service.processes.ack_tracker import AckTracker
 from tests.simulation.kept_broker import Incoming, KeptBroker, Link, Message
 from tests.simulation.kept_log import SOURCE, LogFolder, SimulatedEventLog, Stored, records_of
 from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler

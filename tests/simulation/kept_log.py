@@ -13,7 +13,7 @@ from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.late_deliveries import LateDeliveries
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments, scan_segment, segment_path
-from gateway.service.event_log import named_after
+from gateway.service.processes.event_log import named_after
 from tests.simulation.kept_broker import Message
 from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
 
@@ -101,7 +101,7 @@ def _blocks(path: Path) -> list[Block]:
 
 
 class SimulatedEventLog:
-    """The log of one core (`gateway.service.ack_tracker.RecordingLog`).
+    """The log of one core (`gateway.service.processes.ack_tracker.RecordingLog`).
 
     Args:
         scheduler: time and chance.
@@ -142,7 +142,7 @@ class SimulatedEventLog:
 
     @contextlib.contextmanager
     def delivering(self, delivery: str) -> Iterator[None]:
-        """As `gateway.service.event_log.CoreEventLog.delivering`."""
+        """As `gateway.service.processes.event_log.CoreEventLog.delivering`."""
         gathered: list[AnyRecord] = []
         self._gathered = gathered
         yield
@@ -152,7 +152,7 @@ class SimulatedEventLog:
             self._late.add(delivery, self._scheduler.now)
 
     def delivered_again(self, delivery: str) -> None:
-        """As `gateway.service.event_log.CoreEventLog.delivered_again`."""
+        """As `gateway.service.processes.event_log.CoreEventLog.delivered_again`."""
         self._late.add(delivery, self._scheduler.now)
 
     def record(self, records: list[LogRecord]) -> None:

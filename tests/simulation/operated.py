@@ -33,7 +33,7 @@ from gateway.operations.effects import Reply, Send, Tell
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Policy
 from gateway.operations.redaction import Redaction
-from gateway.service.console_port import ForeseeingSession, ModifyingSession, OperableSession
+from gateway.service.sources.console_port import ForeseeingSession, ModifyingSession, OperableSession
 from tests.components.opened_index import opened_index
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.am01_boiler import am01_agent, am01_console

@@ -13,8 +13,8 @@ from gateway.dialects.qmf.agent import AgentConfig
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
-from gateway.service.former_objects import former_identities, former_objects
-from gateway.service.rabbitmq_source import RabbitMqPort
+from gateway.service.sources.rabbitmq import RabbitMqPort
+from gateway.service.state.former_objects import former_identities, former_objects
 from gateway.snmp.lock_files import load_shipped_locks
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
@@ -156,7 +156,7 @@ class RabbitMqSite:
     # ---- the source inside the core -------------------------------------------------------------------
 
     def _in_core(self, core: Core, source: SourceInventory) -> SourceRun:
-        """As `gateway.service.rabbitmq_source` puts it together."""
+        """As `gateway.service.sources.rabbitmq` puts it together."""
         stage = self._stage
 
         def observed(observations: Iterable[Observation]) -> None:

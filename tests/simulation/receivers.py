@@ -92,7 +92,7 @@ class Receivers:
 
 
 class Sending:
-    """The part of one SNMP process that sends notifications, as `gateway.service.notifications` drives it.
+    """The part of an SNMP process that sends notifications, as `service.processes.notifications` drives it.
 
     Args:
         scheduler: time and chance.

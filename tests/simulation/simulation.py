@@ -20,7 +20,7 @@ from gateway.feed.records import Batch
 from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
 from gateway.operations.policy import Permission
-from gateway.service.sources import READ_WHOLE
+from gateway.service.sources.sources import READ_WHOLE
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_growth import new_lock
 from gateway.snmp.projection import Projection

@@ -11,7 +11,7 @@ from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.feed.operations import Action
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.service.console_port import ConsolePort
+from gateway.service.sources.console_port import ConsolePort
 from gateway.snmp.lock import Lock
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
 from gateway.mapping.rules import Mapping
-from gateway.service.snmp_commands import Commands
+from gateway.service.processes.snmp_commands import Commands
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.lock import Lock
 from gateway.snmp.projection import Projection, ProjectionSettings
@@ -108,7 +108,7 @@ class SnmpProcess:
         self.process.run(lambda: self._answer(datagram, sender, answer))
 
     def judge(self) -> None:
-        """As `gateway.service.snmp_process` does before it answers."""
+        """As `gateway.service.processes.snmp` does before it answers."""
         if self.link.judge():
             while self.projection.tick():
                 pass

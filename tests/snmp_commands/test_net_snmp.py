@@ -16,7 +16,7 @@ from gateway.feed.operations import InvokeMethod, OperationAnswer
 from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
-from gateway.service.snmp_commands import Commands
+from gateway.service.processes.snmp_commands import Commands
 from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.lock import DEFAULT_ROOT

@@ -21,7 +21,7 @@ import pytest
 
 from gateway.clock import SystemClock
 from gateway.model.events import Severity
-from gateway.service.notifications import outside
+from gateway.service.processes.notifications import outside
 from gateway.snmp import ber
 from gateway.snmp.cells import text
 from gateway.snmp.notification_numbers import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.service.state_backup import back_up
+from gateway.service.state.backup import back_up
 from gateway.state_folder import StateFolder
 from tests.state.started_state import NOW, started
 

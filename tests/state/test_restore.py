@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gateway.inventory.instance_file import InstanceIndexError
-from gateway.service.state_backup import back_up
-from gateway.service.state_restore import LEAST_BOOTS, LEAST_ROWS, MAX_ROWS, Leap, restore
+from gateway.service.state.backup import back_up
+from gateway.service.state.restore import LEAST_BOOTS, LEAST_ROWS, MAX_ROWS, Leap, restore
 from gateway.snmp.lock_files import SiteSchemas
 from gateway.state_folder import StateError, StateFolder
 from tests.components.full_disk import full_disk

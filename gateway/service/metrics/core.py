@@ -22,9 +22,9 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.operations.manager import OperationManager
 from gateway.operations.pending_outcomes import MAX_UNSETTLED
-from gateway.service.event_log import CoreEventLog
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Histogram, Reading
+from gateway.service.processes.event_log import CoreEventLog
 
 SOURCE_COUNTERS: Mapping[str, Family] = {
     "messages": families.SOURCE_MESSAGES,

@@ -18,7 +18,7 @@ from typing import Final, Self
 import h11
 import structlog
 
-from gateway.service.exit_codes import CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 log = structlog.get_logger(__name__)
 

@@ -17,12 +17,12 @@ from gateway.feed.client import FeedLink
 from gateway.feed.server import bound_listener
 from gateway.prometheus.objects import ShownObjects
 from gateway.prometheus.page import page
-from gateway.service.exit_codes import CommandError, ExitCode
-from gateway.service.garbage import tune_garbage_collection
-from gateway.service.lifeline import Lifeline
 from gateway.service.metrics import families
 from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
 from gateway.service.metrics.readings import Reading
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.garbage import tune_garbage_collection
+from gateway.service.processes.lifeline import Lifeline
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)

@@ -47,7 +47,7 @@ from gateway.model.observations import (
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Reference, Value
-from gateway.service.rabbitmq_source import SourceDriver
+from gateway.service.sources.rabbitmq import SourceDriver
 from tests.components.loopback import USER_ID, carry
 from tests.components.waiting import eventually
 

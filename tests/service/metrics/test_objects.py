@@ -18,7 +18,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
-from gateway.service.exit_codes import ExitCode
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
 from tests.components.prometheus import Prometheus, prometheus, promtool

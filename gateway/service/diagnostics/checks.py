@@ -1,0 +1,287 @@
+"""Reaching everything that a configuration names, once, before it is relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
+from gateway.agents.rabbitmq.http_reader import HttpReader
+from gateway.agents.rabbitmq.impersonators import tags_of
+from gateway.agents.rabbitmq.management_api import (
+    Answer,
+    Document,
+    NotManagement,
+    OverviewRequest,
+    Refused,
+    Unavailable,
+)
+from gateway.agents.rabbitmq.management_changes import Lookup
+from gateway.config.am01_source import Am01Source
+from gateway.config.ami_source import AmiSource
+from gateway.config.cml_source import CmlSource
+from gateway.config.files import LoadedConfiguration
+from gateway.config.model import JmxSettings
+from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
+from gateway.config.types import SecretError
+from gateway.jmx.errors import JavaMissingError
+from gateway.jmx.java_runtime import find_java
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
+from gateway.mapping.files import MappingError
+from gateway.service.diagnostics.am01_checks import check_am01
+from gateway.service.diagnostics.ami_checks import check_listener, check_listener_files
+from gateway.service.diagnostics.checked_connection import checked_channel
+from gateway.service.diagnostics.cml_checks import check_cml
+from gateway.service.diagnostics.jmx_health import greets
+from gateway.service.diagnostics.qmf_checks import check_qmf
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.notifications import targets_of
+from gateway.service.processes.trouble_codes import OF_TROUBLE
+from gateway.service.sources.cml_schemas import configured_schema
+from gateway.service.sources.endpoints import (
+    amqp_endpoint,
+    event_endpoint,
+    http_reader,
+    http_writer,
+    management_endpoint,
+)
+from gateway.service.sources.mappings import load_mappings
+from gateway.yaml_documents import DocumentError
+
+Tell = Callable[[str], None]
+
+
+def check_files(loaded: LoadedConfiguration) -> None:
+    """Read every secret, certificate and mapping that a configuration names, and find the Java that it needs.
+
+    Raises:
+        CommandError: one of them cannot be read, or there is no Java.
+    """
+    settings, folder = loaded.settings, loaded.folder
+    try:
+        load_mappings(loaded)
+        if settings.snmp.community is not None:
+            settings.snmp.community.read(folder)
+        _check_jmx_files(settings.jmx, folder)
+        targets_of(loaded, "")
+        for part in (*settings.sources.values(), *settings.agents.values()):
+            if isinstance(part, AmiSource):
+                check_listener_files(part, folder)
+                continue
+            if isinstance(part, RabbitMqSettings):
+                http_reader(part, folder)
+            if isinstance(part, CmlSource):
+                configured_schema(part, folder)
+            if not isinstance(part, RabbitMqSource):
+                amqp = (
+                    part.amqp if isinstance(part, QmfSource | Am01Source | CmlSource) else part.publish.amqp
+                )
+                tls_context(amqp_endpoint(amqp, folder))
+    except (SecretError, DocumentError, MappingError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except LinkError as error:
+        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
+    except JavaMissingError as error:
+        raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
+
+
+def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
+    for user in settings.users.values():
+        if user.password is not None:
+            user.password.read(folder)
+    if settings.enabled:
+        find_java(None if settings.java is None else folder / settings.java)
+
+
+async def check_jmx(loaded: LoadedConfiguration, tell: Tell) -> None:
+    """See whether the JMX agent can have its port, telling one line.
+
+    Raises:
+        CommandError: something that is no JMX agent has it.
+    """
+    host, port = loaded.settings.jmx.listen
+    try:
+        answers = await greets(host, port)
+    except OSError:
+        tell(f"jmx: {host}:{port} is free")
+        return
+    if not answers:
+        raise CommandError(
+            ExitCode.ADDRESS_IN_USE,
+            f"jmx: {host}:{port} is taken by something that is no JMX agent: "
+            "end it, or choose another address under jmx.listen",
+        )
+    tell(f"jmx: {host}:{port} has a JMX agent: this gateway's, if it runs")
+
+
+async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:
+    """Reach every source, telling one line of each; all are tried before any trouble ends it.
+
+    Raises:
+        CommandError: for the first source that cannot be used.
+    """
+    first: CommandError | None = None
+    for name, source in loaded.settings.sources.items():
+        try:
+            await check_source(source, loaded.folder, tell)
+            if isinstance(source, RabbitMqSource):
+                await check_writer(source, loaded.folder, tell)
+            tell(f"source {name}: reached")
+        except CommandError as error:
+            tell(f"source {name}: {error}")
+            first = first or error
+    if first is not None:
+        raise first
+
+
+async def check_source(source: Source, folder: Path, tell: Tell) -> None:
+    """Reach one source, telling a line of whatever is worth one.
+
+    Raises:
+        CommandError: it cannot be used.
+    """
+    try:
+        if isinstance(source, AmiSource):
+            await check_listener(source, folder, tell)
+        elif isinstance(source, CmlSource):
+            await check_cml(source, folder, tell)
+        elif isinstance(source, Am01Source):
+            await check_am01(source, folder, tell)
+        elif isinstance(source, QmfSource):
+            await check_qmf(source, folder, tell)
+        else:
+            await check_rabbitmq(source, folder, tell)
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+async def check_agent(agent: RabbitMqAgent, folder: Path, tell: Tell) -> None:
+    """Reach the broker of an agent that is a process of its own, telling a line of whatever is worth one.
+
+    Raises:
+        CommandError: it cannot be used. An exchange that is missing is none: the agent makes it.
+    """
+    try:
+        await check_rabbitmq(agent, folder, tell)
+        await check_amqp(amqp_endpoint(agent.publish.amqp, folder), agent.publish.exchange)
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except CommandError as error:
+        if error.code is not ExitCode.MISSING:
+            raise
+        tell(f"{error}: the agent makes it when it starts")
+
+
+async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
+    """Ask the management API of each node once, and look for the event exchange, which may be missing.
+
+    One node that answers is enough; of each that does not a line is told.
+
+    Raises:
+        CommandError: the API cannot be used with these settings.
+        SecretError: a secret cannot be read.
+    """
+    answer = await _first_overview(settings, folder, tell)
+    if isinstance(answer, Refused):
+        code = ExitCode.CREDENTIALS if answer.login else ExitCode.FORBIDDEN
+        what = "check user and password" if answer.login else "give the user the tag 'monitoring'"
+        raise CommandError(code, f"{_nodes(settings)}: user {settings.user!r}: {answer.reason}: {what}")
+    if not isinstance(answer, Document):
+        reason = getattr(answer, "reason", type(answer).__name__)
+        what = (
+            "is this the management API?" if isinstance(answer, NotManagement) else "is the broker running?"
+        )
+        raise CommandError(ExitCode.UNREACHABLE, f"{_nodes(settings)}: {reason}: {what}")
+    events = event_endpoint(settings, folder)
+    if events is None:
+        tell("events are not configured: what comes and goes between two looks is not seen")
+        return
+    try:
+        await _check_first(events.nodes, EVENT_EXCHANGE, tell)
+    except CommandError as error:
+        if error.code is not ExitCode.MISSING:
+            raise
+        tell(
+            f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
+            "enable the plugin rabbitmq_event_exchange"
+        )
+
+
+def _nodes(settings: RabbitMqSettings) -> str:
+    return ", ".join(settings.management)
+
+
+async def _first_overview(settings: RabbitMqSettings, folder: Path, tell: Tell) -> Answer:
+    """What the first node answers that answers at all; a line is told of each other that does not."""
+    endpoint = management_endpoint(settings, settings.user, settings.password, folder)
+    answers: list[Answer] = []
+    failures: list[str] = []
+    for url in endpoint.urls:
+        async with HttpReader(replace(endpoint, url=url, others=())) as reader:
+            answer = await reader.read(OverviewRequest())
+        if isinstance(answer, Unavailable):
+            failures.append(f"{url}: {answer.reason}: other nodes are asked in its place")
+        answers.append(answer)
+    serving = [answer for answer in answers if not isinstance(answer, Unavailable)]
+    if not serving:
+        return answers[-1]
+    for failure in failures:
+        tell(failure)
+    return serving[0]
+
+
+async def _check_first(nodes: Iterable[AmqpEndpoint], exchange: str, tell: Tell) -> None:
+    """As `check_amqp` of each node, of which one is enough."""
+    failures: list[CommandError] = []
+    reached = False
+    for node in nodes:
+        try:
+            await check_amqp(node, exchange)
+            reached = True
+        except CommandError as error:
+            if not is_passing(error):
+                raise
+            failures.append(error)
+    if not reached:
+        raise failures[-1]
+    for failure in failures:
+        tell(f"{failure}: another node is used in its place")
+
+
+async def check_writer(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
+    """Say what is wrong with the account that changes the broker, if there is one; it is read all the same.
+
+    Raises:
+        CommandError: certificates cannot be read.
+        SecretError: a secret cannot be read.
+    """
+    if settings.writing is None:
+        return
+    user = settings.writing.user
+    async with http_writer(settings, folder) as writer:
+        answer = await writer.make(Lookup("whoami", as_writer=True))
+    told = answer.body if isinstance(answer, Document) else None
+    tags = tags_of(told) if isinstance(told, Mapping) else None
+    if isinstance(answer, Refused):
+        tell(f"{_nodes(settings)}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
+    elif tags is not None and "administrator" not in tags:
+        tell(
+            f"{_nodes(settings)}: 'writing' user {user!r} lacks the tag 'administrator': most changes will"
+            " be refused"
+        )
+
+
+async def check_amqp(endpoint: AmqpEndpoint, exchange: str) -> None:
+    """Open a connection and look for an exchange, without declaring anything.
+
+    Raises:
+        CommandError: credentials, virtual host, or the exchange are not there.
+    """
+    async with checked_channel(endpoint) as channel:
+        await channel.declare_exchange(exchange, passive=True)
+
+
+def is_passing(error: CommandError) -> bool:
+    """Whether waiting may help: the broker may just be starting."""
+    return error.code in {OF_TROUBLE[Trouble.UNREACHABLE], OF_TROUBLE[Trouble.BROKEN]}

@@ -1,0 +1,342 @@
+"""The brokers: whether they are reached, what the gateway's users may do there, who could forge senders."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+
+from gateway.agents.rabbitmq.http_reader import address_of, management_client
+from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
+from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
+from gateway.agents.rabbitmq.management_changes import path_of
+from gateway.agents.rabbitmq.status import STATISTICS_OFF
+from gateway.config.am01_source import Am01Source
+from gateway.config.ami_source import AmiSource
+from gateway.config.cml_source import CmlSource
+from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
+from gateway.config.types import SecretError, SecretSource
+from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
+from gateway.links.node_choice import NodeChoice
+from gateway.mapping.paths import Json
+from gateway.model.texts import error_line
+from gateway.service.diagnostics.checks import check_agent, check_source
+from gateway.service.diagnostics.doctor.applications import applications_heard
+from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.processes.exit_codes import CommandError
+from gateway.service.sources.endpoints import management_endpoint
+
+MAX_SKEW_SECONDS: Final = 5.0
+"""Between our clock and a broker's; HTTP tells whole seconds."""
+
+_ENOUGH: Final = frozenset({"monitoring", "administrator"})
+_EVERYTHING: Final = frozenset({".*", "^.*$", "^.*", ".*$"})
+_RIGHTS: Final = ("configure", "write", "read")
+_MAX_SHOWN: Final = 5
+_STATISTICS_ADVICE: Final = (
+    "in rabbitmq.conf, management.disable_stats and deprecated_features.permit.management_metrics_collection"
+    " decide that; counters of queues are read from rabbitmq_prometheus where 'prometheus' names its URLs"
+)
+_MAX_ASKED: Final = 100
+"""Virtual hosts that are tried."""
+
+
+async def source_findings(name: str, source: Source, folder: Path) -> list[Finding]:
+    """A source: reached or not, and what its users may do."""
+    remarks: list[str] = []
+    try:
+        await check_source(source, folder, remarks.append)
+    except CommandError as error:
+        return [Finding("source", Level.PROBLEM, str(error), subject=name)]
+    findings = [Finding("source", Level.GOOD, "reached", subject=name)]
+    findings += [Finding("source", Level.NOTE, remark, subject=name) for remark in remarks]
+    if isinstance(source, QmfSource | Am01Source):
+        return [*findings, *_qmf(name, source)]
+    if isinstance(source, CmlSource):
+        return [*findings, *_cml(name, source)]
+    if isinstance(source, AmiSource):
+        return [*findings, *applications_heard(name, source)]
+    return [*findings, *await _rights(name, source, folder)]
+
+
+async def agent_findings(name: str, agent: RabbitMqAgent, folder: Path) -> list[Finding]:
+    """An agent that is a process of its own."""
+    remarks: list[str] = []
+    try:
+        await check_agent(agent, folder, remarks.append)
+    except CommandError as error:
+        return [Finding("agent", Level.PROBLEM, str(error), subject=name)]
+    findings = [Finding("agent", Level.GOOD, "its broker is reached", subject=name)]
+    findings += [Finding("agent", Level.NOTE, remark, subject=name) for remark in remarks]
+    return [*findings, *await _rights(name, agent, folder)]
+
+
+def _qmf(name: str, source: QmfSource | Am01Source) -> Iterator[Finding]:
+    if source.believe_anyone:
+        yield Finding(
+            "believed",
+            Level.WARNING,
+            "messages without a checked user are believed: whoever reaches the exchange may tell anything",
+            "name the agents' users under 'believe', where the broker checks them",
+            name,
+        )
+    yield Finding(
+        "impersonators",
+        Level.NOT_CHECKED,
+        "whether a user tagged 'impersonator' could forge the senders that are believed",
+        "rabbitmqctl list_users shows all tags",
+        name,
+    )
+
+
+def _cml(name: str, source: CmlSource) -> Iterator[Finding]:
+    if source.believe is None:
+        yield Finding(
+            "believed",
+            Level.NOTE,
+            f"replies on {source.reply_exchange} name no sender: believed is who knows the number of a"
+            " request, and of notifications anybody",
+            "name the server's users under 'believe' where the broker checks them; an OpenAMQ does not",
+            name,
+        )
+    if source.short_lived == "yes":
+        yield Finding(
+            "short-lived",
+            Level.WARNING,
+            "objects are looked at as soon as they are listed: an OpenAMQ ends if one ends at that instant",
+            "say 'short_lived: second-listing', or leave it out",
+            name,
+        )
+
+
+async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[Finding]:
+    """What the accounts of a RabbitMQ may do, and whose clock is wrong."""
+    try:
+        reader = _Account(settings, settings.user, settings.password, folder)
+        async with reader:
+            findings = await _reading_rights(name, settings, reader)
+            findings += await _statistics(name, reader)
+            findings += await _durable_queue(name, settings, reader)
+            findings.append(_clock(name, reader))
+            if settings.writing is None:
+                findings += await _for_administrators(name, settings, reader)
+        if settings.writing is not None:
+            writer = _Account(settings, settings.writing.user, settings.writing.password, folder)
+            async with writer:
+                findings += await _writing_rights(name, settings, writer)
+                findings += await _for_administrators(name, settings, writer)
+    except (httpx.HTTPError, SecretError) as error:
+        return [Finding("rights", Level.NOT_CHECKED, error_line(error), subject=name)]
+    return findings
+
+
+class _Account:
+    """One user of a management API."""
+
+    def __init__(self, settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path) -> None:
+        self.user = user
+        self.skew: float | None = None
+        endpoint = management_endpoint(settings, user, password, folder)
+        self._nodes = NodeChoice(endpoint.urls)
+        self._client = management_client(endpoint)
+
+    async def __aenter__(self) -> None:
+        await self._client.__aenter__()
+
+    async def __aexit__(self, *_how: object) -> None:
+        await self._client.aclose()
+
+    async def read(self, target: str) -> Json:
+        """The document there; ``None`` where this user is not shown it."""
+        response = await self._reach(target)
+        self._compare_clocks(response)
+        answer = answer_of(response.status_code, response.content)
+        return answer.body if isinstance(answer, Document) else None
+
+    async def _reach(self, target: str) -> httpx.Response:
+        *first, last = self._nodes.in_order()
+        for node in first:
+            try:
+                return await self._client.get(address_of(node, target))
+            except httpx.TransportError:
+                self._nodes.failed(node)
+        return await self._client.get(address_of(last, target))
+
+    def _compare_clocks(self, response: httpx.Response) -> None:
+        try:
+            told = parsedate_to_datetime(response.headers["date"])
+        except (KeyError, ValueError):
+            return
+        now = dt.datetime.now(tz=dt.UTC) - response.elapsed / 2
+        self.skew = (told.replace(tzinfo=told.tzinfo or dt.UTC) - now).total_seconds()
+
+
+async def _reading_rights(name: str, settings: RabbitMqSettings, reader: _Account) -> list[Finding]:
+    who = await reader.read("whoami")
+    hosts = await reader.read("vhosts?columns=name")
+    names = (
+        [str(host.get("name")) for host in hosts if isinstance(host, dict)] if isinstance(hosts, list) else []
+    )
+    hidden = [host for host in names[:_MAX_ASKED] if await _is_hidden(reader, host)]
+    only_reads = settings.writing is None or settings.writing.user != reader.user
+    tags = tags_of(who) if isinstance(who, dict) else None
+    findings = [*_tags(name, reader.user, tags, only_reads=only_reads)]
+    if hidden:
+        text = f"user {reader.user!r} has no permission in {_listed(hidden)}: shown as notPermitted"
+        advice = f"to see it: rabbitmqctl set_permissions -p VHOST {reader.user} '^$' '^$' '^$'"
+        findings.append(Finding("rights", Level.NOTE, text, advice, name))
+    return findings
+
+
+async def _statistics(name: str, reader: _Account) -> list[Finding]:
+    """Whether the broker collects statistics for its management API."""
+    overview = await reader.read("overview?columns=disable_stats")
+    if not isinstance(overview, dict) or overview.get("disable_stats") is not True:
+        return []
+    return [Finding("statistics", Level.WARNING, STATISTICS_OFF, _STATISTICS_ADVICE, name)]
+
+
+async def _durable_queue(name: str, settings: RabbitMqSettings, reader: _Account) -> list[Finding]:
+    """Whether the queue of a durable subscription to events can drop what is delivered again and again."""
+    if not isinstance(settings, RabbitMqSource) or settings.durable is None or settings.events is None:
+        return []
+    queue = settings.durable.queue or default_name("events", name)
+    shown = await reader.read(path_of("queues", settings.events.vhost, queue))
+    if not isinstance(shown, dict) or shown.get("type") != QUORUM:
+        return []
+    return [Finding("durable", Level.WARNING, QUORUM_REMARK.format(queue=queue), subject=name)]
+
+
+async def _is_hidden(reader: _Account, host: str) -> bool:
+    return await reader.read(PermissionRequest(host).target) is None
+
+
+async def _for_administrators(name: str, settings: RabbitMqSettings, account: _Account) -> list[Finding]:
+    """What only an administrator is shown."""
+    permissions = await account.read(f"users/{quote(settings.user, safe='')}/permissions")
+    return [*_permissions(name, settings.user, permissions), *await _impersonators(name, settings, account)]
+
+
+def _tags(name: str, user: str, tags: tuple[str, ...] | None, *, only_reads: bool) -> Iterator[Finding]:
+    if tags is None:
+        yield Finding("rights", Level.NOT_CHECKED, f"the broker does not say who {user!r} is", subject=name)
+    elif "administrator" in tags and only_reads:
+        yield Finding(
+            "rights",
+            Level.WARNING,
+            f"user {user!r}, who only reads, is an administrator: its password opens everything",
+            f"rabbitmqctl set_user_tags {user} monitoring",
+            name,
+        )
+    elif not _ENOUGH & set(tags):
+        yield Finding(
+            "rights",
+            Level.PROBLEM,
+            f"user {user!r} is shown neither nodes nor all connections (tags: {', '.join(tags) or 'none'})",
+            f"rabbitmqctl set_user_tags {user} monitoring",
+            name,
+        )
+    else:
+        yield Finding("rights", Level.GOOD, f"user {user!r}: {', '.join(tags)}", subject=name)
+
+
+def _permissions(name: str, user: str, permissions: Json) -> Iterator[Finding]:
+    """Where a user may do more than reading takes."""
+    if not isinstance(permissions, list):
+        text = (
+            f"whether user {user!r} may configure, write or read more than it needs: administrators see that"
+        )
+        yield Finding("rights", Level.NOT_CHECKED, text, f"rabbitmqctl list_user_permissions {user}", name)
+        return
+    grants = [grant for grant in permissions if isinstance(grant, dict)]
+    wide = [
+        str(grant.get("vhost"))
+        for grant in grants
+        if any(grant.get(right) in _EVERYTHING for right in _RIGHTS)
+    ]
+    if wide:
+        yield Finding(
+            "rights",
+            Level.WARNING,
+            f"user {user!r} may configure, write or read everything in {_listed(wide)}",
+            "`amqp-gateway provision` gives the least rights; docs/rights.md lists them",
+            name,
+        )
+
+
+async def _writing_rights(name: str, settings: RabbitMqSettings, writer: _Account) -> list[Finding]:
+    who = await writer.read("whoami")
+    tags = tags_of(who) if isinstance(who, dict) else None
+    findings = []
+    if tags is None:
+        text = f"user {writer.user!r}, who changes the broker, is refused"
+        findings.append(
+            Finding("rights", Level.PROBLEM, text, "check user and password under 'writing'", name)
+        )
+    elif "administrator" not in tags:
+        findings.append(
+            Finding(
+                "rights",
+                Level.PROBLEM,
+                f"user {writer.user!r}, who changes the broker, is no administrator: most is refused",
+                f"rabbitmqctl set_user_tags {writer.user} administrator",
+                name,
+            )
+        )
+    else:
+        text = f"user {writer.user!r} may change this broker: administrator"
+        findings.append(Finding("rights", Level.GOOD, text, subject=name))
+    assert settings.writing is not None
+    if settings.writing.user == settings.user:
+        findings.append(
+            Finding(
+                "rights",
+                Level.WARNING,
+                f"one user, {settings.user!r}, reads and writes: reading needs no such rights",
+                "give 'writing' a user of its own",
+                name,
+            )
+        )
+    return findings
+
+
+async def _impersonators(name: str, settings: RabbitMqSettings, account: _Account) -> list[Finding]:
+    tagged = impersonators(await account.read("users?columns=name,tags"))
+    if tagged is None:
+        return [
+            Finding(
+                "impersonators",
+                Level.NOT_CHECKED,
+                f"user {account.user!r} cannot read the users",
+                "rabbitmqctl list_users shows who is tagged 'impersonator'; nobody should be",
+                name,
+            )
+        ]
+    if not tagged:
+        return [Finding("impersonators", Level.GOOD, "nobody can forge senders", subject=name)]
+    # Inside the gateway there is no sender to forge; an agent on the broker obeys by the sender's name.
+    level = Level.PROBLEM if isinstance(settings, RabbitMqAgent) else Level.WARNING
+    text = f"{_listed(list(tagged))} can forge any sender on this broker"
+    advice = "take the tag 'impersonator' away and close their connections, which keep it"
+    return [Finding("impersonators", level, text, advice, name)]
+
+
+def _clock(name: str, account: _Account) -> Finding:
+    if account.skew is None:
+        return Finding("clock", Level.NOT_CHECKED, "the broker does not tell its time", subject=name)
+    ahead = "ahead of" if account.skew > 0 else "behind"
+    text = f"the broker's clock is {abs(account.skew):.0f} s {ahead} ours"
+    if abs(account.skew) > MAX_SKEW_SECONDS:
+        advice = "let both be set by NTP: ages and deadlines of what passes between them are wrong"
+        return Finding("clock", Level.WARNING, text, advice, name)
+    return Finding("clock", Level.GOOD, "the broker's clock agrees with ours", subject=name)
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:_MAX_SHOWN])
+    return shown if len(names) <= _MAX_SHOWN else f"{shown} and {len(names) - _MAX_SHOWN} more"

@@ -1,0 +1,221 @@
+"""The machine that the gateway runs on: state folder, disk, Java, ports, MIBs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gateway.config.files import LoadedConfiguration
+from gateway.feed.server import MAX_SOCKET_PATH_OCTETS
+from gateway.inventory.instance_file import InstanceIndexError
+from gateway.jmx.errors import JavaMissingError
+from gateway.jmx.java_runtime import find_java
+from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.state.report import StateReport, report
+from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.lock import DEFAULT_ROOT
+from gateway.state_folder import StateError, StateFolder
+
+OLDEST_JAVA: Final = 11
+_PROGRAM_SECONDS: Final = 20.0
+_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_ANY: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  what listens on all addresses
+_LOOPBACK: Final = ("127.", "::1")
+_LEAST_INODES: Final = 1000
+
+
+def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateReport | None]:
+    """The state folder, and what is in it where it can be read."""
+    try:
+        told = report(StateFolder(loaded.state_folder), loaded.log_folder.absolute())
+    except (StateError, InstanceIndexError) as error:
+        return [Finding("state", Level.PROBLEM, str(error))], None
+    except OSError as error:
+        text = f"{error.filename or loaded.state_folder}: {error.strerror}"
+        advice = "run doctor as the user of the gateway"
+        return [Finding("state", Level.PROBLEM, text, advice)], None
+    findings = [
+        Finding("state", Level.GOOD, f"{told.folder}: gateway {told.identity}, started {told.boots} times")
+    ]
+    if not os.access(told.folder, os.W_OK):
+        text = f"{told.folder}: cannot be written: the gateway counts its starts and numbers rows there"
+        advice = "run doctor as the user of the gateway; else look whose it is, and how its disk is mounted"
+        findings.append(Finding("state", Level.PROBLEM, text, advice))
+    mode = stat.S_IMODE(loaded.state_folder.stat().st_mode)
+    if mode & 0o077:
+        findings.append(
+            Finding(
+                "state",
+                Level.WARNING,
+                f"{told.folder}: others can look into it (mode {mode:04o})",
+                f"chmod 700 {told.folder}",
+            )
+        )
+    return findings, told
+
+
+def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Room for the event log and the state folder."""
+    log = loaded.settings.log
+    folder = loaded.log_folder if log.enabled else loaded.state_folder
+    try:
+        if not folder.is_dir():
+            folder = loaded.state_folder
+        free = shutil.disk_usage(folder).free >> 20
+        inodes = os.statvfs(folder)
+    except OSError as error:
+        yield Finding("disk", Level.NOT_CHECKED, f"{folder}: {error.strerror}")
+        return
+    text = f"{folder}: {free:,} MiB are free"
+    if log.enabled and free < log.min_free:
+        advice = f"the event log writes nothing below {log.min_free:,} MiB (log.min_free): make room"
+        yield Finding("disk", Level.PROBLEM, text, advice)
+    elif log.enabled and free < log.min_free + log.max_size - _size(folder):
+        advice = f"the event log may grow to {log.max_size:,} MiB: make room, or lower log.max_size"
+        yield Finding("disk", Level.WARNING, text, advice)
+    else:
+        yield Finding("disk", Level.GOOD, text)
+    if inodes.f_files and inodes.f_favail < _LEAST_INODES:
+        advice = "delete files that are not needed"
+        yield Finding("disk", Level.WARNING, f"{folder}: {inodes.f_favail} more files fit", advice)
+
+
+def _size(folder: Path) -> int:
+    """MiB of all files of the log."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue  # it has gone meanwhile
+    return total >> 20
+
+
+def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """The Java runtime, where JMX is on."""
+    settings = loaded.settings.jmx
+    if not settings.enabled:
+        yield Finding("java", Level.NOTE, "JMX is off: no Java is needed")
+        return
+    try:
+        java = find_java(None if settings.java is None else loaded.folder / settings.java)
+    except JavaMissingError as error:
+        yield Finding("java", Level.PROBLEM, str(error))
+        return
+    told = _said(str(java), "-version")
+    match = _JAVA_VERSION.search(told)
+    if match is None:
+        yield Finding("java", Level.PROBLEM, f"{java} does not tell its version", "install another one")
+    elif int(match[1]) < OLDEST_JAVA:
+        advice = f"install version {OLDEST_JAVA} or newer, or name its folder under jmx.java"
+        yield Finding("java", Level.PROBLEM, f"{java} is version {match[1]}", advice)
+    else:
+        yield Finding("java", Level.GOOD, f"{java}, version {match[1]}")
+
+
+def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[Finding]:
+    """Whether what listens can have its address, or has it; and whether it is told to the whole network."""
+    settings = loaded.settings
+    listeners: list[tuple[str, tuple[str, int], socket.SocketKind]] = []
+    if settings.snmp.enabled:
+        listeners += [("SNMP", address, socket.SOCK_DGRAM) for address in settings.snmp.listen]
+    if settings.jmx.enabled:
+        listeners.append(("JMX", settings.jmx.listen, socket.SOCK_STREAM))
+    if settings.metrics.enabled:
+        listeners.append(("metrics", settings.metrics.listen, socket.SOCK_STREAM))
+    for what, (host, port), kind in listeners:
+        yield _port(what, host, port, kind, is_running=is_running)
+        if not host.startswith(_LOOPBACK):
+            advice = "let a firewall decide who reaches it, or listen on 127.0.0.1"
+            whom = "any address" if host in _ANY else host
+            risk = (
+                "passwords and values travel in clear text"
+                if what != "metrics"
+                else "it asks for no password"
+            )
+            yield Finding("ports", Level.NOTE, f"{what} listens on {whom}: {risk}", advice, f"{host}:{port}")
+
+
+def _port(what: str, host: str, port: int, kind: socket.SocketKind, *, is_running: bool) -> Finding:
+    subject = f"{host}:{port}"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, kind) as probe:
+        if kind is socket.SOCK_STREAM:  # a connection that ended lately is no reason
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except PermissionError:
+            advice = "choose a port from 1024 on, or run it as a service (amqp-gateway systemd)"
+            return Finding("ports", Level.PROBLEM, f"{what}: not permitted", advice, subject)
+        except OSError as error:
+            if is_running:
+                return Finding("ports", Level.GOOD, f"{what}: taken, as the gateway runs", "", subject)
+            advice = "end what has it, or choose another address"
+            return Finding("ports", Level.PROBLEM, f"{what}: {error.strerror}", advice, subject)
+    if is_running:
+        advice = "was the configuration changed since the start? then start the gateway again"
+        return Finding("ports", Level.WARNING, f"{what}: free, though the gateway runs", advice, subject)
+    return Finding("ports", Level.GOOD, f"{what}: free", "", subject)
+
+
+def feed_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """The socket between the gateway's processes."""
+    path = loaded.feed_socket
+    octets = len(os.fsencode(path))
+    if octets > MAX_SOCKET_PATH_OCTETS:
+        text = f"{path}: {octets} octets, and a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS}"
+        yield Finding("feed", Level.PROBLEM, text, "name a shorter one under feed.socket")
+
+
+def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Whether names of our MIB modules mean something to net-snmp's commands, and below which root."""
+    settings = loaded.settings.snmp
+    if not settings.enabled:
+        yield Finding("mibs", Level.NOTE, "SNMP is off")
+        return
+    default = ".".join(map(str, DEFAULT_ROOT))
+    if settings.root == default:
+        yield Finding(
+            "oid-root",
+            Level.WARNING,
+            f"object identifiers are below {default}, net-snmp's arc for trying things out",
+            "before others rely on them, set snmp.root to an arc of your organisation",
+        )
+    else:
+        text = f"object identifiers are below {settings.root}; the shipped MIB files say {default}"
+        advice = "where tools need names, give them modules with your root"
+        yield Finding("oid-root", Level.NOTE, text, advice)
+    if shutil.which("snmptranslate") is None:
+        advice = "on Debian: apt-get install snmp, to try things out here"
+        yield Finding("mibs", Level.NOTE, "net-snmp's commands are not installed on this machine", advice)
+        return
+    wanted = "." + ".".join(map(str, (*DEFAULT_ROOT, *MODULE)))
+    told = _said("snmptranslate", "-m", "+AMQP-GATEWAY-MIB", "-On", "AMQP-GATEWAY-MIB::agMIB")
+    if wanted in told.split():
+        yield Finding("mibs", Level.GOOD, "net-snmp's commands know the names of our MIB modules")
+    else:
+        advice = 'export MIBDIRS="$(amqp-gateway mib path)" MIBS=ALL'
+        yield Finding("mibs", Level.NOTE, "net-snmp's commands show numbers, not names", advice)
+
+
+def _said(*command: str) -> str:
+    """What a program writes, wherever it writes it; nothing where it cannot be run."""
+    try:
+        done = subprocess.run(  # noqa: S603  a program that was found, and words of ours
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_PROGRAM_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace")

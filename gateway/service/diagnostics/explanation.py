@@ -1,0 +1,326 @@
+"""What a name is, and all other names of the same thing: path, OID, ObjectName, native id, event id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gateway.feed.records import ObjectRecord
+from gateway.feed.values import ObjectLink
+from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
+from gateway.service.diagnostics.north_names import NorthNames, SnmpMeaning
+from gateway.service.diagnostics.object_finding import by_north
+from gateway.terminal.changes import Deleted, KnownObject, ObjectKey
+from gateway.terminal.documents import Document, brief_document, event_document, operation_document
+from gateway.terminal.selection import by_native_id, find_objects
+from gateway.terminal.text_forms import json_form, time_text
+from gateway.terminal.view import TerminalView
+
+MAX_MEANINGS: Final = 20
+"""Of one text; a short name may be the name of thousands."""
+
+EVENT_ID: Final = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[0-9]{1,20}\.[0-9]{1,20}", re.ASCII
+)
+
+
+class Explainer:
+    """Explains names.
+
+    Args:
+        view: what there is.
+        names: of the norths.
+    """
+
+    def __init__(self, view: TerminalView, names: NorthNames) -> None:
+        self._view = view
+        self._names = names
+
+    def meanings(self, text: str) -> list[Document]:
+        """What ``text`` means, each with a ``kind`` and what there is to say of it; empty where nothing."""
+        found: list[Document] = []
+        for document in self._meanings(text):
+            if document not in found:
+                found.append(document)
+            if len(found) == MAX_MEANINGS:
+                break
+        return found
+
+    def _meanings(self, text: str) -> Iterator[Document]:
+        view = self._view
+        if text in view.events:
+            yield self._event(text)
+        if text in view.operations:
+            yield {"kind": "operation", **operation_document(view.operations[text], view)}
+        known = by_north(view, self._names, text)
+        if known is not None:
+            yield self.object(known)
+        oid = self._names.oid_of(text)
+        meaning = None if oid is None else self._names.meaning(oid)
+        if meaning is not None:
+            yield from self._snmp(meaning, known)
+        yield from map(self.object, by_native_id(view, text))
+        yield from map(self.object, find_objects(view, text))
+        yield from self._ended(text)
+        yield from self._schema(text)
+
+    def object(self, known: KnownObject, *, is_gone: bool = False) -> Document:
+        """An object under all its names."""
+        record = known.record
+        row = self._names.row(known)
+        return {
+            "kind": "object",
+            **brief_document(known, self._view),
+            "is_gone": is_gone,
+            "native_id": record.native_id,
+            "agent": record.agent,
+            "created": time_text(record.created),
+            "log_id": f"{known.source}/{known.class_name}/{record.row}",
+            "oid": None if row is None else row.oid,
+            "descriptor": None if row is None else row.descriptor,
+            "object_name": self._names.object_name(known) or None,
+            "what": _described(known.in_class.schema),
+        }
+
+    # ---- what is not an object --------------------------------------------------------------------------
+
+    def _event(self, event_id: str) -> Document:
+        told = self._view.events[event_id]
+        notification = self._names.notification(told.in_class.schema.key)
+        return {
+            "kind": "event",
+            **event_document(told),
+            "oid": None if notification is None else notification.oid,
+            "descriptor": None if notification is None else notification.descriptor,
+            "subject": self._linked(told.record.subject, told.record.source),
+            "what": _described(told.in_class.schema),
+        }
+
+    def _linked(self, link: ObjectLink | None, source: int) -> Document | None:
+        """The object that an event is about, which is often gone."""
+        if link is None:
+            return None
+        known = self._view.linked(link, source)
+        if known is not None:
+            return self.object(known)
+        for deleted in self._view.ends.values():
+            record = deleted.record
+            if record is not None and (record.source, deleted.class_name, record.row) == (
+                source,
+                link.class_name,
+                link.row,
+            ):
+                return self._gone(deleted)
+        return None
+
+    def _snmp(self, meaning: SnmpMeaning, known: KnownObject | None) -> Iterator[Document]:
+        """What an OID names beside the object: a cell, column, table, notification or module."""
+        if meaning.is_event and meaning.key is not None:
+            told = self._view.event_classes.get(str(meaning.key))
+            yield self._event_type(told.schema if told is not None else EventSchema(meaning.key))
+            return
+        if meaning.key is None or not meaning.element:
+            told_class = self._view.classes.get(str(meaning.key))
+            if told_class is not None:
+                yield self._class(told_class.schema)
+            yield {
+                "kind": "oid",
+                "oid": meaning.oid,
+                "descriptor": meaning.descriptor,
+                "element": meaning.element or None,
+                "class": None if meaning.key is None else str(meaning.key),
+                "what": meaning.description,
+            }
+            return
+        if known is None and meaning.row is not None:
+            yield from self._ended_row(meaning.row)
+        yield self._column(meaning, known)
+
+    def _column(self, meaning: SnmpMeaning, known: KnownObject | None) -> Document:
+        told = self._view.classes.get(str(meaning.key))
+        elements = {} if told is None else {element.name: element for element in told.schema.elements}
+        element = elements.get(meaning.element)
+        names = {"oid": meaning.oid, "descriptor": meaning.descriptor}
+        if element is None or meaning.key is None:
+            return {
+                "kind": "column",
+                "column": meaning.element,
+                "class": str(meaning.key),
+                **names,
+                "what": " ".join(meaning.description.split()),
+            }
+        document = {**self._element(meaning.key, element), **names}
+        if known is not None:
+            value = known.value(element.name) if element.name in known.in_class.schema.positions else None
+            shown = None if value is None else json_form(element, value, known.source)
+            document |= {"object": known.path, "value": shown}
+        return document
+
+    def _element(self, key: ClassKey, element: Element) -> Document:
+        column = self._names.element(key, element.name)
+        return {
+            "kind": "element",
+            "element": element.name,
+            "class": str(key),
+            **_type_document(element),
+            "element_kind": element.kind.value,
+            "access": element.access.value,
+            "is_index": element.index,
+            "is_optional": element.optional,
+            "oid": None if column is None else column.oid,
+            "descriptor": None if column is None else column.descriptor,
+            "what": element.description or element.label,
+        }
+
+    def _class(self, schema: ClassSchema) -> Document:
+        name = str(schema.key)
+        table = self._names.table(schema.key)
+        return {
+            "kind": "class",
+            "class": name,
+            "objects": sum(known.class_name == name for known in self._view.objects.values()),
+            "properties": [element.name for element in schema.properties],
+            "statistics": [element.name for element in schema.statistics],
+            "settable": [
+                element.name for element in schema.properties if element.access is Access.READ_WRITE
+            ],
+            "methods": {
+                method.name: [
+                    {"name": argument.name, "direction": argument.direction.value, **_type_document(argument)}
+                    for argument in method.arguments
+                ]
+                for method in schema.methods
+            },
+            "oid": None if table is None else table.oid,
+            "descriptor": None if table is None else table.descriptor,
+            "what": _described(schema),
+        }
+
+    def _event_type(self, schema: EventSchema) -> Document:
+        notification = self._names.notification(schema.key)
+        return {
+            "kind": "event-type",
+            "event": str(schema.key),
+            "arguments": [argument.name for argument in schema.arguments],
+            "oid": None if notification is None else notification.oid,
+            "descriptor": None if notification is None else notification.descriptor,
+            "what": _described(schema),
+        }
+
+    def _schema(self, text: str) -> Iterator[Document]:
+        """Sources, classes, event types and elements of this name."""
+        for record in self._view.sources.values():
+            if record.name == text:
+                yield {
+                    "kind": "source",
+                    "source": record.name,
+                    "number": record.number,
+                    "source_kind": record.kind,
+                    "state": record.state.value,
+                    "detail": record.detail,
+                    "since": time_text(record.since),
+                }
+        for in_class in self._view.classes.values():
+            key = in_class.schema.key
+            if text in {str(key), key.name}:
+                yield self._class(in_class.schema)
+            for element in in_class.schema.elements:
+                if text in {element.name, f"{key.name}.{element.name}", f"{key}.{element.name}"}:
+                    yield self._element(key, element)
+        for event_class in self._view.event_classes.values():
+            key = event_class.schema.key
+            if text in {str(key), key.name}:
+                yield self._event_type(event_class.schema)
+
+    # ---- what is gone -----------------------------------------------------------------------------------
+
+    def _ended(self, text: str) -> Iterator[Document]:
+        for deleted in reversed(self._view.ends.values()):
+            record = deleted.record
+            if record is not None and text in {deleted.path, record.stable_name, record.native_id}:
+                yield self._gone(deleted)
+
+    def _ended_row(self, row: ObjectKey) -> Iterator[Document]:
+        for deleted in reversed(self._view.ends.values()):
+            record = deleted.record
+            if record is not None and ObjectKey(record.source, deleted.class_name, record.row) == row:
+                yield self._gone(deleted)
+
+    def _gone(self, deleted: Deleted) -> Document:
+        """An object that is no more, under the names that it had."""
+        record = deleted.record
+        assert record is not None
+        known = KnownObject(
+            deleted.source,
+            self._view.classes[deleted.class_name],
+            ObjectRecord(
+                source=record.source,
+                class_number=record.class_number,
+                row=record.row,
+                stable_name=record.stable_name,
+                leaf_name=record.leaf_name,
+                parent=None,
+                native_id=record.native_id,
+                agent=record.agent,
+                lifetime=record.lifetime,
+                created=record.created,
+                properties_sampled=0,
+                statistics_sampled=0,
+                reset=0,
+                changed=0,
+                values={},
+            ),
+        )
+        return {
+            **self.object(known, is_gone=True),
+            "deleted": time_text(record.deleted),
+            "is_end_inferred": record.inferred,
+        }
+
+
+def _type_document(described: Element | Argument) -> Document:
+    limits = {
+        "minimum": described.minimum,
+        "maximum": described.maximum,
+        "max_length": described.max_length,
+        "values": [named.label for named in described.values] or None,
+        "unit": described.unit or None,
+    }
+    return {
+        "type": described.type.value,
+        **{name: limit for name, limit in limits.items() if limit is not None},
+    }
+
+
+def _described(schema: ClassSchema | EventSchema) -> str:
+    return schema.description or schema.label or str(schema.key)
+
+
+def lines_of(document: Document, indent: str = "") -> Iterator[str]:
+    """A meaning for people: its kind, and below it what is known of it by the names of its fields."""
+    shown = {name: value for name, value in document.items() if value not in (None, "", [], {}, False)}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        label = f"{indent}{name.replace('_', ' '):<{width}}  "
+        if name == "kind":
+            yield f"{indent}{value}"
+        elif isinstance(value, dict):
+            yield f"{indent}{name.replace('_', ' ')}"
+            yield from lines_of(value, f"{indent}    ")
+        elif isinstance(value, list):
+            yield f"{label}{_listed(value)}"
+        else:
+            yield f"{label}{_word(value)}"
+
+
+def _listed(items: Iterable[object]) -> str:
+    return ", ".join(_argument(item) if isinstance(item, dict) else _word(item) for item in items)
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _argument(argument: Document) -> str:
+    return f"{argument.get('direction', '')} {argument.get('name', '')}: {argument.get('type', '')}".strip()

@@ -1,0 +1,158 @@
+"""A command's conversation with the running gateway: all it knows once, then what changes, and operations."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from gateway.clock import SystemClock
+from gateway.feed.client import FeedLink
+from gateway.feed.interest import Interest
+from gateway.feed.operations import Action, OperationAnswer, OperationRequest
+from gateway.feed.records import FeedMessage
+from gateway.model.operations import Principal
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.state_folder import user_name
+from gateway.terminal.changes import FeedChange, KnownObject
+from gateway.terminal.view import TerminalView
+
+SNAPSHOT_SECONDS: Final = 120.0
+"""How long the core may take to tell everything; 100,000 objects take some seconds."""
+
+_MAX_WAITING: Final = 10_000
+"""Happenings that a slow terminal has not taken: while there are more, nothing is read."""
+
+
+class FeedSession:
+    """What a command knows of the running gateway, and how it asks for more.
+
+    Attributes:
+        view: kept up to date.
+        core_ended: whether the core was away at any time since everything was known.
+    """
+
+    def __init__(self, path: Path, interest: Interest | None = None) -> None:
+        self.view = TerminalView(SystemClock().now)
+        self.core_ended = False
+        self._path = path
+        self._link = FeedLink(path, self, self._ready, interest=interest)
+        self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._happened: deque[FeedChange] = deque()
+        self._news = asyncio.Event()
+        self._taken = asyncio.Event()
+
+    def received(self, message: FeedMessage) -> None:
+        """Of `gateway.feed.client.Subscriber`."""
+        self._note(self.view.received(message))
+        if self.view.is_whole and not self._whole.done():
+            self._whole.set_result(None)
+
+    def disconnected(self, reason: str) -> None:
+        """Of `gateway.feed.client.Subscriber`."""
+        if not self._whole.done():
+            self._whole.set_exception(not_reached(self._path, reason))
+            return
+        self.core_ended = True
+        self._note(self.view.disconnected(reason))
+
+    async def run(self) -> None:
+        """Read the feed until cancelled."""
+        await self._link.run()
+
+    async def whole(self) -> None:
+        """Wait until everything is known.
+
+        Raises:
+            CommandError: the gateway cannot be reached, or does not answer.
+        """
+        try:
+            async with asyncio.timeout(SNAPSHOT_SECONDS):
+                await self._whole
+        except TimeoutError as error:
+            raise not_reached(self._path, f"not all was told within {SNAPSHOT_SECONDS:g} s") from error
+
+    async def ask(
+        self, known: KnownObject, action: Action, patience: int, *, check_only: bool = False
+    ) -> OperationAnswer:
+        """Have something done to an object; what it led to is in the view by then.
+
+        Args:
+            known: the object.
+            action: what to do.
+            patience: nanoseconds after which its outcome is unknown.
+            check_only: tell what can be known without doing anything.
+        """
+        record = known.record
+        request = OperationRequest(
+            0, principal(), record.source, known.class_name, record.row, action, patience, check_only
+        )
+        return await self._link.ask(request)
+
+    async def happenings(self) -> AsyncGenerator[FeedChange, None]:
+        """What happens from now on, for ever."""
+        self._happened.clear()
+        while True:
+            while self._happened:
+                yield self._happened.popleft()
+            self._taken.set()
+            self._news.clear()
+            await self._news.wait()
+
+    def _note(self, happened: list[FeedChange]) -> None:
+        if happened:
+            self._happened.extend(happened)
+            self._news.set()
+
+    async def _ready(self) -> None:
+        await asyncio.sleep(0)
+        while len(self._happened) > _MAX_WAITING:
+            self._taken.clear()
+            await self._taken.wait()
+
+
+@asynccontextmanager
+async def feed_session(path: Path, interest: Interest | None = None) -> AsyncIterator[FeedSession]:
+    """A session that knows everything there is, and reads on as long as the context lasts.
+
+    Args:
+        path: of the feed's socket.
+        interest: the objects that it has to know; ``None`` for all.
+
+    Raises:
+        CommandError: the gateway cannot be reached.
+    """
+    session = FeedSession(path, interest)
+    reading = asyncio.create_task(session.run())
+    try:
+        await session.whole()
+        yield session
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+def not_reached(path: Path, reason: str) -> CommandError:
+    """Why the running gateway does not answer, and what to do."""
+    advice = "is `amqp-gateway run` running with this configuration?"
+    try:
+        owner = path.stat().st_uid
+        if owner != os.getuid():
+            name = user_name(owner)
+            advice = f"the gateway runs as the user {name}, and talks to no other: try sudo -u {name}"
+    except OSError:
+        pass
+    return CommandError(ExitCode.UNREACHABLE, f"the gateway cannot be reached at {path}: {reason}: {advice}")
+
+
+def principal() -> Principal:
+    """For whom a command does something: the user of the system that this process belongs to."""
+    behind = os.environ.get("SUDO_USER", "")
+    origin = f"process {os.getpid()}" + (
+        f", by sudo of {behind[:64]}" if behind.isprintable() and behind else ""
+    )
+    return Principal("cli", user_name(os.getuid()), origin)

@@ -1,0 +1,291 @@
+"""What the norths call things: SNMP by object identifiers and descriptors, JMX by ObjectNames."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.config.files import LoadedConfiguration
+from gateway.jmx.names import DOMAIN, begins_with_parent, name_of
+from gateway.model.schema import ClassKey
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.state.fixed_names import MODULE_NAME, FixedNames
+from gateway.shipped_files import shipped_folder
+from gateway.snmp.ber import Oid
+from gateway.snmp.lock import ARGUMENTS_ARC, Lock
+from gateway.snmp.lock_entries import ClassLock, EventLock
+from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
+from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
+from gateway.state_folder import StateError, StateFolder
+from gateway.terminal.changes import KnownObject, ObjectKey
+from gateway.yaml_documents import DocumentError
+
+_OID: Final = re.compile(r"\.?(?:[0-9]{1,10}\.)+[0-9]{1,10}", re.ASCII)
+_DESCRIPTOR: Final = re.compile(
+    r"(?:(?P<module>[A-Za-z][A-Za-z0-9-]*)::)?(?P<name>[A-Za-z][A-Za-z0-9-]*)(?P<index>(?:\.[0-9]{1,10})*)",
+    re.ASCII,
+)
+_PROPERTY: Final = re.compile(r'([^,=:"*?]+)=("(?:[^"\\]|\\.)*"|[^,=:"*?]*)(?:,|$)')
+_MAX_OBJECT_NAME: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SnmpMeaning:
+    """What an object identifier below the gateway's root names.
+
+    Attributes:
+        oid: itself, without the leading dot.
+        descriptor: ``MODULE::descriptor.index``, as net-snmp's commands write and take it.
+        key: the class or event; ``None`` where it is a module, or something that has none.
+        element: the name of an element, of a column of the gateway's, or of an argument of events.
+        description: of a column of the gateway's, or of what its own module names.
+        row: the object, where it names an instance.
+        is_event: whether ``key`` is an event.
+    """
+
+    oid: str
+    descriptor: str
+    key: ClassKey | None = None
+    element: str = ""
+    description: str = ""
+    row: ObjectKey | None = None
+    is_event: bool = False
+
+
+class NorthNames:
+    """Finds the names of objects, and what names mean.
+
+    Args:
+        root: of all object identifiers; ``None`` where SNMP is off.
+        locks: the shipped ones and the site's.
+        buckets: of JMX; ``None`` where it is off.
+        fixed: names of the gateway's own module.
+    """
+
+    def __init__(
+        self,
+        root: Oid | None,
+        locks: Iterable[Lock],
+        buckets: Mapping[str, int] | None,
+        fixed: FixedNames | None = None,
+    ) -> None:
+        self._root = root
+        self._fixed = fixed or FixedNames()
+        self._locks = tuple(locks) if root is not None else ()
+        self._buckets = buckets
+
+    @classmethod
+    def of(cls, loaded: LoadedConfiguration) -> NorthNames:
+        """As the running gateway has them.
+
+        Raises:
+            CommandError: a lock or the state folder cannot be read.
+        """
+        snmp, jmx = loaded.settings.snmp, loaded.settings.jmx
+        try:
+            state = StateFolder(loaded.state_folder)
+            today = dt.datetime.now(tz=dt.UTC).date()
+            locks = (*load_shipped_locks(), SiteSchemas(state.path, loaded.settings.site).load(today))
+            fixed = FixedNames.of(shipped_folder("mibs"))
+        except StateError as error:
+            raise CommandError(ExitCode.STATE, str(error)) from error
+        except (DocumentError, OSError) as error:
+            raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+        root = _dotted(snmp.root) if snmp.enabled else None
+        return cls(root, locks, jmx.buckets if jmx.enabled else None, fixed)
+
+    # ---- of objects -------------------------------------------------------------------------------------
+
+    def row(self, known: KnownObject) -> SnmpMeaning | None:
+        """The row of an object: what pointers to it hold; ``None`` where SNMP does not show it."""
+        return self.element(known.in_class.schema.key, "", known.key)
+
+    def element(self, key: ClassKey, element: str, row: ObjectKey | None = None) -> SnmpMeaning | None:
+        """The column of an element (of an empty name: of the object's name), or one cell of it."""
+        found = self._class_lock(key)
+        if found is None or self._root is None:
+            return None
+        lock, class_lock = found
+        column: int = RowColumn.NAME
+        if element:
+            columns = [e.column for e in class_lock.elements if e.name == element and e.current]
+            if not columns:
+                return None
+            column = columns[0]
+        index = () if row is None else (row.source, row.row)
+        return self.meaning((*lock.entry_oid(self._root, class_lock), column, *index))
+
+    def table(self, key: ClassKey) -> SnmpMeaning | None:
+        """The table of a class."""
+        found = self._class_lock(key)
+        if found is None or self._root is None:
+            return None
+        lock, class_lock = found
+        return self.meaning(lock.entry_oid(self._root, class_lock)[:-1])
+
+    def notification(self, key: ClassKey) -> SnmpMeaning | None:
+        """The notification of an event."""
+        for lock in self._locks:
+            event_lock = lock.find_event(key)
+            if event_lock is not None and self._root is not None:
+                return self.meaning(lock.notification_oid(self._root, event_lock))
+        return None
+
+    def object_name(self, known: KnownObject) -> str:
+        """The ObjectName of an object; empty where JMX is off."""
+        if self._buckets is None:
+            return ""
+        return name_of(
+            known.record,
+            known.source,
+            known.in_class.schema.key,
+            has_parent=begins_with_parent(known.in_class),
+            buckets=self._buckets.get(known.class_name, 0),
+        )
+
+    # ---- what names mean --------------------------------------------------------------------------------
+
+    def oid_of(self, text: str) -> Oid | None:
+        """The object identifier that a text is, dotted or as ``MODULE::descriptor.1.2``; ``None`` if none."""
+        if _OID.fullmatch(text):
+            return _dotted(text)
+        match = _DESCRIPTOR.fullmatch(text)
+        if match is None or self._root is None:
+            return None
+        index = tuple(int(arc) for arc in match["index"].split(".")[1:])
+        fixed = self._fixed.by_descriptor.get(match["name"])
+        if fixed is not None and match["module"] in {None, MODULE_NAME}:
+            return (*self._root, *fixed, *index)
+        for lock in self._locks:
+            if match["module"] in {None, lock.module}:
+                oid = dict(_descriptors(lock, self._root)).get(match["name"])
+                if oid is not None:
+                    return (*oid, *index)
+        return None
+
+    def meaning(self, oid: Oid) -> SnmpMeaning | None:
+        """What an object identifier names; ``None`` where it is not below a lock's module."""
+        if self._root is None or oid[: len(self._root)] != self._root:
+            return None
+        relative = oid[len(self._root) :]
+        for lock in self._locks:
+            arc = lock.module_arc
+            if relative[: len(arc)] == arc:
+                return _meaning(lock, oid, relative[len(arc) :])
+        return self._fixed_meaning(oid, relative)
+
+    def _fixed_meaning(self, oid: Oid, relative: Oid) -> SnmpMeaning | None:
+        found = self._fixed.find(relative)
+        if found is None:
+            return None
+        name, index = found
+        descriptor = f"{MODULE_NAME}::{'.'.join((name.descriptor, *map(str, index)))}"
+        return SnmpMeaning(".".join(map(str, oid)), descriptor, description=name.description)
+
+    @staticmethod
+    def is_object_name(text: str) -> bool:
+        """Whether a text is an ObjectName of ours."""
+        return text.startswith(f"{DOMAIN}:")
+
+    def by_object_name(self, text: str, objects: Iterable[KnownObject]) -> KnownObject | None:
+        """The object of this ObjectName; in what order its keys stand does not matter."""
+        wanted = _properties(text)
+        if wanted is None:
+            return None
+        return next((known for known in objects if _properties(self.object_name(known)) == wanted), None)
+
+    def _class_lock(self, key: ClassKey) -> tuple[Lock, ClassLock] | None:
+        for lock in self._locks:
+            class_lock = lock.find(key)
+            if class_lock is not None and class_lock.elements:
+                return lock, class_lock
+        return None
+
+
+def _meaning(lock: Lock, oid: Oid, relative: Oid) -> SnmpMeaning:
+    """What stands below a module: ``0.E`` an event, ``1.C`` a class, ``1.1000.A`` an argument."""
+    dotted = ".".join(map(str, oid))
+    match relative:
+        case (0, arc, *_):
+            for event_lock in lock.events:
+                if event_lock.arc == arc:
+                    return SnmpMeaning(
+                        dotted, _named(lock, event_lock.descriptor), _key(lock, event_lock), is_event=True
+                    )
+        case (1, area, arc, *rest) if area == ARGUMENTS_ARC:
+            for argument in lock.arguments:
+                if arc in argument.arcs:
+                    descriptor = argument.descriptors[argument.arcs.index(arc)]
+                    return SnmpMeaning(dotted, _named(lock, descriptor, rest), element=argument.name)
+        case (1, arc, *rest):
+            for class_lock in lock.classes:
+                if class_lock.arc == arc:
+                    return _class_meaning(lock, class_lock, dotted, tuple(rest))
+    return SnmpMeaning(dotted, lock.module)
+
+
+def _class_meaning(lock: Lock, class_lock: ClassLock, dotted: str, rest: Oid) -> SnmpMeaning:
+    """What stands below a table: ``1.COLUMN.SOURCE.ROW``."""
+    key = _key(lock, class_lock)
+    match rest:
+        case (1, column, *index):
+            name, descriptor, description = _column(class_lock, column)
+            row = ObjectKey(index[0], str(key), index[1]) if len(index) == 2 else None  # noqa: PLR2004
+            return SnmpMeaning(dotted, _named(lock, descriptor, index), key, name, description, row)
+        case _:
+            suffix = "Entry" if rest else "Table"
+            return SnmpMeaning(dotted, _named(lock, class_lock.descriptor + suffix), key)
+
+
+def _column(class_lock: ClassLock, column: int) -> tuple[str, str, str]:
+    """Name, descriptor and description of a column; the description of the gateway's own only."""
+    if column in set(RowColumn):
+        text = ROW_COLUMNS[RowColumn(column)]
+        name = text.suffix[0].lower() + text.suffix[1:]
+        return name, class_lock.descriptor + text.suffix, text.description.format(label=class_lock.name)
+    for element in class_lock.elements:
+        if column in element.columns:
+            return element.name, element.descriptors[element.columns.index(column)], ""
+    return "", f"{class_lock.descriptor}Entry.{column}", ""
+
+
+def _descriptors(lock: Lock, root: Oid) -> Iterator[tuple[str, Oid]]:
+    """Every descriptor that names something, with its object identifier without an index."""
+    for class_lock in lock.classes:
+        entry = lock.entry_oid(root, class_lock)
+        yield class_lock.descriptor + "Table", entry[:-1]
+        yield class_lock.descriptor + "Entry", entry
+        for number, text in ROW_COLUMNS.items():
+            yield class_lock.descriptor + text.suffix, (*entry, number)
+        for element in class_lock.elements:
+            for column, descriptor in zip(element.columns, element.descriptors, strict=True):
+                yield descriptor, (*entry, column)
+    for event_lock in lock.events:
+        yield event_lock.descriptor, lock.notification_oid(root, event_lock)
+    for argument in lock.arguments:
+        for arc, descriptor in zip(argument.arcs, argument.descriptors, strict=True):
+            yield descriptor, lock.argument_oid(root, arc)[:-1]
+
+
+def _dotted(text: str) -> Oid:
+    return tuple(int(arc) for arc in text.strip(".").split("."))
+
+
+def _named(lock: Lock, descriptor: str, index: Iterable[int] = ()) -> str:
+    return f"{lock.module}::{'.'.join((descriptor, *map(str, index)))}"
+
+
+def _key(lock: Lock, entry: ClassLock | EventLock) -> ClassKey:
+    package, _, name = entry.name.rpartition(":")
+    return ClassKey(package or lock.package, name)
+
+
+def _properties(object_name: str) -> dict[str, str] | None:
+    """The keys of an ObjectName and what stands behind them, quoted or not; ``None`` where it is none."""
+    domain, _, rest = object_name[:_MAX_OBJECT_NAME].partition(":")
+    pairs = dict(_PROPERTY.findall(rest))
+    whole = ",".join(f"{key}={value}" for key, value in pairs.items())
+    return pairs if domain == DOMAIN and pairs and whole == rest else None

@@ -1,0 +1,126 @@
+"""Sending one notification to a configured receiver, to see whether it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.types import SecretError
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.notifications import outside, sender_settings, shown, targets_of
+from gateway.service.processes.snmp import read_community, root_of
+from gateway.snmp.notification_numbers import TargetKindNumber
+from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
+from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
+from gateway.snmp.notifications.target import Address
+from gateway.state_folder import StateError, StateFolder
+from gateway.tasks import until_one_ends
+
+_KINDS = {
+    TargetKindNumber.TRAP_V1: "version 1 trap",
+    TargetKindNumber.TRAP_V2C: "version 2c trap",
+    TargetKindNumber.INFORM_V2C: "version 2c inform",
+}
+_POLL_SECONDS = 0.002
+_TICK = 10**7
+ANSWER_SECONDS = 8.0
+"""Time for the answer to an inform, which is sent four times within it."""
+
+
+async def send_test(
+    loaded: LoadedConfiguration, name: str, clock: Clock, tell: Callable[[str], None]
+) -> None:
+    """Send agTest to the receiver ``name`` and say what to look for there; wait for the answer to an inform.
+
+    Raises:
+        CommandError: there is no such receiver, it cannot be sent to, or it does not answer.
+    """
+    if name not in loaded.settings.snmp.notifications:
+        names = ", ".join(sorted(loaded.settings.snmp.notifications)) or "none"
+        raise CommandError(
+            ExitCode.CONFIGURATION,
+            f"{loaded.path}: no receiver {name!r} under 'snmp: notifications:'; there are: {names}",
+        )
+    try:
+        state = StateFolder(loaded.state_folder)
+        community = read_community(loaded, state)
+        target = {target.name: target for target in targets_of(loaded, community)}[name]
+        root = root_of(loaded.settings.snmp.root)
+        settings = sender_settings(loaded, state, root, (target,))
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    await _Test(settings, clock).run(tell)
+
+
+class _Test:
+    """One test of the only receiver that there is in ``settings``."""
+
+    def __init__(self, settings: SenderSettings, clock: Clock) -> None:
+        (self._target,) = settings.targets
+        self._refusal: Exception | None = None
+        self._wake = asyncio.Event()
+        self._sockets = NotificationSockets([self._target.address], self._refused, self._failed)
+        begun = time.monotonic_ns()
+        world = outside(
+            self._sockets,
+            clock,
+            up_time=lambda: (time.monotonic_ns() - begun) // _TICK,
+            wake=self._wake.set,
+            failed=self._failed,
+        )
+        self._sender = NotificationSender(settings, world)
+
+    async def run(self, tell: Callable[[str], None]) -> None:
+        """Send it and see."""
+        target = self._target
+        where = shown(target.address)
+        self._sockets.open(self._sender.received)
+        try:
+            notification = self._sender.test(target.name)
+            begun = time.monotonic()
+            await until_one_ends(keep_sending(self._sender, self._wake), self._ended())
+        finally:
+            self._sockets.close()
+        if self._refusal is not None:
+            reason = getattr(self._refusal, "strerror", None) or str(self._refusal)
+            raise CommandError(ExitCode.UNREACHABLE, f"{where}: the notification was not sent: {reason}")
+        tell(f"{target.name}: {_KINDS[target.kind]} sent to {where}")
+        tell(f"look there for agTest ({'.'.join(map(str, notification.oid))})")
+        tell(f"with agEventId {notification.event_id}")
+        if target.kind is not TargetKindNumber.INFORM_V2C:
+            tell("a trap is not answered: only the receiver can tell whether it arrived")
+        elif self._sender.health[target.name].acknowledged:
+            tell(f"answered after {1000 * (time.monotonic() - begun):.1f} ms")
+        elif self._sender.health[target.name].failed:
+            raise CommandError(
+                ExitCode.FORBIDDEN, f"{where}: the receiver answered with an error: see its log"
+            )
+        else:
+            raise CommandError(
+                ExitCode.UNREACHABLE,
+                f"{where}: no answer within {ANSWER_SECONDS:g} s: does a receiver of informs listen there, "
+                "does it know the community, and does a firewall let UDP pass both ways?",
+            )
+
+    async def _ended(self) -> None:
+        """Return when the trap is sent, the inform answered, or there is no hope left."""
+        name, is_inform = self._target.name, self._target.kind is TargetKindNumber.INFORM_V2C
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                while self._refusal is None:
+                    health = self._sender.health[name]
+                    if health.failed or (health.acknowledged if is_inform else health.sent):
+                        return
+                    await asyncio.sleep(_POLL_SECONDS)
+
+    def _refused(self, _address: Address, error: OSError) -> None:
+        self._refusal = error
+
+    def _failed(self, error: Exception) -> None:
+        self._refusal = error

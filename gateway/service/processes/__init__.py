@@ -1,0 +1,1 @@
+"""The gateway's processes: what each starts, and how the supervisor keeps them running."""

@@ -1,0 +1,266 @@
+"""The core process: sources in, inventory, feed and event log out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+import structlog
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.types import SecretError
+from gateway.eventlog.last_events import EVENTS, LastEvents, events_value, last_events
+from gateway.eventlog.last_operations import unfinished_operations
+from gateway.eventlog.last_state import LastState, last_state
+from gateway.eventlog.record import LogRecord
+from gateway.feed.messages import VERSION
+from gateway.feed.records import Batch, EventLogRecord, Hello
+from gateway.feed.server import FeedServer
+from gateway.inventory.batch_applier import BatchSettings
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.mapping.files import MappingError, secret_patterns
+from gateway.model.secrets import SecretRules
+from gateway.operations.audit import Audit
+from gateway.operations.manager import ManagerSettings, OperationManager
+from gateway.operations.redaction import Redaction
+from gateway.service.metrics.core import (
+    feed_readings,
+    index_readings,
+    log_readings,
+    operation_readings,
+    source_readings,
+)
+from gateway.service.processes.ack_tracker import AckTracker
+from gateway.service.processes.event_log import OFF, CoreEventLog, file_settings
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.garbage import tune_garbage_collection
+from gateway.service.processes.history import history_limits
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.operations import CoreOperations, policy_of
+from gateway.service.sources.captures import Captures, CaptureTarget
+from gateway.service.sources.mappings import load_mappings
+from gateway.service.sources.source_context import DurableContext, SourceContext
+from gateway.service.sources.sources import needs_last_state, source_of
+from gateway.service.state.former_events import former_events
+from gateway.service.state.former_operations import former_operations
+from gateway.service.state.index_upkeep import count_start, keep_index
+from gateway.state_folder import StateError, StateFolder
+from gateway.tasks import until_one_ends
+from gateway.yaml_documents import DocumentError
+
+log = structlog.get_logger(__name__)
+
+TICK_SECONDS = 1.0
+
+
+async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
+    """Run the core until the supervisor goes or the task is cancelled.
+
+    Raises:
+        CommandError: it cannot work with this configuration or state.
+    """
+    needs_upkeep = asyncio.Event()
+    try:
+        state = StateFolder(loaded.state_folder)
+        with (
+            state.locked(inherited=lifeline.state_lock),
+            contextlib.closing(
+                InstanceIndex(state.instances, must_exist=state.boots > 0, needs_upkeep=needs_upkeep.set)
+            ) as index,
+        ):
+            await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep)
+    except (StateError, InstanceIndexError) as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    except (DocumentError, MappingError, SecretError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+async def _run_locked(
+    loaded: LoadedConfiguration,
+    state: StateFolder,
+    index: InstanceIndex,
+    clock: Clock,
+    lifeline: Lifeline,
+    needs_upkeep: asyncio.Event,
+) -> None:
+    mappings = load_mappings(loaded)
+    patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
+    epoch = count_start(state, index)
+    feed: FeedServer | None = None
+    last = await asyncio.to_thread(_last_state, loaded)
+    unfinished, told = await asyncio.to_thread(_not_told_to_the_end, loaded, state.identity)
+    event_log = _event_log(loaded, clock, last, lambda: _facts(state.identity, epoch, inventory, told))
+
+    def publish(batch: Batch) -> None:
+        if feed is not None:
+            feed.publish(batch)
+        if event_log is not None:
+            event_log.take(batch)
+        operations.noticed(batch)
+
+    classes, secrets, is_left = ClassRegistry(mappings), SecretRules(patterns), asyncio.Event()
+    slicing, limits = BatchSettings(is_left.set), history_limits(loaded.settings.history)
+    inventory = Inventory(state.identity, epoch, classes, index, publish, slicing, limits)
+    settings = loaded.settings.operations
+    desk = OperationManager(
+        inventory,
+        classes,
+        policy_of(settings),
+        Audit(state.identity, epoch, Redaction(secrets)),
+        ManagerSettings(settings.deadline, settings.max_running),
+    )
+    operations = CoreOperations(desk, inventory, clock, event_log)
+    surroundings = SourceContext(
+        inventory,
+        mappings,
+        secrets,
+        clock,
+        loaded.folder,
+        epoch,
+        lifeline.metrics,
+        None
+        if event_log is None or last is None
+        else DurableContext(state.path, AckTracker(event_log, last.deliveries), last, loaded.log_folder),
+        operations,
+        state.path,
+        _captures(loaded, clock),
+        settings.deadline,
+    )
+    sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
+    async with AsyncExitStack() as running:
+        if event_log is not None:
+            await running.enter_async_context(event_log)
+            records, sequence = inventory.snapshot()
+            event_log.take(Batch(epoch, sequence, tuple(records)))
+        await running.enter_async_context(operations)
+        numbers = {source.identity.name: source.identity.number for source in inventory.sources}
+        operations.recover(former_operations(unfinished, numbers))
+        inventory.recall(former_events(told, state.identity, classes, numbers, _names(last)), told.made)
+        hello = Hello(VERSION, epoch, state.identity, clock.now())
+        waiting = loaded.settings.feed.max_waiting_records
+        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.asked)
+        running.push_async_callback(feed.close)
+        try:
+            await feed.start()
+        except (OSError, ValueError) as error:
+            raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
+        lifeline.metrics.add("feed", partial(feed_readings, feed))
+        lifeline.metrics.add("operations", partial(operation_readings, desk))
+        if event_log is not None:
+            files = file_settings(loaded.settings.log)
+            lifeline.metrics.add("event log", partial(log_readings, event_log, files))
+        lifeline.metrics.add("sources", partial(source_readings, inventory))
+        lifeline.metrics.add("index", partial(index_readings, index, inventory, state.instances))
+        tune_garbage_collection()
+        lifeline.ready()
+        names = sorted(loaded.settings.sources)
+        log.info("core-ready", epoch=epoch, sources=names, feed=str(loaded.feed_socket))
+        await until_one_ends(
+            lifeline.parent_gone(),
+            _tick(inventory, clock),
+            _go_on(inventory, is_left),
+            keep_index(index, clock, needs_upkeep),
+            _keep_event_log(event_log, inventory, clock),
+            *(run() for run in sources),
+        )
+
+
+def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
+    folder, wished = loaded.capture_folder, loaded.settings.captures
+    targets = {
+        name: CaptureTarget(folder / f"{name}.jsonl", settings.max_size << 20, keeps=True)
+        for name, settings in wished.items()
+    }
+    return Captures(clock, targets)
+
+
+def _event_log(
+    loaded: LoadedConfiguration, clock: Clock, last: LastState | None, facts: Callable[[], dict[str, object]]
+) -> CoreEventLog | None:
+    if not loaded.settings.log.enabled:
+        return None
+    durable = [name for name, source in loaded.settings.sources.items() if source.durable is not None]
+    same_as = {
+        name: source.same_as for name, source in loaded.settings.sources.items() if source.same_as is not None
+    }
+    return CoreEventLog(
+        loaded.log_folder,
+        loaded.settings.log,
+        clock,
+        facts,
+        last,
+        durable=durable,
+        same_as=same_as,
+    )
+
+
+def _facts(gateway: str, epoch: int, inventory: Inventory, told: LastEvents) -> dict[str, object]:
+    """For the first record of a segment: whose it is, and how many events there were."""
+    made = events_value({**told.made, epoch: inventory.events_made})
+    return {"gateway": gateway, "boot": epoch, EVENTS: made}
+
+
+def _last_state(loaded: LoadedConfiguration) -> LastState | None:
+    """How sources stood that need to know, when the log ended; ``None`` where there are none."""
+    asking = [name for name, settings in loaded.settings.sources.items() if needs_last_state(settings)]
+    if not asking or not loaded.settings.log.enabled:
+        return None
+    try:
+        return last_state(loaded.log_folder, asking)
+    except OSError as error:  # what is wrong with the log is said when it is opened
+        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
+        return LastState(is_complete=False)
+
+
+def _not_told_to_the_end(loaded: LoadedConfiguration, gateway: str) -> tuple[list[LogRecord], LastEvents]:
+    """Operations that a core before this one began and did not end; events that norths may not know."""
+    if not loaded.settings.log.enabled:
+        return [], LastEvents()
+    folder = loaded.log_folder
+    try:
+        return unfinished_operations(folder), last_events(folder, loaded.settings.history.events, gateway)
+    except OSError as error:  # what is wrong with the log is said when it is opened
+        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
+        return [], LastEvents()
+
+
+def _names(last: LastState | None) -> Callable[[str], str]:
+    """What objects were called, as far as sources had to know."""
+
+    def name_of(object_id: str) -> str:
+        known = last.objects.get(object_id) if last is not None else None
+        return (known.object_name or "") if known is not None else ""
+
+    return name_of
+
+
+async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:
+    def tell(record: EventLogRecord) -> None:
+        inventory.event_log_stands(record, clock.now())
+
+    if event_log is not None:
+        await event_log.run(tell)
+    tell(OFF)
+    await asyncio.get_running_loop().create_future()
+
+
+async def _go_on(inventory: Inventory, is_left: asyncio.Event) -> None:
+    """Apply what takes long, slice by slice."""
+    while True:
+        await is_left.wait()
+        is_left.clear()
+        inventory.go_on()
+        await asyncio.sleep(0)  # others have their turn, and what arrives is read
+
+
+async def _tick(inventory: Inventory, clock: Clock) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        inventory.tick(clock.now())

@@ -1,0 +1,274 @@
+"""The JMX process: the feed in, MBeans of a Java virtual machine out. It holds no broker credentials.
+
+The virtual machine may die at any time: another takes its place and is told everything again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import time
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from typing import NoReturn
+
+import structlog
+from pydantic import SecretStr
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.operations import SECOND
+from gateway.config.types import SecretError
+from gateway.feed.client import FeedLink
+from gateway.feed.refusal_reports import RefusalReports
+from gateway.jmx.classes import ColumnOids
+from gateway.jmx.delivery import Delivery
+from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
+from gateway.jmx.operation_notices import MAX_TOLD, OperationCursor
+from gateway.jmx.operations import Operations
+from gateway.jmx.projection import Projection, ProjectionSettings
+from gateway.jmx.users import Users
+from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
+from gateway.model.schema import ClassKey
+from gateway.service.metrics.jmx import LoginOutcome, agent_readings, delivery_readings, machine_readings
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.garbage import tune_garbage_collection
+from gateway.service.processes.history import history_limits
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.state.told_events import ToldEvents
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_files import load_shipped_locks
+from gateway.state_folder import StateError, StateFolder
+from gateway.tasks import until_one_ends
+from gateway.yaml_documents import DocumentError
+
+log = structlog.get_logger(__name__)
+
+FIRST_RESTART_SECONDS, LAST_RESTART_SECONDS = 0.1, 15.0
+STEADY_SECONDS = 60.0
+"""A virtual machine that lived this long is followed by another at once when it dies."""
+
+ANSWER_SECONDS = 0.25
+"""Of an operation's deadline, for the way from the core back to the client, who waits no longer."""
+
+COMPLETE_SECONDS = 10.0
+"""How long clients wait for the first whole snapshot before they are let in all the same."""
+
+_EXIT_CODES: tuple[tuple[type[JmxError], ExitCode], ...] = (
+    (JavaMissingError, ExitCode.NOT_INSTALLED),
+    (ListenError, ExitCode.ADDRESS_IN_USE),
+    (JmxError, ExitCode.FAILED),
+)
+
+
+async def run_jmx(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
+    """Run the JMX agent until the supervisor goes or the task is cancelled.
+
+    Raises:
+        CommandError: it cannot work with this configuration or state, there is no Java, or its address is
+            taken.
+    """
+    try:
+        users = Users(read_passwords(loaded, StateFolder(loaded.state_folder)))
+        locks = load_shipped_locks() if loaded.settings.snmp.enabled else ()
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    except (SecretError, DocumentError, FileNotFoundError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    oids = column_oids(loaded.settings.snmp.root, locks)
+    tune_garbage_collection()
+    agent = _JmxAgent(loaded, clock, lifeline, users, oids)
+    await until_one_ends(agent.run(), lifeline.parent_gone())
+
+
+def read_passwords(loaded: LoadedConfiguration, state: StateFolder) -> dict[str, SecretStr]:
+    """The password of each user: as configured, else the state folder's own, made when it is missing.
+
+    Raises:
+        SecretError: a configured one cannot be read.
+        StateError: one of the state folder's cannot be read or made.
+    """
+    passwords: dict[str, SecretStr] = {}
+    for name, user in loaded.settings.jmx.users.items():
+        if user.password is not None:
+            passwords[name] = user.password.read(loaded.folder)
+        else:
+            passwords[name] = SecretStr(state.secret(secret_name(name)))
+    return passwords
+
+
+def secret_name(user: str) -> str:
+    """What a user's password is called in the state folder."""
+    return f"jmx-{user}"
+
+
+def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
+    """How the configuration wants the virtual machine run."""
+    settings = loaded.settings.jmx
+    address, port = settings.listen
+    return MachineSettings(
+        address,
+        port,
+        hostname=settings.hostname,
+        java=None if settings.java is None else loaded.folder / settings.java,
+        heap=settings.heap,
+        notification_buffer=settings.notification_buffer,
+        operation_deadline=loaded.settings.operations.deadline / SECOND,
+    )
+
+
+def exit_code(error: JmxError) -> ExitCode:
+    """How a command ends for which this is the end."""
+    return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+
+
+def column_oids(root: str, locks: Iterable[Lock]) -> ColumnOids:
+    """What finds the SNMP column that shows an element too: its first one, in a shipped lock.
+
+    Args:
+        root: of all object identifiers, dotted.
+        locks: the shipped ones; a provisional column's number is this site's affair.
+    """
+    locks = tuple(locks)
+
+    def find(class_name: str, element: str) -> str:
+        package, _, name = class_name.partition(":")
+        for lock in locks:
+            class_lock = lock.find(ClassKey(package, name))
+            for locked in class_lock.elements if class_lock is not None else ():
+                if class_lock is not None and locked.name == element and locked.current:
+                    return ".".join(map(str, (root, *lock.entry_oid((), class_lock), locked.columns[0])))
+        return ""
+
+    return find
+
+
+class _JmxAgent:
+    """Virtual machines, one after the other.
+
+    Args:
+        loaded: the configuration.
+        clock: for the projection.
+        lifeline: told once clients can connect for the first time.
+        users: who may come in.
+        oids: for descriptors.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedConfiguration,
+        clock: Clock,
+        lifeline: Lifeline,
+        users: Users,
+        oids: ColumnOids,
+    ) -> None:
+        self._loaded = loaded
+        self._clock = clock
+        self._lifeline = lifeline
+        self._users = users
+        self._oids = oids
+        self._told = ToldEvents(loaded.state_folder)
+        self._cursor = self._told.read()
+        sources = len(loaded.settings.sources) + 1
+        self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_TOLD)
+        self._starts = 0
+        self._logins: Counter[LoginOutcome] = Counter()
+        self._was_ready = False
+        self._was_killed = False
+        buffer = loaded.settings.jmx.notification_buffer
+        lifeline.metrics.add("agent", lambda: agent_readings(self._starts, self._logins, buffer))
+
+    async def run(self) -> NoReturn:
+        """Run one after the other, for ever.
+
+        Raises:
+            CommandError: the first one never worked, and was not killed before it could.
+        """
+        pause = FIRST_RESTART_SECONDS
+        while True:
+            began = time.monotonic()
+            try:
+                await self._run_once()
+            except JmxError as error:
+                if not (self._was_ready or (isinstance(error, MachineEndedError) and self._was_killed)):
+                    raise CommandError(exit_code(error), str(error)) from error
+                reason = str(error)
+            if time.monotonic() - began > STEADY_SECONDS:
+                pause = FIRST_RESTART_SECONDS
+            log.warning("jmx-machine-died", reason=reason, restart_in_seconds=pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LAST_RESTART_SECONDS)
+
+    async def _run_once(self) -> NoReturn:
+        """One life of a virtual machine.
+
+        Raises:
+            JmxError: always, when it has ended.
+        """
+        self._starts += 1
+        machine = JavaMachine(machine_settings(self._loaded), self._authenticate)
+        try:
+            await self._run(machine)
+        finally:
+            self._was_killed = machine.ended_by_signal
+
+    async def _run(self, machine: JavaMachine) -> NoReturn:
+        async with machine:
+            projection = self._projection()
+            delivery = Delivery(projection, machine.push)
+            link = FeedLink(self._loaded.feed_socket, delivery, delivery.ready, ANSWER_SECONDS)
+            delivery.judge = link.judge
+            deadline = self._loaded.settings.operations.deadline
+            timeout = deadline - int(ANSWER_SECONDS * SECOND)
+            refusals = RefusalReports(link.ask, time.monotonic_ns)
+            operations = Operations(projection.objects, link.ask, delivery.caught_up, timeout, refusals.tell)
+            metrics = self._lifeline.metrics
+            metrics.add("delivery", lambda: delivery_readings(projection, delivery))
+            metrics.add_slow("virtual machine", partial(machine_readings, machine))
+            await until_one_ends(
+                _end_of(machine),  # first, because it tells best why the others end
+                delivery.run(),
+                delivery.tick(),
+                link.run(),
+                refusals.run(),
+                self._told.keep(self._cursor),
+                self._let_in(machine, delivery, operations),
+            )
+        raise AssertionError("the feed is followed for ever")
+
+    async def _let_in(self, machine: JavaMachine, delivery: Delivery, operations: Operations) -> NoReturn:
+        """Open to clients once they find everything there is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(COMPLETE_SECONDS):
+                await delivery.complete.wait()
+        await machine.open(operations)
+        log.info("jmx-ready", port=machine.port, java_process=machine.pid, starts=self._starts)
+        if not self._was_ready:
+            self._was_ready = True
+            self._lifeline.ready()
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("a future that nobody sets is never done")
+
+    async def _authenticate(self, user: str, password: str) -> bool:
+        is_known = await self._users.authenticate(user, password)
+        self._logins[LoginOutcome.ACCEPTED if is_known else LoginOutcome.REFUSED] += 1
+        return is_known
+
+    def _projection(self) -> Projection:
+        settings = self._loaded.settings.jmx
+        version = importlib.metadata.version("amqp-management-gateway")
+        history = history_limits(self._loaded.settings.history)
+        return Projection(
+            ProjectionSettings(settings.serve_stale_for, version, settings.buckets, self._starts, history),
+            cursor=self._cursor,
+            operations=self._operation_cursor,
+            clock=self._clock.now,
+            log=lambda event, detail: log.info(event, detail=detail),
+            column_oid=self._oids,
+        )
+
+
+async def _end_of(machine: JavaMachine) -> NoReturn:
+    raise MachineEndedError(await machine.ended())

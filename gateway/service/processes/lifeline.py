@@ -1,0 +1,154 @@
+"""The line between the supervisor and each of its processes.
+
+It is a Unix socket pair. The process says on it that it is ready, and answers questions: each is one octet,
+the answer its `Metrics`, as length and msgpack. When the supervisor ends, however it ends, its side closes
+and the child ends too: no process outlives a supervisor that was killed. Until it is ready, and if it hangs,
+its `ParentGuard` sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+
+import structlog
+
+from gateway.service.metrics.readings import Metrics, Reading, decode_readings, encode_readings
+from gateway.service.processes.parent_guard import ParentGuard
+
+log = structlog.get_logger(__name__)
+
+READY = b"R"
+QUESTION = b"?"
+MAX_ANSWER_OCTETS = 8 << 20
+"""A source has about two hundred readings of 80 octets."""
+
+_LENGTH = struct.Struct(">I")
+
+
+class Lifeline:
+    """The child's end.
+
+    Args:
+        descriptor: of the inherited socket; ``None`` where the process was started by hand.
+        state_lock: of the inherited lock of the state folder, which all processes of a gateway hold together;
+            ``None`` where this process has to take it.
+        guard: told when this process is ready.
+
+    Attributes:
+        metrics: what is answered when the supervisor asks.
+    """
+
+    def __init__(
+        self, descriptor: int | None, state_lock: int | None = None, guard: ParentGuard | None = None
+    ) -> None:
+        self.state_lock = state_lock
+        self.metrics = Metrics()
+        self._guard = guard
+        self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
+
+    def ready(self) -> None:
+        """Say that this process does its work now."""
+        if self._guard is not None:
+            self._guard.ready()
+        if self._socket is not None:
+            with contextlib.suppress(ConnectionError):  # it has gone: `parent_gone` says so
+                self._socket.send(READY)
+
+    async def parent_gone(self) -> None:
+        """Answer questions; return when the supervisor has gone; never, where there is none."""
+        if self._socket is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        self._socket.setblocking(False)
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(ConnectionError):
+            while await loop.sock_recv(self._socket, 1):
+                answer = encode_readings(await self.metrics.collect())
+                await loop.sock_sendall(self._socket, _LENGTH.pack(len(answer)) + answer)
+
+    def close(self) -> None:
+        """Let go of it; for a caller that lives on."""
+        if self._socket is not None:
+            self._socket.close()
+
+
+class ProcessLine:
+    """The supervisor's end.
+
+    Args:
+        line: connected to the child's end; this object closes it.
+    """
+
+    def __init__(self, line: socket.socket) -> None:
+        self._socket = line
+        self._socket.setblocking(False)
+        self._asked: asyncio.Future[list[Reading]] | None = None
+        self._is_ready = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the child has said so, and lives."""
+        return self._is_ready
+
+    async def hear(self, ready: asyncio.Event) -> None:
+        """Listen until the child has nothing more to say; ``ready`` is set when it says that it is."""
+        loop = asyncio.get_running_loop()
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                if await loop.sock_recv(self._socket, 1) != READY:
+                    return
+                self._is_ready = True
+                ready.set()
+                while True:
+                    (length,) = _LENGTH.unpack(await self._exactly(_LENGTH.size))
+                    if length > MAX_ANSWER_OCTETS:
+                        return
+                    self._answered(await self._exactly(length))
+        finally:
+            self._is_ready = False
+            if self._asked is not None:
+                self._asked.cancel()
+
+    async def ask(self, seconds: float) -> list[Reading] | None:
+        """What the child tells of itself; ``None`` where it is not ready, or silent for so long.
+
+        Askers at the same time share one question, and one that gave up leaves it to the next.
+        """
+        if not self._is_ready:
+            return None
+        asked = self._asked
+        if asked is None:
+            asked = self._asked = asyncio.get_running_loop().create_future()
+            try:
+                self._socket.send(QUESTION)
+            except OSError:
+                self._asked = None
+                return None
+        done, _ = await asyncio.wait({asked}, timeout=seconds)
+        return None if not done or asked.cancelled() else asked.result()
+
+    def close(self) -> None:
+        """Let go of it: the child ends, if it has not."""
+        self._socket.close()
+
+    def _answered(self, octets: bytes) -> None:
+        try:
+            readings = decode_readings(octets)
+        except ValueError as error:  # another version of us, installed while we run
+            log.warning("answer-not-understood", reason=str(error))
+            readings = []
+        asked, self._asked = self._asked, None
+        if asked is not None and not asked.done():
+            asked.set_result(readings)
+
+    async def _exactly(self, octets: int) -> bytes:
+        loop, received = asyncio.get_running_loop(), bytearray()
+        while len(received) < octets:
+            part = await loop.sock_recv(self._socket, octets - len(received))
+            if not part:
+                raise asyncio.IncompleteReadError(bytes(received), octets)
+            received += part
+        return bytes(received)

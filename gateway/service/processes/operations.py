@@ -1,0 +1,216 @@
+"""Operations of the core, carried out: between norths, sources, the event log and the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+import msgspec
+import structlog
+
+from gateway.clock import Clock
+from gateway.config.operations import SECOND, OperationSettings
+from gateway.eventlog.state import EventLogClosedError
+from gateway.feed.operations import OperationRecord, OperationRequest
+from gateway.feed.records import Batch, EventLogRecord, EventLogState
+from gateway.feed.server import Reply as ReplyTo
+from gateway.inventory.inventory import Inventory
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.manager import OperationManager
+from gateway.operations.policy import Permission, Policy
+from gateway.operations.ports import SourcePort
+
+log = structlog.get_logger(__name__)
+
+RECORD_SECONDS: Final = 2.0
+"""For which an operation waits for the event log; then it goes on, and its record says so."""
+
+_WELL: Final = frozenset({EventLogState.WRITING, EventLogState.UPKEEP})
+
+
+class RecordingLog(Protocol):
+    """The event log, as far as it matters here (`gateway.service.processes.event_log.CoreEventLog`)."""
+
+    @property
+    def last_seq(self) -> int:
+        """Of the record that was appended last."""
+        ...
+
+    @property
+    def record(self) -> EventLogRecord:
+        """How it is."""
+        ...
+
+    async def reached(self, seq: int) -> None:
+        """Until that seq is on the disk."""
+        ...
+
+    def hurry(self, seq: int) -> None:
+        """Somebody waits for that seq."""
+        ...
+
+
+class CoreOperations:
+    """Carries out what the desk wants; to be entered in the core's event loop (`gateway.operations.ports`).
+
+    Args:
+        desk: decides everything.
+        inventory: tells of operations.
+        clock: the gateway's.
+        event_log: has the begin of each change before anything is sent; ``None`` where none is configured.
+    """
+
+    def __init__(
+        self, desk: OperationManager, inventory: Inventory, clock: Clock, event_log: RecordingLog | None
+    ) -> None:
+        self._desk = desk
+        self._inventory = inventory
+        self._clock = clock
+        self._event_log = event_log
+        self._ports: dict[int, SourcePort] = {}
+        self._effects: deque[Effect] = deque()
+        self._is_performing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._recording: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._perform(self._desk.close(self._clock.now()))
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._recording:
+            task.cancel()
+        await asyncio.gather(*self._recording, return_exceptions=True)
+
+    def connect(self, source: int, port: SourcePort) -> None:
+        """From now on operations on objects of the source (its number) go through ``port``."""
+        self._ports[source] = port
+        self._desk.connect(source, port.objection)
+
+    def asked(self, request: OperationRequest, reply: ReplyTo) -> None:
+        """A north asks for something."""
+        self._perform(self._desk.asked(_with_time_left(request), reply, self._clock.now()))
+
+    def answered(self, answer: Answer) -> None:
+        """A source brought an answer to a call, modification or fetch."""
+        self._perform(self._desk.answered(answer, self._clock.now()))
+
+    def noticed(self, batch: Batch) -> None:
+        """Something was told to all norths."""
+        effects = self._desk.noticed(batch.records, self._clock.now())
+        if effects:  # hardly ever, and there are thousands of batches
+            self._perform(effects)
+
+    def recover(self, begun: Iterable[OperationRecord]) -> None:
+        """A core before this one began these and ended before they did."""
+        self._perform(self._desk.recover(begun, self._clock.now()))
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        """Carry out effects in order; what they lead to meanwhile comes behind them."""
+        self._effects.extend(effects)
+        if self._is_performing:
+            return
+        self._is_performing = True
+        try:
+            while self._effects:
+                self._carry_out(self._effects.popleft())
+        finally:
+            self._is_performing = False
+        self._set_timer()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Tell(record, lasting):
+                self._inventory.operation_told(record)
+                if lasting:
+                    self._record(record.number)
+            case Send(source, message):
+                # Behind what runs now: it may be the very session that this goes to.
+                asyncio.get_running_loop().call_soon(self._send, self._ports[source], message)
+            case Reply(to, answer):
+                to(answer)
+
+    def _send(self, port: SourcePort, message: MethodCall | ObjectModify | ObjectFetch) -> None:
+        try:
+            match message:
+                case MethodCall():
+                    port.call(message)
+                case ObjectModify():
+                    port.modify(message)
+                case ObjectFetch():
+                    port.fetch(message)
+        except Exception:
+            # A fault of ours: whether it was sent is not known, and the deadline will say so.
+            log.exception("operation-not-sent")
+
+    def _record(self, number: int) -> None:
+        """Let the operation go on once the log has its begin."""
+        event_log = self._event_log
+        if event_log is None:
+            self._perform(self._desk.recorded(number, self._clock.now()))
+            return
+        state = event_log.record
+        if state.state not in _WELL:
+            self._recorded(number, f"begun while the event log was in trouble ({state.state.value})")
+            return
+        seq = event_log.last_seq
+        event_log.hurry(seq)
+        task = asyncio.ensure_future(self._until_recorded(event_log, seq, number))
+        self._recording.add(task)
+        task.add_done_callback(self._recording.discard)
+
+    async def _until_recorded(self, event_log: RecordingLog, seq: int, number: int) -> None:
+        trouble = ""
+        try:
+            async with asyncio.timeout(RECORD_SECONDS):
+                await event_log.reached(seq)
+        except (TimeoutError, EventLogClosedError):
+            trouble = "begun before the event log had it on the disk"
+        self._recorded(number, trouble)
+
+    def _recorded(self, number: int, trouble: str = "") -> None:
+        if trouble:
+            log.warning("operation-not-recorded-first", number=number, reason=trouble)
+        self._perform(self._desk.recorded(number, self._clock.now(), trouble))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        wake_at = self._desk.wake_at
+        if wake_at is not None:
+            delay = max(0.0, (wake_at - self._clock.now()) / 1e9)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._perform(self._desk.tick(self._clock.now()))
+
+
+def policy_of(settings: OperationSettings) -> Policy:
+    """What is configured, as the one place that decides takes it."""
+    return Policy(
+        Permission(
+            frozenset(rule.who), rule.sources, rule.classes, rule.objects, rule.set, rule.invoke, rule.read
+        )
+        for rule in settings.allow
+    )
+
+
+def _with_time_left(request: OperationRequest) -> OperationRequest:
+    """A request that waited here, as while this process was stopped, has so much less time."""
+    waited = int(asyncio.get_running_loop().time() * SECOND) - request.sent
+    if not request.sent or waited <= 0:
+        return request
+    return msgspec.structs.replace(request, timeout=request.timeout - waited)

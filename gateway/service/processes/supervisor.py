@@ -1,0 +1,262 @@
+"""Runs the gateway's processes, restarts those that die or hang, and takes them along when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from gateway.service.metrics import families
+from gateway.service.metrics.gateway import build, usage
+from gateway.service.metrics.readings import Reading
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.lifeline import Lifeline, ProcessLine
+from gateway.service.processes.service_manager import ServiceManager
+from gateway.tasks import until_one_ends
+from gateway.yaml_documents import DocumentError
+
+log = structlog.get_logger(__name__)
+
+FIRST_RESTART_SECONDS, LAST_RESTART_SECONDS = 0.2, 15.0
+STEADY_SECONDS = 60.0
+"""A process that lived this long is restarted at once when it dies."""
+
+STOP_SECONDS = 8.0
+ANSWER_SECONDS = 3.0
+"""How long a process that is asked for its metrics may take; Prometheus waits for 10 s."""
+
+LOOK_SECONDS = 2.0
+"""Between two looks at whether a process answers."""
+
+HUNG_QUESTIONS = 6
+"""A process that leaves so many in a row without an answer is hung, after half a minute."""
+
+OWN_NAME = "supervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """A process of the gateway: its name and the command line that runs it, without the lifeline."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+def gateway_process(name: str, configuration: Path, copy: Path) -> ProcessPlan:
+    """The process ``name`` of this installation (``core``, ``snmp``, ``jmx``).
+
+    Args:
+        name: of the process.
+        configuration: the file, to which relative paths in it are relative.
+        copy: of it, which the process reads.
+    """
+    words = ("process", name, "--config", str(configuration), "--copy", str(copy))
+    return ProcessPlan(name, (sys.executable, "-m", "gateway.cli.main", *words))
+
+
+class Supervisor:
+    """Keeps a set of processes running.
+
+    Args:
+        plans: what to run, in the order of start; each is awaited to be ready before the next is started.
+        lifeline: to whoever started this supervisor.
+        state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
+            can have the folder while one of them lives.
+        manager: told when all are ready, and when they are being ended.
+        waiting: what of the configuration was changed since it was read; told for SIGHUP.
+
+    Attributes:
+        processes: process id of each that runs, by name.
+        restarts: how often each died.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[ProcessPlan],
+        lifeline: Lifeline,
+        state_lock: int | None = None,
+        manager: ServiceManager | None = None,
+        waiting: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._plans = plans
+        self._state_lock = state_lock
+        self._lifeline = lifeline
+        self._manager = manager or ServiceManager()
+        self._waiting = waiting
+        self._stopping = asyncio.Event()
+        self._why = ""
+        self._failure: CommandError | None = None
+        self._lines: dict[str, ProcessLine] = {}
+        self.processes: dict[str, int] = {}
+        self.restarts: Counter[str] = Counter()
+
+    def stop(self, why: str = "it was asked to") -> None:
+        """End everything, for the reason that was given first; `run` returns when it has."""
+        self._why = self._why or why
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Run until `stop`, SIGINT or SIGTERM, or SIGHUP of a terminal.
+
+        Raises:
+            CommandError: a process could not do its work from the very start, and said why. One that was
+                killed is started again.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop, f"it got {number.name}")
+        if sys.stderr.isatty():
+            loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
+        else:
+            loop.add_signal_handler(signal.SIGHUP, self._say_not_reloaded)
+        keepers: list[asyncio.Task[None]] = []
+        for plan in self._plans:
+            ready = asyncio.Event()
+            keepers.append(asyncio.create_task(self._keep(plan, ready)))
+            await until_one_ends(ready.wait(), self._stopping.wait())
+        if not self._stopping.is_set():
+            self._lifeline.ready()
+            self._manager.ready()
+            log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")
+        await until_one_ends(self._stopping.wait(), self._lifeline.parent_gone())
+        self.stop("whoever started it has ended")
+        self._manager.stopping()
+        await asyncio.gather(*keepers)
+        log.info("gateway-ended", reason=self._why)
+        if self._failure is not None:
+            raise self._failure
+
+    async def readings(self) -> list[Reading]:
+        """What all processes, and the supervisor itself, tell of themselves now."""
+        answers = await self._answers()
+        readings = [build(), *usage(OWN_NAME, os.getpid())]
+        for name, answer in answers.items():
+            readings.append(families.PROCESS_UP.at(answer is not None, name))
+            readings.append(families.RESTARTS.at(self.restarts[name], name))
+            if name in self.processes:
+                readings += usage(name, self.processes[name])
+            readings += answer or ()
+        return readings
+
+    async def silent(self) -> list[str]:
+        """Names of the processes that are hung: ready once, alive, and without an answer."""
+        answers = await self._answers()
+        return [name for name, line in self._lines.items() if line.is_ready and answers[name] is None]
+
+    async def _answers(self) -> dict[str, list[Reading] | None]:
+        """What each process answers now; ``None`` for one that does not."""
+
+        async def ask(name: str) -> list[Reading] | None:
+            line = self._lines.get(name)
+            return None if line is None else await line.ask(ANSWER_SECONDS)
+
+        names = [plan.name for plan in self._plans]
+        return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
+
+    def _say_not_reloaded(self) -> None:
+        """What service managers and operators mean by SIGHUP is not done, and not passed over in silence."""
+        reason = "the configuration is read at a start only: amqp-gateway check, then restart the gateway"
+        try:
+            log.warning("not-reloaded", reason=reason, changed=list(self._waiting()))
+        except DocumentError as error:
+            log.warning("not-reloaded", reason=reason, wrong=str(error))
+
+    async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
+        """Start ``plan``'s process, again and again, until the end."""
+        pause = FIRST_RESTART_SECONDS
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            code = await self._run_once(plan, ready)
+            if self._stopping.is_set():
+                return
+            if not ready.is_set() and code >= 0:
+                # It never worked and has said why on standard error: trying again would hide that.
+                # One that was killed could not say anything.
+                self._failure = _never_ready(plan.name, code)
+                self.stop(f"the process {plan.name} could not start")
+                return
+            if time.monotonic() - started > STEADY_SECONDS:
+                pause = FIRST_RESTART_SECONDS
+            self.restarts[plan.name] += 1
+            log.warning("process-died", name=plan.name, exit_code=code, restart_in_seconds=pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), timeout=pause)
+            pause = min(2 * pause, LAST_RESTART_SECONDS)
+
+    async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> int:
+        """One life of a process; returns its exit code, negative for a signal."""
+        ours, theirs = socket.socketpair()
+        with contextlib.closing(ProcessLine(ours)) as line:
+            with theirs:
+                inherited = {"--lifeline": theirs.fileno()}
+                if self._state_lock is not None:
+                    inherited["--state-lock"] = self._state_lock
+                process = await asyncio.create_subprocess_exec(
+                    *plan.command,
+                    *(str(word) for option in inherited.items() for word in option),
+                    pass_fds=list(inherited.values()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
+                )
+            self.processes[plan.name], self._lines[plan.name] = process.pid, line
+            hearing = asyncio.create_task(line.hear(ready))
+            ended = asyncio.create_task(process.wait())
+            stopping = asyncio.create_task(self._stopping.wait())
+            hanging = asyncio.create_task(_until_hung(line))
+            await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            if hanging.done() and not ended.done():
+                _kill(process, plan.name, "it hangs: it lives and does not answer")
+            elif not ended.done():
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                try:
+                    await asyncio.wait_for(asyncio.shield(ended), timeout=STOP_SECONDS)
+                except TimeoutError:
+                    _kill(process, plan.name, "did not end when asked")
+            code = await ended
+            hearing.cancel()
+            hanging.cancel()
+            await asyncio.gather(hearing, hanging, return_exceptions=True)
+            del self.processes[plan.name], self._lines[plan.name]
+            return code
+
+
+def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:
+    """End a process, and all that it has started, at once."""
+    log.warning("process-killed", name=name, reason=reason)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _until_hung(line: ProcessLine) -> None:
+    """Return when a process that was ready has left `HUNG_QUESTIONS` without an answer.
+
+    Not after a time: where the supervisor itself, or the machine, stood still, time passed for all of them.
+    """
+    unanswered = 0
+    while unanswered < HUNG_QUESTIONS:
+        await asyncio.sleep(LOOK_SECONDS)
+        silent = line.is_ready and await line.ask(ANSWER_SECONDS) is None
+        unanswered = unanswered + 1 if silent else 0
+
+
+def _never_ready(name: str, code: int) -> CommandError:
+    """How the supervisor ends with a process that never worked: with its exit code, where it means something.
+
+    A process that ended by one has said why.
+    """
+    if code in set(ExitCode) - {ExitCode.OK}:
+        return CommandError(ExitCode(code), "")
+    text = f"the process {name!r} ended with exit code {code} before it was ready: see the log above"
+    return CommandError(ExitCode.FAILED, text)

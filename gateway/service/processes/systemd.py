@@ -1,0 +1,201 @@
+"""Units for systemd, written for one configuration: what it does not need, its services may not do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gateway.config.files import LoadedConfiguration
+from gateway.service.processes.exit_codes import ExitCode
+
+USER: Final = "amqp-gateway"
+STATE: Final = Path("/var/lib/amqp-gateway")
+
+GATEWAY_UNIT: Final = Path("etc/systemd/system/amqp-gateway.service")
+AGENT_UNIT: Final = Path("etc/systemd/system/amqp-gateway-agent@.service")
+USERS: Final = Path("etc/sysusers.d/amqp-gateway.conf")
+
+_HOPELESS = (ExitCode.USAGE, ExitCode.CONFIGURATION, ExitCode.NOT_INSTALLED)
+"""Ends that no further start can mend."""
+
+_FIRST_FREE_PORT = 1024
+_HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
+
+_HARDENING = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+RemoveIPC=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+SystemCallErrorNumber=EPERM
+UMask=0077"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """What a service takes beyond what all of them have."""
+
+    writable: tuple[Path, ...] = ()
+    makes_code: bool = False
+    low_ports: bool = False
+    read: tuple[Path, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """As systemd says it."""
+        yield f"ProtectHome={'read-only' if any(map(_is_at_home, self.read)) else 'yes'}"
+        for folder in self.writable:
+            if folder == STATE:
+                yield f"StateDirectory={STATE.name}"
+                yield "StateDirectoryMode=0700"
+            else:
+                yield f"ReadWritePaths={_quoted(folder)}"
+        if self.low_ports:
+            yield "CapabilityBoundingSet=CAP_NET_BIND_SERVICE"
+            yield "AmbientCapabilities=CAP_NET_BIND_SERVICE"
+        else:
+            yield "CapabilityBoundingSet="
+            yield "PrivateUsers=yes"
+        if not self.makes_code:
+            yield "MemoryDenyWriteExecute=yes"
+
+
+def unit_files(loaded: LoadedConfiguration) -> Mapping[Path, str]:
+    """Every file, by its place below ``/``.
+
+    Args:
+        loaded: the configuration that the services run with.
+    """
+    files = {
+        USERS: f'u {USER} - "AMQP management gateway" {STATE} /usr/sbin/nologin\n',
+        GATEWAY_UNIT: _gateway_unit(loaded),
+    }
+    if loaded.settings.agents:
+        files[AGENT_UNIT] = _agent_unit(loaded)
+    return files
+
+
+def program() -> tuple[str, ...]:
+    """How the installation that runs now is called."""
+    script = Path(sys.executable).with_name("amqp-gateway")
+    return (str(script),) if script.exists() else (sys.executable, "-m", "gateway.cli.main")
+
+
+def _gateway_unit(loaded: LoadedConfiguration) -> str:
+    settings = loaded.settings
+    writable = [loaded.state_folder]
+    if settings.log.enabled and not loaded.log_folder.is_relative_to(loaded.state_folder):
+        writable.append(loaded.log_folder)
+    if settings.feed.socket is not None and not loaded.feed_socket.is_relative_to(loaded.state_folder):
+        writable.append(loaded.feed_socket.parent)
+    ports = [port for _, port in settings.snmp.listen] if settings.snmp.enabled else []
+    ports += [settings.jmx.listen[1]] if settings.jmx.enabled else []
+    ports += [settings.metrics.listen[1]] if settings.metrics.enabled else []
+    needs = _Needs(
+        tuple(writable),
+        makes_code=settings.jmx.enabled,  # a Java virtual machine compiles what it runs
+        low_ports=min(ports, default=_FIRST_FREE_PORT) < _FIRST_FREE_PORT,
+        read=_read(loaded),
+    )
+    service = (
+        "Type=notify",
+        "NotifyAccess=main",
+        f"ExecStart={_command(loaded, 'run')}",
+        "WatchdogSec=60",
+        # A big instance index is checked whole; a big event log is recovered.
+        "TimeoutStartSec=300",
+        "TimeoutStopSec=30",
+        "KillMode=mixed",
+        # The supervisor starts a process that the kernel killed again.
+        "OOMPolicy=continue",
+        "LimitNOFILE=65536",
+        "TasksMax=512",
+    )
+    return _unit("AMQP management gateway", loaded, service, needs)
+
+
+def _agent_unit(loaded: LoadedConfiguration) -> str:
+    service = (
+        "Type=exec",
+        f"ExecStart={_command(loaded, 'agent', '%i')}",
+        "TimeoutStopSec=15",
+        "TasksMax=64",
+    )
+    return _unit("AMQP management agent %i", loaded, service, _Needs(read=_read(loaded)))
+
+
+def _unit(description: str, loaded: LoadedConfiguration, service: tuple[str, ...], needs: _Needs) -> str:
+    lines = (
+        f"# Written by `amqp-gateway systemd install` for {loaded.path}, and overwritten by it.",
+        "[Unit]",
+        f"Description={description}",
+        "Wants=network-online.target",
+        "After=network-online.target",
+        "",
+        "[Service]",
+        *service,
+        f"User={USER}",
+        f"Group={USER}",
+        # For secrets that the configuration takes from the environment.
+        f"EnvironmentFile=-{_escaped(loaded.folder / 'environment')}",
+        "Restart=on-failure",
+        "RestartSec=5",
+        f"RestartPreventExitStatus={' '.join(str(code.value) for code in _HOPELESS)}",
+        "",
+        _HARDENING,
+        *needs.lines(),
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _command(loaded: LoadedConfiguration, *words: str) -> str:
+    first, *others = program()
+    return " ".join([_quoted(Path(first)), *others, *words, "--config", _quoted(loaded.path)])
+
+
+def _read(loaded: LoadedConfiguration) -> tuple[Path, ...]:
+    """What must not be hidden from the services."""
+    java = loaded.settings.jmx.java
+    places = [
+        Path(program()[0]),
+        Path(sys.prefix).resolve(),
+        Path(sys.base_prefix),
+        loaded.path,
+        loaded.state_folder,
+    ]
+    return tuple(places if java is None else [*places, loaded.folder / java])
+
+
+def _is_at_home(path: Path) -> bool:
+    return any(path.is_relative_to(home) for home in _HOMES)
+
+
+def _escaped(path: Path) -> str:
+    """Of systemd's specifiers, none is meant."""
+    return str(path).replace("%", "%%")
+
+
+def _quoted(path: Path) -> str:
+    """A path as one word of a command line or list (systemd.syntax(7))."""
+    text = _escaped(path).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'"{text}"' if any(letter.isspace() for letter in text) or '"' in text else text

@@ -1,0 +1,1 @@
+"""A source: how each kind is connected, read, captured and replayed."""

@@ -1,0 +1,88 @@
+"""A source that is a console of a broker which speaks CML, such as OpenAMQ."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from gateway.config.cml_source import CmlSource
+from gateway.config.operations import SECOND
+from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.cml.console_config import Budget, Intervals, Matching, ShortLived
+from gateway.dialects.cml.messages import SchemaReply, Spelling
+from gateway.dialects.cml.safety import Assurance
+from gateway.inventory.source import SourceInventory
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.mapping.files import is_statistic
+from gateway.model.observations import ClassLearned, Observation
+from gateway.service.sources.cml_schemas import KnownSchema
+from gateway.service.sources.source_console import source_console
+from gateway.service.sources.source_context import SourceContext
+from gateway.tasks import until_one_ends
+
+_ASSURANCES: Final[Mapping[str, Assurance]] = {
+    "config-file": Assurance.CONFIG_FILE,
+    "heartbeats": Assurance.HEARTBEATS,
+}
+_PREFIX_OCTETS: Final = 18
+_RETRY_LONGEST: Final = 30 * SECOND
+"""A server of CML that is started again says nothing of it, and one request in so long costs nothing."""
+
+
+async def run_cml(
+    name: str,
+    settings: CmlSource,
+    endpoint: AmqpEndpoint,
+    schema: SchemaReply | None,
+    source: SourceInventory,
+    around: SourceContext,
+) -> None:
+    """Run the source until it is cancelled; ``schema`` is the one that its settings name a file of."""
+    kept = KnownSchema(around.state, name) if around.state is not None else None
+    if schema is None and kept is not None:
+        schema = kept.read()
+    config = console_config(settings, around, schema)
+    console = ConsoleSession(config)
+
+    def observed(observations: tuple[Observation, ...]) -> None:
+        around.inventory.observed(source, observations, around.clock.now())
+        if kept is not None and any(isinstance(one, ClassLearned) for one in observations):
+            kept.learnt()
+
+    at_work = source_console(source, console, config, around, observed)
+    role = AmqpRole("console", console.bindings, max_queue_length=settings.max_queue_length)
+    link = AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock)
+    if kept is None:
+        await link.run()
+    else:
+        await until_one_ends(link.run(), kept.keep(lambda: console.schema))
+
+
+def console_config(settings: CmlSource, around: SourceContext, schema: SchemaReply | None) -> ConsoleConfig:
+    """What a console session is told of the settings."""
+    budget = settings.budget
+    return ConsoleConfig(
+        # A reply is believed by its message id, which nobody can guess.
+        message_id_prefix=f"{secrets.token_urlsafe(_PREFIX_OCTETS)}.",
+        system_exchange=settings.system_exchange,
+        routing_key=settings.routing_key,
+        reply_exchange=settings.reply_exchange,
+        notify_exchange=settings.notify_exchange or "",
+        notify_key=settings.notify_key,
+        believed=frozenset(settings.believe) if settings.believe is not None else None,
+        spelling=Spelling(settings.spelling),
+        matching=Matching(settings.matching),
+        is_statistic=partial(is_statistic, around.mappings),
+        secrets=around.secrets,
+        schema=schema,
+        assured=frozenset(_ASSURANCES[name] for name in settings.assured),
+        short_lived=ShortLived(settings.short_lived),
+        budget=Budget(budget.rate, budget.in_flight, budget.share),
+        intervals=Intervals({**Intervals().by_class, **settings.intervals}, settings.interval),
+        request_deadline=settings.request_deadline,
+        object_limit=settings.max_objects,
+        retry_longest=_RETRY_LONGEST,
+    )

@@ -1,0 +1,190 @@
+"""What the settings of sources and agents lead to: endpoints with their secrets, readers, agents."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.amqp_purger import PURGE_SECONDS, AmqpPurger
+from gateway.agents.rabbitmq.http_publisher import HttpPublisher
+from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.agents.rabbitmq.http_writer import HttpWriter
+from gateway.agents.rabbitmq.polling import PollingConfig
+from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.agents.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
+from gateway.config import sources
+from gateway.config.amqp import AmqpSettings
+from gateway.config.operations import SECOND
+from gateway.config.sources import RabbitMqSettings
+from gateway.config.types import SecretSource
+from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+
+
+def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:
+    """Where ``settings`` lead, with the secret read.
+
+    Args:
+        settings: of the broker.
+        folder: what paths are relative to.
+        name: of the source or agent, which the broker is given.
+
+    Raises:
+        SecretError: it cannot be read.
+    """
+    return AmqpEndpoint(
+        settings.url[0],
+        settings.vhost,
+        settings.user,
+        settings.password.read(folder),
+        folder / settings.ca_file if settings.ca_file else None,
+        settings.heartbeat // SECOND,
+        others=settings.url[1:],
+        source=name,
+    )
+
+
+def http_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpReader:
+    """What the agent reads with; it is not connected yet.
+
+    Raises:
+        SecretError: the password cannot be read.
+        CommandError: the certificates cannot.
+    """
+    return HttpReader(*_both_accounts(settings, folder, name))
+
+
+def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "", patience: int = 0) -> HttpWriter:
+    """What carries calls and fresh reads out; it is not connected yet.
+
+    Args:
+        settings: of the broker.
+        folder: what paths are relative to.
+        name: of the source or agent, which the broker is given.
+        patience: nanoseconds that an operation may take.
+
+    Raises:
+        SecretError: a password cannot be read.
+        CommandError: the certificates cannot.
+    """
+    seconds = patience / SECOND
+    return HttpWriter(
+        *_both_accounts(settings, folder, name), _purger(settings, folder, name, seconds), seconds
+    )
+
+
+def _purger(settings: RabbitMqSettings, folder: Path, name: str, patience: float) -> AmqpPurger | None:
+    """What purges queues over AMQP, at the nodes that events come from; ``None`` without them or a writer."""
+    events, writing = event_endpoint(settings, folder, name), settings.writing
+    if events is None or writing is None:
+        return None
+    events = replace(events, user=writing.user, password=writing.password.read(folder))
+    return AmqpPurger(events, max(PURGE_SECONDS, patience))
+
+
+def http_publisher(settings: sources.RabbitMqAgent, folder: Path, name: str = "") -> HttpPublisher:
+    """What the agent publishes with during an alarm, as the user who else does so over AMQP.
+
+    Raises:
+        SecretError: the password cannot be read.
+        CommandError: the certificates cannot.
+    """
+    amqp = settings.publish.amqp
+    return HttpPublisher(management_endpoint(settings, amqp.user, amqp.password, folder, name), amqp.vhost)
+
+
+def _both_accounts(
+    settings: RabbitMqSettings, folder: Path, name: str
+) -> tuple[ManagementEndpoint, ManagementEndpoint | None]:
+    """The management API as who reads, and as who writes, if anybody does."""
+    writing = settings.writing
+    return (
+        management_endpoint(settings, settings.user, settings.password, folder, name),
+        management_endpoint(settings, writing.user, writing.password, folder, name) if writing else None,
+    )
+
+
+def management_endpoint(
+    settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path, name: str = ""
+) -> ManagementEndpoint:
+    """The management API as one user.
+
+    Args:
+        settings: of the broker.
+        user: who asks.
+        password: where that user's password is.
+        folder: what paths are relative to.
+        name: of the source or agent, which the broker is given.
+
+    Raises:
+        SecretError: the password cannot be read.
+        CommandError: the certificates cannot.
+    """
+    ca_file = folder / settings.ca_file if settings.ca_file else None
+    try:
+        ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or str(error)
+        text = f"{settings.management[0]}: 'ca_file' {ca_file} cannot be used: {reason}"
+        raise CommandError(ExitCode.CONFIGURATION, text) from error
+    first, others = settings.management[0], settings.management[1:]
+    return ManagementEndpoint(first, user, password.read(folder), ca_file, others=others, source=name)
+
+
+def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> AmqpEndpoint | None:
+    """Where the agent hears events, or ``None`` where that is not configured.
+
+    Raises:
+        SecretError: the password cannot be read.
+    """
+    if settings.events is None:
+        return None
+    ca_file = folder / settings.ca_file if settings.ca_file else None
+    events = settings.events
+    password = settings.password.read(folder)
+    return AmqpEndpoint(
+        events.url[0], events.vhost, settings.user, password, ca_file, others=events.url[1:], source=name
+    )
+
+
+def prometheus_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> PrometheusReader:
+    """What reads metrics; it sends no login."""
+    return PrometheusReader(folder / settings.ca_file if settings.ca_file else None, source=name)
+
+
+def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
+    return StatisticsConfig(
+        management=settings.management[0],
+        enabled=settings.prometheus != "off",
+        urls=() if isinstance(settings.prometheus, str) else settings.prometheus,
+        interval=settings.interval,
+        share=METRICS_SHARE * settings.budget,
+    )
+
+
+def source_config(
+    settings: RabbitMqSettings, publish: sources.AgentPublishing | None = None
+) -> RabbitMqAgentConfig:
+    """How one RabbitMQ is observed.
+
+    Args:
+        settings: of the broker.
+        publish: of the agent that publishes what is observed; ``None`` in the gateway, where there is none.
+    """
+    # The users whose requests are obeyed are gateways: their connections are left out like the agent's own.
+    own_users = () if publish is None else (publish.amqp.user, *publish.obey)
+    return RabbitMqAgentConfig(
+        user=settings.user,
+        own_users=frozenset({settings.user, *settings.own_users, *own_users}),
+        show_own=settings.show_own,
+        management_exchange=MANAGEMENT_EXCHANGE if publish is None else publish.exchange,
+        management_virtual_host="" if publish is None else publish.amqp.vhost,
+        obeyed=frozenset() if publish is None else frozenset(publish.obey),
+        polling=PollingConfig(interval=settings.interval, budget=settings.budget),
+        statistics=_statistics(settings),
+        writer=settings.writing.user if settings.writing else "",
+        lockout=frozenset(settings.writing.lockout if settings.writing else ()),
+    )

@@ -1,0 +1,56 @@
+"""Reads one source whole, once, without a gateway: what it would show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.model.observations import SourceState
+from gateway.service.sources.mappings import load_mappings
+from gateway.service.sources.passing_inventory import EPOCH, passing_inventory
+from gateway.service.sources.source_context import SourceContext
+from gateway.service.sources.sources import source_of
+from gateway.tasks import until_one_ends
+from gateway.terminal.changes import FeedChange, SourceTold
+from gateway.terminal.view import TerminalView
+
+_SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.DOWN})
+
+
+async def first_reading(
+    loaded: LoadedConfiguration, name: str, clock: Clock, patience: float
+) -> TerminalView:
+    """What the source ``name`` tells until it is synchronised, or down, or ``patience`` seconds have passed.
+
+    Nothing is kept, and nobody can ask it for operations.
+
+    Args:
+        loaded: the configuration; its state folder is not used.
+        name: of the source.
+        clock: the gateway's.
+        patience: seconds.
+
+    Raises:
+        DocumentError: a mapping is wrong; so is `MappingError`.
+        SecretError: a secret of the source cannot be read.
+        CommandError: its certificates cannot be read.
+    """
+    mappings = load_mappings(loaded)
+    with passing_inventory(mappings, clock.now()) as passing:
+        around = SourceContext(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
+        run = source_of(name, loaded.settings.sources[name], around)
+        passing.begin()
+        settled = asyncio.Event()
+
+        def happened(happening: FeedChange) -> None:
+            if isinstance(happening, SourceTold) and happening.record.state in _SETTLED:
+                settled.set()
+
+        passing.happened = happened
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await until_one_ends(settled.wait(), run(), passing.tick(clock))
+        return passing.view

@@ -1,0 +1,97 @@
+"""A source that is a console of QMF agents on a broker's management exchange."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from gateway.config.sources import QmfSource
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.inventory.source import SourceInventory
+from gateway.links.amqp import AmqpLink, AmqpRole, KeptConversation
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.model.observations import ClassLearned, EventLearned, Observation
+from gateway.service.sources.source_console import source_console
+from gateway.service.sources.source_context import SourceContext, remarked
+from gateway.service.state.known_schemas import KnownSchemas
+from gateway.tasks import until_one_ends
+
+log = structlog.get_logger(__name__)
+
+_SEQUENCE_BITS: Final = 32
+
+
+async def run_qmf(
+    name: str, settings: QmfSource, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
+) -> None:
+    """Run the source until it is cancelled."""
+    lasting = around.usable_lasting if settings.durable is not None else None
+    schemas = KnownSchemas(lasting.state, name) if lasting is not None else None
+    config = _console_config(settings, around)
+    if lasting is not None and schemas is not None:
+        config = replace(
+            config,
+            definitions=schemas.read(),
+            heard_until=lasting.last.heard_until.get(name, 0),
+            first_sequence=secrets.randbits(_SEQUENCE_BITS),
+        )
+    console = ConsoleSession(config)
+    subscription = around.subscription("console", name, settings.durable)
+    unidentified = 0
+
+    def read_the_unnamed() -> None:
+        nonlocal unidentified
+        if source.counters["unidentified"] != unidentified:
+            unidentified = source.counters["unidentified"]
+            console.unnamed(around.clock.now())
+
+    def observed(observations: tuple[Observation, ...]) -> None:
+        around.inventory.observed(source, remarked(observations, subscription), around.clock.now())
+        around.inventory.afterwards(source, read_the_unnamed)
+        if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
+            schemas.learnt()
+
+    at_work = source_console(source, console, config, around, observed)
+    if settings.believe:
+        warn_of_impersonators(name, endpoint)
+    role = AmqpRole(
+        "console",
+        console.bindings,
+        probed=settings.exchange,
+        max_queue_length=settings.max_queue_length,
+        kept=KeptConversation(subscription, at_work.session.catch_up) if subscription is not None else None,
+    )
+    link = AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock)
+    if schemas is None:
+        await link.run()
+    else:
+        await until_one_ends(link.run(), schemas.keep(lambda: console.definitions))
+
+
+def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
+    """Say that nobody has checked who could forge the senders that source ``name`` believes."""
+    log.warning(
+        "impersonators-not-checked",
+        name=name,
+        broker=str(endpoint),
+        detail="on a RabbitMQ, a user tagged 'impersonator' could forge the senders that this source"
+        " believes: keep that tag off the users of this broker (docs/rights.md)",
+    )
+
+
+def _console_config(settings: QmfSource, around: SourceContext) -> ConsoleConfig:
+    return ConsoleConfig(
+        believed=frozenset(settings.believe),
+        believe_anyone=settings.believe_anyone,
+        packages=frozenset(settings.packages) if settings.packages is not None else None,
+        management_exchange=settings.exchange,
+        direct_exchange=settings.direct_exchange,
+        secrets=around.secrets,
+        heartbeats=HeartbeatRules(Heartbeats(settings.heartbeats), settings.heartbeat),
+        request_deadline=settings.request_deadline,
+        object_limit=settings.max_objects,
+    )

@@ -1,0 +1,157 @@
+"""Plays a capture to a session like the one that was captured, and says what came of it: without a broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gateway.dialects.effects import Note
+from gateway.dialects.qmf.console import ConsoleSession
+from gateway.inventory.source import SourceInventory
+from gateway.links.capture_file import CaptureHead
+from gateway.links.capture_reading import CaptureError, opened_capture
+from gateway.links.replay import Outcome, Witness
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import Observation
+from gateway.model.operations import Answer
+from gateway.service.sources.captures import KINDS
+from gateway.service.sources.passing_inventory import PassingInventory, passing_inventory
+from gateway.terminal.changes import EventTold, FeedChange, GapTold
+from gateway.terminal.view import TerminalView
+
+KEPT_REMARKS: Final = 100
+_TICK: Final = 10**9
+"""Nanoseconds of captured time between two ticks of the inventory, as in a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something that the session remarked.
+
+    Attributes:
+        line: of what it was told.
+        event: the fixed name of it.
+        detail: for people.
+    """
+
+    line: int
+    event: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What came of a replay.
+
+    Attributes:
+        head: of the capture.
+        kind: of its source.
+        view: what the inventory knew at the end.
+        outcome: how the session did beside the captured one.
+        end: captured time of what it was told last, nanoseconds since 1970.
+        remarks: how many of each kind the session made.
+        first_remarks: the first of them.
+        events: how many of each class were told.
+        gaps: times that were not heard.
+        answers: what came of operations, how often.
+    """
+
+    head: CaptureHead
+    kind: str
+    view: TerminalView
+    outcome: Outcome = field(default_factory=Outcome)
+    end: int = 0
+    remarks: Counter[str] = field(default_factory=Counter)
+    first_remarks: list[Remark] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)
+    gaps: int = 0
+    answers: Counter[str] = field(default_factory=Counter)
+
+
+Watcher = Callable[[FeedChange, TerminalView, int], None]
+
+
+@contextmanager
+def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) -> Iterator[Replayed]:
+    """Replay the capture whose newest file is ``path``; what it says is valid for the block.
+
+    Args:
+        path: of the newest file.
+        mappings: by package.
+        watch: told what happens, with the captured time of it.
+
+    Raises:
+        CaptureError: it is no capture, of a kind of source that is not known, or ends in something else.
+        OSError: a file cannot be read.
+    """
+    with opened_capture(path) as capture:
+        kind = capture.first.value("kind", str)
+        if kind not in KINDS:
+            raise CaptureError(f"line 1: sources of the kind {kind!r} cannot be replayed")
+        form = KINDS[kind]
+        with passing_inventory(mappings, capture.head.ns) as passing:
+            settings = capture.first.told.get("settings")
+            config = form.with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
+            if form.known is not None:
+                config = form.known.told_to(config, capture.first.value("known", str, ""))
+            source = passing.inventory.add_source(capture.head.source, kind)
+            passing.begin()
+            result = Replayed(capture.head, kind, passing.view)
+            session = form.session(config)
+            witness = _Witness(passing, source, result, watch)
+            if isinstance(session, ConsoleSession) and kind == "qmf":
+                witness.unnamed = session.unnamed
+            passing.happened = witness.happened
+            result.outcome = form.replay(capture, session, witness)
+            yield result
+
+
+class _Witness(Witness):
+    """Tells the inventory what the session observes, at the captured times.
+
+    Attributes:
+        unnamed: told, as in a core, when an object was told whose properties never were.
+    """
+
+    def __init__(
+        self, passing: PassingInventory, source: SourceInventory, result: Replayed, watch: Watcher
+    ) -> None:
+        self._passing = passing
+        self._source = source
+        self._result = result
+        self._watch = watch
+        self._ticked = 0
+        self._now = 0
+        self.unnamed: Callable[[int], None] = lambda _: None
+
+    def happened(self, happening: FeedChange) -> None:
+        """The inventory told something."""
+        if isinstance(happening, EventTold):
+            self._result.events[str(happening.in_class.schema.key)] += 1
+        elif isinstance(happening, GapTold):
+            self._result.gaps += 1
+        self._watch(happening, self._passing.view, self._now)
+
+    def passed(self, now: int) -> None:
+        self._now = self._result.end = max(now, self._now)
+        if self._now - self._ticked >= _TICK:
+            self._ticked = self._now
+            self._passing.inventory.tick(self._now)
+
+    def observed(self, observations: tuple[Observation, ...], now: int) -> None:
+        unidentified = self._source.counters["unidentified"]
+        self._passing.inventory.observed(self._source, observations, now)
+        if self._source.counters["unidentified"] != unidentified:
+            self.unnamed(now)
+
+    def answered(self, answer: Answer) -> None:
+        self._result.answers[answer.outcome.value] += 1
+
+    def noted(self, note: Note, line: int) -> None:
+        self._result.remarks[note.event] += 1
+        if len(self._result.first_remarks) < KEPT_REMARKS:
+            self._result.first_remarks.append(Remark(line, note.event, note.detail))

@@ -1,0 +1,146 @@
+"""What every source of a core shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.clock import Clock
+from gateway.config.sources import DurableSettings
+from gateway.eventlog.last_state import LastState
+from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
+from gateway.links.capture import CapturedConsole, CapturedStreamConsole
+from gateway.links.durable_queue import DurableSubscription, default_name
+from gateway.links.durable_queue_counts import DurableQueueCounts
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import Observation, SourceStateSeen
+from gateway.model.operations import Answer
+from gateway.model.secrets import SecretRules
+from gateway.operations.ports import NoOperations, Operations
+from gateway.service.metrics.core import kept_queue_readings
+from gateway.service.metrics.readings import Metrics
+from gateway.service.processes.ack_tracker import AckTracker
+from gateway.service.sources.captures import Captures, SessionT, SourceDesign, StreamSessionT
+
+
+@dataclass(frozen=True, slots=True)
+class DurableContext:
+    """What durable subscriptions share.
+
+    Attributes:
+        state: the state folder.
+        ledger: what of them was told.
+        last: how their sources stood when the log ended.
+        log: the folder of the event log.
+    """
+
+    state: Path
+    ledger: AckTracker
+    last: LastState
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What every source of a core shares.
+
+    Attributes:
+        folder: what relative paths of the configuration are relative to.
+        boot: number of the core's start.
+        metrics: what the core tells of itself.
+        lasting: for durable subscriptions; ``None`` where no source has one.
+        operations: where sources take operations from, and bring their answers to.
+        state: the state folder; ``None`` where nothing is kept.
+        captures: of sessions; ``None`` where none is captured.
+        patience: nanoseconds that an operation may take.
+    """
+
+    inventory: Inventory
+    mappings: Mapping[str, MappingFile]
+    secrets: SecretRules
+    clock: Clock
+    folder: Path
+    boot: int
+    metrics: Metrics = field(default_factory=Metrics)
+    lasting: DurableContext | None = None
+    operations: Operations = field(default_factory=NoOperations)
+    state: Path | None = None
+    captures: Captures | None = None
+    patience: int = 0
+
+    def captured(
+        self, source: str, kind: str, session: SessionT, config: object
+    ) -> SessionT | CapturedConsole:
+        """``session``, captured where the source is to be (`Captures.console`)."""
+        return session if self.captures is None else self.captures.console(source, kind, session, config)
+
+    def rabbitmq(self, source: str, config: RabbitMqAgentConfig) -> RabbitMqSource:
+        """A source of kind ``rabbitmq``, captured where it is to be."""
+        design = SourceDesign(config, self.mappings["rabbitmq"], self.secrets)
+        captures = Captures(self.clock) if self.captures is None else self.captures
+        return captures.rabbitmq(source, design)
+
+    def captured_relay(
+        self, source: str, kind: str, session: StreamSessionT, config: object
+    ) -> StreamSessionT | CapturedStreamConsole:
+        """As `captured`, for a session over byte streams."""
+        return session if self.captures is None else self.captures.relay(source, kind, session, config)
+
+    def behind_what_was_told(self, source: SourceInventory) -> Callable[[Answer], None]:
+        """Where answers to operations on ``source`` go: behind all that was observed of it before them."""
+
+        def answered(answer: Answer) -> None:
+            self.inventory.afterwards(source, partial(self.operations.answered, answer))
+
+        return answered
+
+    @property
+    def usable_lasting(self) -> DurableContext | None:
+        """What durable subscriptions need; ``None`` where the log cannot be written.
+
+        Nothing can be acknowledged then, and the source is heard as if it had no such subscription: its queue
+        waits for a log.
+        """
+        return self.lasting if self.lasting is not None and self.lasting.ledger.is_open else None
+
+    def subscription(
+        self, purpose: str, source: str, durable: DurableSettings | None
+    ) -> DurableSubscription | None:
+        """The durable subscription of a source, with what is counted of it among the metrics from now on.
+
+        Args:
+            purpose: what the queue is for, as `default_name` has it.
+            source: its name.
+            durable: its settings.
+
+        Returns:
+            ``None`` where none is configured, or none can be had.
+        """
+        lasting = self.usable_lasting
+        if durable is None or lasting is None:
+            return None
+        counts = DurableQueueCounts()
+        readings = partial(kept_queue_readings, source, durable.max_length, counts)
+        self.metrics.add(f"kept queue of {source}", readings)
+        queue = durable.queue or default_name(purpose, source)
+        return DurableSubscription(
+            queue, durable.max_length, durable.expires, lasting.ledger.of(source), counts
+        )
+
+
+def remarked(
+    observations: Iterable[Observation], subscription: DurableSubscription | None
+) -> list[Observation]:
+    """Observations, with what people should know of a durable subscription in the detail of a state."""
+    remark = subscription.remark if subscription is not None else ""
+    return [
+        replace(one, detail="; ".join(filter(None, (one.detail, remark))))
+        if remark and isinstance(one, SourceStateSeen)
+        else one
+        for one in observations
+    ]

@@ -1,0 +1,95 @@
+"""Which source is made of what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Final
+
+from gateway.config.am01_source import Am01Source
+from gateway.config.ami_source import AmiSource
+from gateway.config.cml_source import CmlSource
+from gateway.config.sources import QmfSource, Source
+from gateway.service.sources.am01 import run_am01
+from gateway.service.sources.ami import run_ami
+from gateway.service.sources.cml import run_cml
+from gateway.service.sources.cml_schemas import configured_schema
+from gateway.service.sources.endpoints import (
+    amqp_endpoint,
+    event_endpoint,
+    http_reader,
+    http_writer,
+    prometheus_reader,
+)
+from gateway.service.sources.qmf import run_qmf
+from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq
+from gateway.service.sources.source_context import SourceContext
+from gateway.service.state.former_objects import former_identities
+
+SETS_NATIVELY: Final = frozenset({"cml"})
+"""Kinds of source whose dialect has a request of its own to set properties, beside methods."""
+
+RunSource = Callable[[], Coroutine[None, None, None]]
+"""Runs a source until it is cancelled."""
+
+
+READ_WHOLE: Final = frozenset({"cml", "rabbitmq"})
+"""Kinds of source whose first complete reading shows everything that lives: what it lacks has ended."""
+
+
+def needs_last_state(settings: Source) -> bool:
+    """Whether a source has to know how it stood when the event log ended."""
+    return hears_of_meanwhile(settings) or settings.kind in READ_WHOLE
+
+
+def hears_of_meanwhile(settings: Source) -> bool:
+    """Whether what is told next may be about the time before the start, with the native ids of then."""
+    return settings.durable is not None or (isinstance(settings, AmiSource) and settings.remember)
+
+
+def sets_natively(settings: Source) -> bool:
+    """Whether what a source manages can be set without a method."""
+    if isinstance(settings, Am01Source):
+        return settings.get_and_set
+    return settings.kind in SETS_NATIVELY
+
+
+def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
+    """What runs one source until it is cancelled.
+
+    Raises:
+        SecretError: a secret of its cannot be read.
+        CommandError: its certificates, or the file of its schema, cannot be read.
+    """
+    source = around.inventory.add_source(
+        name,
+        settings.kind,
+        settings.max_objects,
+        sets_natively=sets_natively(settings),
+        # What a delivery led to is told to the log under its name, so that it can be acknowledged.
+        whole=settings.durable is not None,
+    )
+    if needs_last_state(settings) and around.lasting is not None:
+        former = former_identities(around.lasting.last, name)
+        # Those of a RabbitMQ are made of its own facts.
+        told = settings.kind == "rabbitmq" or hears_of_meanwhile(settings)
+        source.remember(former, by_native_id=told)
+    if isinstance(settings, AmiSource):
+        return partial(run_ami, name, settings, source, around)
+    if isinstance(settings, CmlSource):
+        schema = configured_schema(settings, around.folder)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
+        return partial(run_cml, name, settings, endpoint, schema, source, around)
+    if isinstance(settings, Am01Source):
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
+        return partial(run_am01, name, settings, endpoint, source, around)
+    if isinstance(settings, QmfSource):
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
+        return partial(run_qmf, name, settings, endpoint, source, around)
+    broker = BrokerAccess(
+        http_reader(settings, around.folder, name),
+        http_writer(settings, around.folder, name, around.patience),
+        event_endpoint(settings, around.folder, name),
+        prometheus_reader(settings, around.folder, name),
+    )
+    return partial(run_rabbitmq, name, settings, broker, source, around)

@@ -1,0 +1,1 @@
+"""The gateway's state: what is restored at a start, its backup, its report."""

@@ -1,0 +1,180 @@
+"""Events of a core before this one, from the event log to the feed's form.
+
+They were committed, and that core may have died before all norths had them. The norths know by their ids
+which they have told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+from uuid import UUID
+
+from gateway.eventlog.last_events import LastEvents
+from gateway.eventlog.record import LogRecord
+from gateway.eventlog.timestamps import nanoseconds_of
+from gateway.feed.records import EventClassRecord, EventRecord
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.own_events import OWN_EVENTS
+from gateway.model.events import EventState, Severity
+from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
+from gateway.model.values import Value, ValueType
+from gateway.service.state.former_objects import nanoseconds, plain_value
+
+NamesOf = Callable[[str], str]
+"""The stable name of the object that has an ``object_id``; empty where it is not known."""
+
+_OWN: Final[Mapping[str, EventSchema]] = {str(schema.key): schema for schema in OWN_EVENTS}
+_STATES: Final[Mapping[str, EventState]] = {
+    "one-shot": EventState.ONE_SHOT,
+    "raised": EventState.RAISED,
+    "cleared": EventState.CLEARED,
+}
+
+
+def former_events(
+    last: LastEvents, gateway: str, classes: ClassRegistry, sources: Mapping[str, int], name_of: NamesOf
+) -> Iterator[EventRecord]:
+    """As they were told; what cannot be understood is left out, and so is what another gateway told.
+
+    Args:
+        last: what the log says.
+        gateway: the gateway's uuid.
+        classes: where the events' schemas are known from now on.
+        sources: numbers by name; what came from a source that is not configured any more is left out.
+        name_of: for what events refer to.
+    """
+    known: dict[str, EventClassRecord | None] = {}
+    for record in last.events:
+        name = f"{record.package}:{record.event}"
+        if name not in known:
+            known[name] = _event_class(name, last.schemas.get(name), classes)
+        event_class, source = known[name], sources.get(record.source or "", 0)
+        told_by, _, number = (record.event_id or "").rpartition(".")
+        uuid, _, boot = told_by.rpartition(".")
+        if event_class is None or uuid != gateway or (record.source and not source):
+            continue
+        if boot.isdecimal() and number.isdecimal():
+            yield _event(record, event_class, source, (int(boot), int(number)), name_of)
+
+
+def _event(
+    record: LogRecord,
+    event_class: EventClassRecord,
+    source: int,
+    place: tuple[int, int],
+    name_of: NamesOf,
+) -> EventRecord:
+    boot, number = place
+    values = record.values or {}
+    told = {
+        position: _value(argument, values[argument.name], record.source or "", name_of)
+        for position, argument in enumerate(event_class.schema.arguments)
+        if argument.name in values
+    }
+    return EventRecord(
+        event_id=record.event_id or "",
+        source=source,
+        class_number=event_class.number,
+        agent=record.agent or "",
+        time=record.sample_ns or 0,
+        severity=_severity(record.severity),
+        values={position: value for position, value in told.items() if value is not None},
+        number=number,
+        heard=nanoseconds_of(record.ingest_ts),
+        subject=_subject(record),
+        text=record.text or "",
+        state=_STATES.get(record.state or "", EventState.ONE_SHOT),
+        condition=record.condition or "",
+        boot=boot,
+    )
+
+
+def _severity(text: str | None) -> Severity:
+    return Severity[text.upper()] if text and text.upper() in Severity.__members__ else Severity.INFO
+
+
+def _subject(record: LogRecord) -> ObjectLink | None:
+    if record.object_name is None:
+        return None
+    link = _link(record.object_id or "", record.source or "", record.object_name)
+    return link or ObjectLink(f"{record.package}:{record.class_name}", 0, record.object_name)
+
+
+def _link(object_id: str, source: str, name: str) -> ObjectLink | None:
+    """What an ``object_id`` leads to; ``None`` where it is none of this source."""
+    if not object_id.startswith(f"{source}/"):
+        return None
+    class_name, _, row = object_id[len(source) + 1 :].rpartition("/")
+    return ObjectLink(class_name, int(row), name) if ":" in class_name and row.isdecimal() else None
+
+
+def _event_class(name: str, schema: LogRecord | None, classes: ClassRegistry) -> EventClassRecord | None:
+    if name in _OWN:
+        return classes.event_record(_OWN[name])
+    try:
+        return None if schema is None else classes.event_record(_schema(schema))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None  # of a later gateway, or damaged
+
+
+def _schema(record: LogRecord) -> EventSchema:
+    """The schema that a record tells; any of the exceptions above where it tells none."""
+    values = record.values or {}
+    key = ClassKey(record.package or "", record.event or "", bytes.fromhex(_text(values.get("hash"))))
+    arguments = values.get("arguments") or []
+    if not isinstance(arguments, list):
+        raise TypeError("arguments are a list")
+    return EventSchema(
+        key, tuple(map(_argument, arguments)), _text(values.get("label")), _text(values.get("description"))
+    )
+
+
+def _argument(told: dict[str, object]) -> Argument:
+    named = told.get("values") or []
+    if not isinstance(named, list):
+        raise TypeError("values are a list")
+    return Argument(
+        _text(told["name"]),
+        ValueType(told["type"]),
+        unit=_text(told.get("unit")),
+        minimum=_number(told.get("minimum")),
+        maximum=_number(told.get("maximum")),
+        references=_text(told.get("references")),
+        label=_text(told.get("label")),
+        description=_text(told.get("description")),
+        optional=told.get("optional") is True,
+        values=tuple(NamedValue(each["label"], each["value"]) for each in named),
+    )
+
+
+def _number(value: object) -> int | float | None:
+    return value if isinstance(value, int | float) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _value(argument: Argument, told: object, source: str, name_of: NamesOf) -> FeedValue | None:
+    """A value as the feed has it; ``None`` where it cannot be told from what the log has."""
+    if not isinstance(told, str):
+        return plain_value(told)
+    if argument.type is ValueType.REFERENCE:
+        return _link(told, source, name_of(told))
+    read = _OF_TEXT.get(argument.type, str)
+    try:
+        return read(told)
+    except ValueError:
+        return None
+
+
+_OF_TEXT: Final[Mapping[ValueType, Callable[[str], Value | None]]] = {
+    ValueType.TIME: lambda text: nanoseconds(text) or None,
+    ValueType.BYTES: bytes.fromhex,
+    ValueType.UUID: UUID,
+    ValueType.F32: float,
+    ValueType.F64: float,
+}
+"""What the log has as text though it is none."""

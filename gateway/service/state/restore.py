@@ -1,0 +1,244 @@
+"""A state folder from a backup, so that nothing it numbers from now on was ever numbered before.
+
+Between the backup and the loss of the original, the gateway was started again, met objects and sources, and
+told of events, and nobody knows how many. So the restored gateway leaves out so many numbers of each kind
+that the original cannot have used more. The leap is reckoned from the time since the backup, so that the same
+backup can be restored once more later, and leaps further then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.durable_files import PRIVATE, sync_folder, write_durably
+from gateway.inventory.instances import InstanceIndex
+from gateway.service.state.backup import INDEX
+from gateway.service.state.backup_file import REQUIRED, Backup, Manifest, open_backup
+from gateway.state_folder import MAX_BOOTS, VERSION, StateError, StateFolder, held, is_empty
+
+LEAST_BOOTS, LEAST_ROWS, LEAST_SOURCES = 100_000, 1_000_000, 1_000
+"""What a wrong clock cannot take away: a day of a core that is started each second, and so on."""
+
+ROWS_A_SECOND = 100
+"""Of one class, on average since the backup: twenty times what a busy broker's connections need."""
+
+MAX_ROWS = 2**30
+"""Half of all row numbers: a leap over more would come near to where it began."""
+
+_SECONDS_AN_HOUR = 3600
+_VERSION_UNTIL_COMPLETE = ".VERSION"
+
+
+@dataclass(frozen=True, slots=True)
+class Leap:
+    """How many numbers are left out: of starts, of rows of each class, of sources."""
+
+    boots: int
+    rows: int
+    sources: int
+
+    @classmethod
+    def over(cls, time: dt.timedelta) -> Leap:
+        """What a gateway cannot have used in ``time``; none passed where a clock was set back."""
+        seconds = max(0, int(time.total_seconds()))
+        return cls(
+            boots=LEAST_BOOTS + seconds,  # a core that dies at once is started less than once a second
+            rows=min(LEAST_ROWS + ROWS_A_SECOND * seconds, MAX_ROWS),
+            sources=LEAST_SOURCES + seconds // _SECONDS_AN_HOUR,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored.
+
+    Attributes:
+        manifest: of the backup.
+        boots: what the next start counts on from.
+        leap: what was left out.
+        aside: where the former folder is now, if there was one.
+    """
+
+    manifest: Manifest
+    boots: int
+    leap: Leap
+    aside: Path | None
+
+
+def restore(
+    file: Path,
+    folder: Path,
+    now: dt.datetime,
+    *,
+    replace: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Restored:
+    """Make the state folder ``folder`` from the backup ``file``.
+
+    Args:
+        file: a backup.
+        folder: missing or empty, unless ``replace``.
+        now: the time, with its zone.
+        replace: a folder that holds something is kept beside, under a name with the time.
+        progress: told what is done next.
+
+    Raises:
+        StateError: the backup is damaged or newer than this gateway, the folder is in use or not empty, or
+            cannot be written. It is as it was before then.
+        InstanceIndexError: the backup's index cannot be used; likewise.
+    """
+    with open_backup(file) as backup:
+        manifest = backup.manifest
+        if manifest.state_version > VERSION:
+            raise StateError(
+                f"{file}: state of version {manifest.state_version}, this gateway knows {VERSION}: "
+                "use the gateway that wrote it, or a newer one"
+            )
+        leap = Leap.over(now - manifest.made)
+        boots = manifest.boots + leap.boots
+        if boots >= MAX_BOOTS:
+            raise StateError(
+                f"{file}: its gateway cannot be started often enough: make a new one with `init`"
+            )
+        aside = None
+        _check_place(folder, replace=replace)
+        with _taken(folder):
+            if is_empty(folder):
+                _fill(folder, folder.stat(), backup, boots, leap, progress)
+            else:
+                _check_place(folder, replace=replace)
+                aside = _take_the_place(folder, backup, boots, leap, now, progress)
+        return Restored(manifest, boots, leap, aside)
+
+
+def _check_place(folder: Path, *, replace: bool) -> None:
+    """Refuse what cannot become a state folder, before anything is made there."""
+    try:
+        if not folder.exists() or is_empty(folder):
+            return
+        names = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise StateError(f"{folder}: cannot be read: {error.strerror}") from error
+    if not replace:
+        raise StateError(
+            f"{folder}: is not empty: with --replace the backup takes its place, and what is there is kept "
+            "beside it"
+        )
+    if names.isdisjoint(REQUIRED | {INDEX}):
+        raise StateError(f"{folder}: holds something else than a gateway's state: it is not replaced")
+
+
+@contextlib.contextmanager
+def _taken(folder: Path) -> Iterator[None]:
+    """The folder held alone; made if it is missing, and then not left behind by a failure."""
+    missing = not folder.exists()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"{folder}: cannot be made: {error.strerror}") from error
+    try:
+        with held(folder, patience_seconds=0):
+            yield
+    except BaseException:
+        if missing:
+            with contextlib.suppress(OSError):
+                (folder / "LOCK").unlink(missing_ok=True)
+                folder.rmdir()
+        raise
+
+
+def _take_the_place(
+    folder: Path, backup: Backup, boots: int, leap: Leap, now: dt.datetime, progress: Callable[[str], None]
+) -> Path:
+    """Fill a folder beside, and exchange it for the one that is there; where that one is then."""
+    aside = folder.with_name(f"{folder.name}.replaced-{now:%Y%m%dT%H%M%SZ}")
+    staging = folder.with_name(f".{folder.name}.restoring-{secrets.token_hex(4)}")
+    if aside.exists():
+        raise StateError(f"{aside}: is there already: wait a second, and say it again")
+    try:
+        staging.mkdir(mode=0o700)
+        _fill(staging, folder.stat(), backup, boots, leap, progress)
+        folder.rename(aside)
+        try:
+            staging.rename(folder)
+        except OSError:
+            aside.rename(folder)
+            raise
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise StateError(
+            f"{folder}: cannot be replaced: {error.strerror}: where it is a mounted volume, empty it, and "
+            "restore without --replace"
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return aside
+
+
+def _fill(
+    folder: Path,
+    owner: os.stat_result,
+    backup: Backup,
+    boots: int,
+    leap: Leap,
+    progress: Callable[[str], None],
+) -> None:
+    """Write everything into an empty folder, ``VERSION`` last: until then nobody can use it."""
+    manifest = backup.manifest
+    try:
+        for name, pieces in backup.members():
+            progress(f"{name}, {manifest.files[name].size:,} octets")
+            _write(folder / (_VERSION_UNTIL_COMPLETE if name == "VERSION" else name), pieces)
+        progress("row numbers, checked and advanced")
+        with contextlib.closing(InstanceIndex(folder / INDEX, must_exist=INDEX in manifest.files)) as index:
+            index.jump_ahead(leap.rows, leap.sources, boots)
+        write_durably(folder / "boots", f"{boots}\n")
+        _give(folder, owner)
+        for inner in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
+            sync_folder(inner)
+        (folder / _VERSION_UNTIL_COMPLETE).rename(folder / "VERSION")
+        sync_folder(folder)
+        _check(StateFolder(folder), manifest)
+    except BaseException as error:
+        _empty(folder)
+        if isinstance(error, OSError):
+            raise StateError(f"{folder}: cannot be written: {error.strerror}") from error
+        raise
+
+
+def _check(state: StateFolder, manifest: Manifest) -> None:
+    if (state.read_version(), state.identity) != (manifest.state_version, manifest.identity):
+        raise StateError(f"{state.path}: the backup's manifest is another gateway's than its files")
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+    with os.fdopen(descriptor, "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _give(folder: Path, owner: os.stat_result) -> None:
+    """Let the gateway's user have what root restored for it."""
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+def _empty(folder: Path) -> None:
+    """Take away what was written, so that the folder is as it was: empty."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != "lost+found":
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.is_file() and path.name != "LOCK":
+            path.unlink(missing_ok=True)

@@ -1,0 +1,48 @@
+"""What the running gateway says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.config.files import load_configuration
+from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState
+from gateway.model.events import Severity
+from gateway.model.observations import SourceState
+from gateway.service.diagnostics.doctor.findings import Level
+from gateway.service.diagnostics.doctor.running import picture_findings, running_findings
+from tests.components.command_line import new_site
+from tests.components.shop import START, source
+from tests.terminal.told import known_shop, tell, till
+
+
+def test_sources_log_and_alarms_are_judged(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    qmf = {"kind": "qmf", "believe_anyone": True}
+    amqp = {"url": "amqp://127.0.0.1", "user": "gateway", "password": site.secret("hunter2")}
+    site.configure(sources={"shop1": {**qmf, "amqp": amqp}, "new": {**qmf, "amqp": amqp}})
+    picture = known_shop(till(1))
+    alarm = AlarmRecord(4, 1, "full", "full", Severity.MAJOR, None, "full", "7b0c.1.1", START)
+    tell(picture, source(SourceState.DOWN, objects_refused=3), alarm, EventLogRecord(EventLogState.DISK_FULL))
+
+    findings = list(picture_findings(picture, load_configuration(site.configuration)))
+
+    assert [(finding.check, finding.subject, finding.level) for finding in findings] == [
+        ("gateway", "", Level.GOOD),
+        ("source", "shop1", Level.PROBLEM),
+        ("source", "shop1", Level.WARNING),
+        ("source", "new", Level.PROBLEM),
+        ("event-log", "", Level.PROBLEM),
+        ("alarms", "", Level.NOTE),
+    ]
+    assert findings[0].text == "runs; sources: 1, objects: 2"
+    assert findings[1].text == "the running gateway has it down: a detail"
+
+
+async def test_a_gateway_that_does_not_run_is_no_problem_unless_somebody_has_its_state(
+    tmp_path: Path,
+) -> None:
+    loaded = load_configuration(new_site(tmp_path).configuration)
+    (found,) = await running_findings(loaded, has_lock=False)
+    assert (found.level, found.advice) == (Level.NOTE, "amqp-gateway run")
+    (found,) = await running_findings(loaded, has_lock=True)
+    assert found.level is Level.PROBLEM

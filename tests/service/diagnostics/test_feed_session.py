@@ -1,0 +1,122 @@
+"""A command's conversation with a core of these tests, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.interest import Interest
+from gateway.feed.messages import VERSION
+from gateway.feed.operations import ReadFresh
+from gateway.feed.records import Batch, Hello
+from gateway.feed.server import FeedServer
+from gateway.model.operations import Outcome
+from gateway.service.diagnostics.feed_session import feed_session, principal
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.terminal.changes import Changed, CoreTold, Created, ObjectKey
+from tests.components.shop import GATEWAY_ID, START, update
+from tests.components.waiting import DEADLINE, eventually
+from tests.terminal.told import KNOWN, till
+
+FIRST = ObjectKey(1, "shop:till", 1)
+SECOND = 10**9
+
+
+@asynccontextmanager
+async def core(path: Path, *records: object, epoch: int = 1) -> AsyncIterator[FeedServer]:
+    """One that tells these beside what every snapshot begins with."""
+    told = (*KNOWN, *records)
+    server = FeedServer(path, Hello(VERSION, epoch, GATEWAY_ID, START), lambda: (told, 1))  # type: ignore[arg-type,return-value]
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+async def test_all_is_known_once_it_was_told(tmp_path: Path) -> None:
+    async with core(tmp_path / "feed", till(1)), feed_session(tmp_path / "feed") as session:
+        assert session.view.is_whole
+        assert session.view.objects[FIRST].value("sales") == 7
+
+
+async def test_what_happens_is_told_also_of_another_core(tmp_path: Path) -> None:
+    path = tmp_path / "feed"
+    async with asyncio.timeout(DEADLINE), core(path, till(1)) as first, feed_session(path) as session:
+        async with aclosing(session.happenings()) as happenings:
+            coming = asyncio.ensure_future(anext(happenings))
+            await asyncio.sleep(0)
+            first.publish(Batch(1, 2, (update(1, {3: 8}),)))
+            changed = await coming
+            assert isinstance(changed, Changed)
+
+            await first.close()
+            gone = await anext(happenings)
+            assert isinstance(gone, CoreTold)
+            assert gone.reason
+            async with core(path, till(1), till(2), epoch=2):
+                kinds = [type(await anext(happenings)) for _ in range(3)]
+                assert kinds == [Changed, Created, CoreTold]
+        assert session.core_ended
+
+
+async def test_a_core_that_takes_no_operations_says_so(tmp_path: Path) -> None:
+    async with core(tmp_path / "feed", till(1)), feed_session(tmp_path / "feed") as session:
+        known = session.view.objects[FIRST]
+        assert (await session.ask(known, ReadFresh(), SECOND)).outcome is Outcome.NOT_NOW
+
+
+async def test_a_core_that_is_gone_is_asked_nothing(tmp_path: Path) -> None:
+    async with core(tmp_path / "feed", till(1)) as server, feed_session(tmp_path / "feed") as session:
+        known = session.view.objects[FIRST]
+        await server.close()
+
+        async def has_ended() -> bool:
+            return session.core_ended
+
+        await eventually(has_ended, "the core's end is noticed")
+        assert (await session.ask(known, ReadFresh(), SECOND)).outcome is Outcome.SOURCE_DOWN
+
+
+async def test_a_gateway_that_does_not_run_is_told_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "feed"
+    with pytest.raises(CommandError) as refused:
+        async with feed_session(path):
+            pass
+    assert refused.value.code is ExitCode.UNREACHABLE
+    assert str(refused.value).endswith("is `amqp-gateway run` running with this configuration?")
+    assert str(path) in str(refused.value)
+
+
+async def test_what_listens_there_and_is_no_core_is_no_gateway(tmp_path: Path) -> None:
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_unix_server(hang_up, tmp_path / "feed"):
+        with pytest.raises(CommandError) as refused:
+            async with feed_session(tmp_path / "feed"):
+                pass
+    assert refused.value.code is ExitCode.UNREACHABLE
+
+
+def test_who_asks_is_the_user_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    who = principal()
+    assert (who.north, who.origin) == ("cli", f"process {os.getpid()}")
+    monkeypatch.setenv("SUDO_USER", "alice")
+    assert principal().origin.endswith(", by sudo of alice")
+    monkeypatch.setenv("SUDO_USER", "a\x1b[2J")
+    assert principal().origin == f"process {os.getpid()}"
+
+
+async def test_who_wants_one_object_is_not_told_of_very_many_others(tmp_path: Path) -> None:
+    tills = [till(number) for number in range(1, 5_000)]
+    interest = Interest(rows=((1, 4_321),))
+    async with core(tmp_path / "feed", *tills), feed_session(tmp_path / "feed", interest) as session:
+        assert ObjectKey(1, "shop:till", 4_321) in session.view.objects
+        assert len(session.view.objects) < len(tills) / 2, "some went before the core knew what is wanted"

@@ -1,0 +1,24 @@
+"""What the JMX process works out before it starts anything; the rest is in ``tests/jmx``."""
+
+from __future__ import annotations
+
+from gateway.service.processes.jmx import column_oids
+from gateway.snmp.lock_files import load_shipped_locks
+
+ROOT = "1.3.6.1.4.1.99999"
+
+
+def test_an_element_names_the_snmp_column_that_shows_it_too() -> None:
+    locks = load_shipped_locks()
+    find = column_oids(ROOT, locks)
+    (rabbitmq,) = [lock for lock in locks if lock.package == "rabbitmq"]
+    (queue,) = [locked for locked in rabbitmq.classes if locked.name == "queue"]
+    (ready,) = [element for element in queue.elements if element.name == "messagesReady"]
+    expected = (*rabbitmq.entry_oid((1, 3, 6, 1, 4, 1, 99999), queue), ready.columns[0])
+    assert find("rabbitmq:queue", "messagesReady") == ".".join(map(str, expected))
+
+
+def test_what_no_lock_knows_has_none() -> None:
+    find = column_oids(ROOT, load_shipped_locks())
+    assert find("rabbitmq:queue", "unheardOf") == find("zoo:dog", "legs") == find("", "") == ""
+    assert column_oids(ROOT, ())("rabbitmq:queue", "messagesReady") == ""

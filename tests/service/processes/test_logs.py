@@ -1,0 +1,46 @@
+"""How processes log: JSON for programs, lines on a terminal, and no colours where nobody wants them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import structlog
+from gateway.service.processes.logs import configure_logs
+configure_logs("core")
+structlog.get_logger().info("core-ready", epoch=1)
+"""
+
+
+def on_a_terminal(**variables: str) -> str:
+    """What a process writes to a terminal."""
+    ours, theirs = pty.openpty()
+    try:
+        environment = {**os.environ, "TERM": "xterm-256color", **variables}
+        command = [sys.executable, "-c", PROGRAM]
+        subprocess.run(command, stderr=theirs, env=environment, check=True)  # noqa: S603  what stands here
+        return os.read(ours, 1 << 16).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_programs_read_json() -> None:
+    done = subprocess.run(  # noqa: S603  what stands here
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    told = json.loads(done.stderr)
+    assert (told["event"], told["process"], told["level"], told["epoch"]) == ("core-ready", "core", "info", 1)
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_people_read_lines(no_color: str, *, coloured: bool) -> None:
+    line = on_a_terminal(NO_COLOR=no_color)
+    assert "core-ready" in line
+    assert ("\x1b[" in line) is coloured

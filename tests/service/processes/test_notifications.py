@@ -1,0 +1,211 @@
+"""Notifications of the whole gateway, over restarts and kills of its processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.notifications import FILE, load
+from gateway.snmp import message
+from gateway.snmp.notification_numbers import (
+    NOTIFICATIONS,
+    TARGET_ENTRY,
+    NotificationObject,
+    OwnNotification,
+    TargetColumn,
+)
+from gateway.snmp.notifications.saved import SavedInform, SavedNotifications, SavedTarget, to_text
+from gateway.snmp.notifications.standard import AUTHENTICATION_FAILURE, COLD_START, WARM_START
+from gateway.state_folder import StateError
+from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
+from tests.components.waiting import wait_until
+from tests.service.processes.test_core import processes_of
+from tests.snmp.datagrams import read_answer, request
+from tests.snmp.net_snmp import exchange
+from tests.snmp_notifications.story import ROOT, Received
+from tests.snmp_notifications.udp_receiver import UdpReceiver, udp_receiver
+
+SOURCE_DOWN = (*ROOT, *NOTIFICATIONS, OwnNotification.SOURCE_DOWN)
+
+
+@pytest.fixture
+def receiver() -> Iterator[UdpReceiver]:
+    with udp_receiver() as receiver:
+        yield receiver
+
+
+def site_with(folder: Path, receiver: UdpReceiver, **settings: Any) -> Site:  # noqa: ANN401  as YAML has them
+    """A gateway whose only source cannot be reached, with one receiver."""
+    site = new_site(folder)
+    unreachable = {
+        "kind": "rabbitmq",
+        "management": "http://127.0.0.1:1",
+        "user": "nobody",
+        "password": site.secret("none"),
+    }
+    snmp = {
+        "listen": [f"127.0.0.1:{site.snmp_port}"],
+        "notifications": {"nms": {"address": receiver.address, **settings}},
+    }
+    site.configure(snmp=snmp, sources={"orders": unreachable})
+    return site
+
+
+def is_notification(*oids: tuple[int, ...]) -> Any:  # noqa: ANN401  a condition of `UdpReceiver.until`
+    return lambda received: received.oid in oids
+
+
+def kill(gateway: RunningCommand, name: str) -> None:
+    """Kill one process, and wait until the supervisor has another."""
+    supervisor = psutil.Process(gateway.process.pid)
+
+    def running_one() -> int | None:
+        with contextlib.suppress(psutil.Error):  # one that is just ending has no command line any more
+            return processes_of(supervisor).get(name)
+        return None
+
+    former = running_one()
+    assert former is not None
+    os.kill(former, signal.SIGKILL)
+    wait_until(lambda: running_one() not in (former, None), f"another process {name}")
+
+
+def saved(site: Site) -> SavedNotifications:
+    return load(site.folder / "state" / FILE) or SavedNotifications()
+
+
+def shown(site: Site, column: TargetColumn) -> int:
+    """A number of the receiver in agTargetTable."""
+    oid = (*ROOT, *TARGET_ENTRY, column, *b"nms")
+    community = site.state.secret("community").encode()
+    answer = read_answer(exchange(site.snmp_port, request(message.GET, [oid], community=community)))
+    ((_, value),) = answer.varbinds
+    return int.from_bytes(value[2:], "big")
+
+
+def event_ids(received: list[Received], oid: tuple[int, ...]) -> list[str]:
+    return [each.event_id for each in received if each.oid == oid]
+
+
+def test_an_event_of_the_core_is_a_trap_and_is_not_repeated_whatever_is_killed(
+    tmp_path: Path, receiver: UdpReceiver
+) -> None:
+    site = site_with(tmp_path, receiver)
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        first = receiver.until(is_notification(SOURCE_DOWN), "the source is down")
+        assert first.content(NotificationObject.SOURCE) == b"orders"
+        assert first.event_id.startswith(f"{site.state.identity}.1.")
+        wait_until(lambda: saved(site).number == first.number, "it is known to be handled")
+
+        kill(gateway, "snmp")
+        receiver.until(is_notification(WARM_START), "the agent is back")
+        kill(gateway, "core")
+        wait_until(lambda: '"epoch": 2' in (tmp_path / "log").read_text(), "a new core serves its feed")
+        kill(gateway, "snmp")
+        again = receiver.until(is_notification(COLD_START), "the agent is back, of another boot")
+        assert again.event_id.startswith(f"{site.state.identity}.2.")
+
+    assert receiver.received[0].oid == COLD_START
+    assert event_ids(receiver.drain(), SOURCE_DOWN) == [first.event_id]
+
+
+def test_informs_that_were_not_answered_are_sent_by_the_next_process(
+    tmp_path: Path, receiver: UdpReceiver
+) -> None:
+    site = site_with(tmp_path, receiver, kind="inform")
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        down = receiver.until(is_notification(SOURCE_DOWN), "the source is down")
+        cold = next(each for each in receiver.received if each.oid == COLD_START)
+        assert down.pdu_type == message.INFORM
+        wait_until(lambda: saved(site).number == down.number, "it is known to wait")
+
+        kill(gateway, "snmp")
+        receiver.received.clear()
+        receiver.answering = True
+        receiver.until(is_notification(SOURCE_DOWN), "it is sent again")
+        receiver.until(lambda _: len({each.event_id for each in receiver.received}) >= 4, "and the others")
+        wait_until(lambda: saved(site).targets[0].informs == (), "nothing waits")
+        wait_until(lambda: shown(site, TargetColumn.WAITING) == 0, "agTargetTable says so")
+        assert shown(site, TargetColumn.ACKNOWLEDGED) == len({each.event_id for each in receiver.received})
+    ids = {each.event_id for each in receiver.received}
+    assert {down.event_id, cold.event_id} < ids
+
+
+def test_a_wrong_community_is_told_unless_configured_otherwise(tmp_path: Path, receiver: UdpReceiver) -> None:
+    site = site_with(tmp_path, receiver)
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        with pytest.raises(TimeoutError):
+            exchange(site.snmp_port, request(message.GET, [(1, 3)], community=b"guess"), seconds=0.2)
+        told = receiver.until(is_notification(AUTHENTICATION_FAILURE), "somebody guesses")
+        assert b"127.0.0.1" in told.content(NotificationObject.TEXT)
+        ended = gateway.terminate()
+    assert ended.code is ExitCode.OK
+    assert site.state.secret("community") not in ended.errors
+
+
+def test_an_end_in_order_keeps_what_waits(tmp_path: Path, receiver: UdpReceiver) -> None:
+    site = site_with(tmp_path, receiver, kind="inform", severity="critical", events=["nothing:*"])
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        assert gateway.terminate().code is ExitCode.OK
+    assert [each.name for each in saved(site).targets] == ["nms"]
+    assert saved(site).boot == 1
+
+
+# ---- the file -----------------------------------------------------------------------------------------
+
+
+def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
+    assert load(tmp_path / FILE) is None
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"\x00" * 100, b"{}}", b'{"version": 1, "more": 1}', b"[1]", b'{"version": "1"', b"\xff"]
+)
+def test_a_damaged_file_is_put_aside(tmp_path: Path, damaged: bytes) -> None:
+    path = tmp_path / FILE
+    path.write_bytes(damaged)
+    assert load(path) is None
+    assert not path.exists()
+    assert path.with_name(f"{FILE}.damaged").read_bytes() == damaged
+
+
+def test_a_file_of_a_newer_gateway_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    path.write_text('{"version": 2, "queues": []}')
+    with pytest.raises(StateError, match="newer gateway"):
+        load(path)
+    assert path.exists()
+
+
+def test_a_file_of_version_1_is_read_as_it_was_written(tmp_path: Path) -> None:
+    recorded = Path(__file__).parents[2] / "data" / "snmp_notifications" / "notifications-1.json"
+    (tmp_path / FILE).write_bytes(recorded.read_bytes())
+    found = load(tmp_path / FILE)
+    assert found is not None
+    assert (found.epoch, found.number, found.boot) == (7, 123, 7)
+    (target,) = found.targets
+    assert isinstance(target, SavedTarget)
+    assert target.conditions == ((("orders", 'memoryAlarm node "rabbit@a"'), 5),)
+    assert isinstance(target.informs[0], SavedInform)
+    assert to_text(found).encode() == recorded.read_bytes()
+
+
+def test_a_start_with_a_file_of_a_newer_gateway_says_so(tmp_path: Path, receiver: UdpReceiver) -> None:
+    site = site_with(tmp_path, receiver)
+    (tmp_path / "state" / FILE).write_text('{"version": 2}')
+    ended = amqp_gateway("process", "snmp", "--config", site.configuration)
+    assert ended.code is ExitCode.STATE
+    assert len(ended.told) == 1
+    assert "newer gateway" in ended.told[0]

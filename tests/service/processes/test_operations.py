@@ -1,0 +1,257 @@
+"""Operations carried out in a loop: the log first, then the source, on time, whatever fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.clock import SystemClock
+from gateway.config.operations import OperationSettings
+from gateway.feed.operations import (
+    InvokeMethod,
+    OperationAnswer,
+    OperationKind,
+    OperationRecord,
+    OperationRequest,
+    OperationState,
+    ReadFresh,
+)
+from gateway.feed.records import Batch, EventLogRecord, EventLogState
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.inventory import Inventory
+from gateway.model.observations import ClassLearned, ResyncBegan, ResyncEnded, SourceState, SourceStateSeen
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.secrets import SecretRules
+from gateway.operations.audit import Audit
+from gateway.operations.manager import OperationManager
+from gateway.operations.policy import CallMethod, Subject
+from gateway.operations.redaction import Redaction
+from gateway.service.processes import operations as operations_module
+from gateway.service.processes.operations import CoreOperations, policy_of
+from tests.components.opened_index import opened_index
+from tests.components.waiting import DEADLINE
+from tests.operations.works import BOILER, BOILER_CLASS, MAPPING, OPERATOR, SECOND, boiler
+
+SETTINGS = OperationSettings.model_validate(
+    {"allow": [{"who": ["jmx:operator"], "set": ["*"], "invoke": ["*", "purge"], "read": True}]}
+)
+PURGE = InvokeMethod("purge")
+WELL = EventLogRecord(EventLogState.WRITING)
+
+
+class RecordedLog:
+    """An event log that reaches its disk when the test says so."""
+
+    def __init__(self) -> None:
+        self.record = WELL
+        self.last_seq = 7
+        self.hurried: list[int] = []
+        self.on_disk = asyncio.Event()
+
+    async def reached(self, seq: int) -> None:
+        """Until that seq is on the disk."""
+        assert seq == self.last_seq
+        await self.on_disk.wait()
+
+    def hurry(self, seq: int) -> None:
+        """Somebody waits."""
+        self.hurried.append(seq)
+
+
+class Site:
+    """A core's operations, one source whose port the test is, and what was told."""
+
+    def __init__(self, folder: Path, event_log: RecordedLog | None) -> None:
+        clock, classes = SystemClock(), ClassRegistry({"works": MAPPING})
+        self.event_log = event_log
+        self.told: list[OperationRecord] = []
+        self.sent: asyncio.Queue[MethodCall | ObjectModify | ObjectFetch] = asyncio.Queue()
+        index = opened_index(folder / "instances.sqlite3")
+        self.inventory = Inventory("gw", 1, classes, index, self._published)
+        source = self.inventory.add_source("works", "qmf")
+        desk = OperationManager(
+            self.inventory, classes, policy_of(SETTINGS), Audit("gw", 1, Redaction(SecretRules()))
+        )
+        self.operations = CoreOperations(desk, self.inventory, clock, event_log)
+        self.operations.connect(source.identity.number, self)
+        self.inventory.observed(
+            source,
+            [
+                ClassLearned(BOILER),
+                ResyncBegan(),
+                boiler(),
+                ResyncEnded(complete=True),
+                SourceStateSeen(SourceState.SYNCHRONISED),
+            ],
+            clock.now(),
+        )
+
+    def call(self, call: MethodCall) -> None:
+        """As the source's port."""
+        self.sent.put_nowait(call)
+
+    def modify(self, modify: ObjectModify) -> None:
+        """As the source's port."""
+        self.sent.put_nowait(modify)
+
+    def fetch(self, fetch: ObjectFetch) -> None:
+        """As the source's port."""
+        self.sent.put_nowait(fetch)
+
+    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:  # noqa: ARG002  it has none
+        """As the source's port."""
+        return None
+
+    async def next_sent(self) -> MethodCall | ObjectModify | ObjectFetch:
+        async with asyncio.timeout(DEADLINE):
+            return await self.sent.get()
+
+    def ask(
+        self, action: InvokeMethod | ReadFresh = PURGE, timeout: int = 60 * SECOND, waited: int = 0
+    ) -> asyncio.Future[OperationAnswer]:
+        """A north asks, or asked so many nanoseconds ago."""
+        answer: asyncio.Future[OperationAnswer] = asyncio.get_running_loop().create_future()
+        sent = int(asyncio.get_running_loop().time() * SECOND) - waited
+        request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, timeout, sent=sent)
+        self.operations.asked(request, answer.set_result)
+        return answer
+
+    def _published(self, batch: Batch) -> None:
+        self.told += [record for record in batch.records if isinstance(record, OperationRecord)]
+        if hasattr(self, "operations"):
+            self.operations.noticed(batch)
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, event_log: RecordedLog | None = None) -> AsyncIterator[Site]:
+    site = Site(folder, event_log)
+    async with site.operations:
+        yield site
+
+
+async def within_deadline(answer: asyncio.Future[OperationAnswer]) -> OperationAnswer:
+    async with asyncio.timeout(DEADLINE):
+        return await answer
+
+
+async def test_the_source_is_asked_once_the_log_has_the_begin_on_the_disk(tmp_path: Path) -> None:
+    event_log = RecordedLog()
+    async with running(tmp_path, event_log) as site:
+        answer = site.ask()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (site.sent.qsize(), event_log.hurried) == (0, [7])
+        assert [record.state for record in site.told] == [OperationState.BEGUN]
+        event_log.on_disk.set()
+        call = await site.next_sent()
+        site.operations.answered(Answer(call.token, Outcome.APPLIED, "OK", 0))
+        assert (await within_deadline(answer)).outcome is Outcome.APPLIED
+        assert [record.state for record in site.told] == [OperationState.BEGUN, OperationState.ENDED]
+
+
+async def test_a_log_in_trouble_holds_nothing_up_and_that_is_told(tmp_path: Path) -> None:
+    event_log = RecordedLog()
+    event_log.record = EventLogRecord(EventLogState.DISK_FULL)
+    async with running(tmp_path, event_log) as site:
+        with capture_logs() as lines:
+            answer = site.ask()
+            call = await site.next_sent()
+        site.operations.answered(Answer(call.token, Outcome.APPLIED, "OK", 0))
+        assert (await within_deadline(answer)).text == (
+            "OK; begun while the event log was in trouble (disk-full)"
+        )
+    assert [line["event"] for line in lines] == ["operation-not-recorded-first"]
+
+
+async def test_a_log_that_hangs_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations_module, "RECORD_SECONDS", 0.01)
+    async with running(tmp_path, RecordedLog()) as site:
+        site.ask()
+        await site.next_sent()
+
+
+async def test_without_a_log_nothing_waits(tmp_path: Path) -> None:
+    async with running(tmp_path) as site:
+        site.ask()
+        assert isinstance(await site.next_sent(), MethodCall)
+
+
+async def test_a_reading_waits_for_no_disk(tmp_path: Path) -> None:
+    async with running(tmp_path, RecordedLog()) as site:
+        answer = site.ask(ReadFresh())
+        fetch = await site.next_sent()
+        site.operations.answered(Answer(fetch.token, Outcome.APPLIED))
+        assert (await within_deadline(answer)).values["limit"] == 5
+
+
+async def test_what_waited_too_long_for_a_core_that_was_stopped_is_not_done(tmp_path: Path) -> None:
+    async with running(tmp_path) as site:
+        answer = await within_deadline(site.ask(waited=61 * SECOND))
+        assert answer.outcome is Outcome.NOT_NOW
+        assert site.told[-1].outcome is Outcome.NOT_NOW
+        assert site.sent.qsize() == 0
+
+
+async def test_what_is_not_answered_ends_at_its_deadline(tmp_path: Path) -> None:
+    async with running(tmp_path) as site:
+        answer = await within_deadline(site.ask(timeout=SECOND // 20))
+        assert answer.outcome is Outcome.UNKNOWN
+        assert site.told[-1].outcome is Outcome.UNKNOWN
+        assert site.sent.qsize() == 1
+
+
+async def test_a_fault_of_a_source_is_an_unknown_outcome_and_costs_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as site:
+
+        def fail(_: MethodCall) -> None:
+            raise RuntimeError("ours")
+
+        with monkeypatch.context() as patched, capture_logs() as lines:
+            patched.setattr(site, "call", fail)
+            assert (await within_deadline(site.ask(timeout=SECOND // 20))).outcome is Outcome.UNKNOWN
+        assert [line["event"] for line in lines] == ["operation-not-sent"]
+        site.ask()
+        await site.next_sent()
+
+
+async def test_what_a_core_before_left_is_told(tmp_path: Path) -> None:
+    async with running(tmp_path) as site:
+        begun = OperationRecord(
+            0,
+            "gw.0.o4",
+            OperationKind.INVOKE,
+            OperationState.BEGUN,
+            OPERATOR,
+            1,
+            BOILER_CLASS,
+            1,
+            "north",
+            "north",
+            method="purge",
+        )
+        site.operations.recover([begun])
+        assert [(record.operation_id, record.outcome) for record in site.told] == [
+            ("gw.0.o4", Outcome.UNKNOWN)
+        ]
+        assert site.told[0] in site.inventory.snapshot()[0]
+
+
+def test_the_configuration_is_what_the_policy_decides_by() -> None:
+    settings = OperationSettings.model_validate(
+        {"allow": [{"who": ["jmx:operator"], "objects": ["/|a*"], "invoke": ["purge"]}]}
+    )
+    policy, purge = policy_of(settings), CallMethod("purge", dangerous=True)
+    assert policy.decide(OPERATOR, Subject("works", "rabbitmq:queue", "/|abc"), purge)
+    assert not policy.decide(OPERATOR, Subject("works", "rabbitmq:queue", "/|b"), purge)
+    assert not policy_of(OperationSettings()).decide(
+        OPERATOR, Subject("works", "rabbitmq:queue", "/|abc"), purge
+    )

@@ -1,0 +1,293 @@
+"""The supervisor with small processes of the test's own: started in order, kept, ended without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import structlog
+
+from gateway.service.metrics import families
+from gateway.service.metrics.readings import Reading
+from gateway.service.processes import supervisor
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.lifeline import READY, Lifeline
+from gateway.service.processes.supervisor import ProcessPlan, Supervisor
+from tests.components.waiting import eventually
+
+CHILD = """
+import os, signal, socket, struct, subprocess, sys, time
+diary, behaviour, line = sys.argv[1], sys.argv[2], socket.socket(fileno=int(sys.argv[4]))
+def note(what):
+    with open(diary, "a") as file:
+        file.write(f"{what} {os.getpid()}\\n")
+def ended(*_):
+    note("ended")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else ended)
+note("started")
+if behaviour.startswith("exits"):
+    sys.exit(int(behaviour.removeprefix("exits")))
+if behaviour == "killed twice" and open(diary).read().count("started") < 3:
+    os.kill(os.getpid(), signal.SIGKILL)
+if behaviour == "deaf":
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with open(diary, "a") as file:
+        file.write(f"grandchild {child.pid}\\n")
+if behaviour != "silent":
+    note("ready")
+    line.send(b"R")
+while line.recv(1):
+    if behaviour != "hung":
+        line.sendall(struct.pack(">I", 1) + b"\\x90")
+note("alone")
+"""
+
+
+class Diary:
+    """What a process wrote down, one life after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> list[str]:
+        return self.path.read_text(encoding="ascii").splitlines() if self.path.exists() else []
+
+    def words(self) -> list[str]:
+        return [line.split()[0] for line in self.lines()]
+
+    def processes(self, word: str) -> list[int]:
+        return [int(line.split()[1]) for line in self.lines() if line.startswith(word)]
+
+    async def has(self, word: str, times: int = 1) -> int:
+        """Wait until ``word`` was written so often; the process that did."""
+
+        async def written() -> bool:
+            return self.words().count(word) >= times
+
+        await eventually(written, f"{self.path.name} is {word}")
+        return self.processes(word)[times - 1]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses and patience are for machines in trouble."""
+    monkeypatch.setattr(supervisor, "FIRST_RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "STOP_SECONDS", 1.0)
+
+
+def plan(folder: Path, name: str, behaviour: str = "lives") -> ProcessPlan:
+    """A process that behaves so, and its diary under its name."""
+    return ProcessPlan(name, (sys.executable, "-I", "-S", "-c", CHILD, str(folder / name), behaviour))
+
+
+@asynccontextmanager
+async def supervised(
+    *plans: ProcessPlan,
+) -> AsyncIterator[tuple[Supervisor, asyncio.Task[None], socket.socket]]:
+    """A supervisor that runs, and the other end of its lifeline."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours:
+        lifeline = Lifeline(theirs.detach())
+        supervising = Supervisor(plans, lifeline)
+        running = asyncio.create_task(supervising.run())
+        try:
+            yield supervising, running, ours
+        finally:
+            supervising.stop()
+            await asyncio.wait({running})
+            lifeline.close()
+
+
+async def test_each_is_ready_before_the_next_is_started(tmp_path: Path) -> None:
+    first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
+    async with supervised(plan(tmp_path, "first", "silent"), plan(tmp_path, "second")) as (_, running, line):
+        await first.has("started")
+        with pytest.raises(BlockingIOError):
+            line.recv(1)
+        assert second.lines() == []
+    await running
+    assert second.lines() == []
+
+
+async def test_it_is_ready_when_all_are(tmp_path: Path) -> None:
+    first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
+    async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, line):
+        assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
+        assert supervising.processes == {
+            "first": await first.has("ready"),
+            "second": await second.has("ready"),
+        }
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_one_that_dies_is_started_again_and_the_others_stay(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
+    async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, line):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+        with structlog.testing.capture_logs() as logged:
+            os.kill(await first.has("ready"), number)
+            again = await first.has("ready", 2)
+        assert supervising.processes["first"] == again
+        assert second.words() == ["started", "ready"]
+
+    died = {"event": "process-died", "log_level": "warning", "name": "first", "restart_in_seconds": 0.01}
+    assert logged == [{**died, "exit_code": -number if number is signal.SIGKILL else 0}]
+
+
+async def test_one_that_dies_again_and_again_is_given_longer_pauses(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "first")
+    async with supervised(plan(tmp_path, "first")):
+        with structlog.testing.capture_logs() as logged:
+            for life in range(1, 5):
+                os.kill(await diary.has("ready", life), signal.SIGKILL)
+            await diary.has("ready", 5)
+
+    died = [record for record in logged if record["event"] == "process-died"]
+    assert [record["restart_in_seconds"] for record in died] == [0.01, 0.02, 0.04, 0.08]
+
+
+@pytest.mark.parametrize("code", [ExitCode.STATE, ExitCode.ADDRESS_IN_USE])
+async def test_one_that_never_works_ends_all_with_its_exit_code(tmp_path: Path, code: ExitCode) -> None:
+    plans = plan(tmp_path, "first"), plan(tmp_path, "second", f"exits{code}")
+    async with supervised(*plans) as (supervising, running, _):
+        with pytest.raises(CommandError) as raised:
+            await running
+
+    assert (raised.value.code, str(raised.value)) == (code, "")  # it has said why itself
+    assert supervising.processes == {}
+    assert Diary(tmp_path / "first").words() == ["started", "ready", "ended"]
+
+
+@pytest.mark.parametrize("code", [0, 99])
+async def test_one_that_never_works_and_says_nothing_is_named(tmp_path: Path, code: int) -> None:
+    async with supervised(plan(tmp_path, "core", f"exits{code}")) as (_, running, _line):
+        with pytest.raises(CommandError) as raised:
+            await running
+
+    assert raised.value.code is ExitCode.FAILED
+    assert (
+        str(raised.value)
+        == f"the process 'core' ended with exit code {code} before it was ready: see the log above"
+    )
+
+
+async def test_one_that_is_killed_before_it_is_ready_is_started_again(tmp_path: Path) -> None:
+    first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
+    async with supervised(plan(tmp_path, "first", "killed twice"), plan(tmp_path, "second")) as (_, _, line):
+        assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
+    assert first.words()[:4] == ["started", "started", "started", "ready"]
+    assert second.words()[:2] == ["started", "ready"]
+
+
+async def test_a_signal_ends_all_in_order(tmp_path: Path) -> None:
+    first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
+    async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, running, line):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+    assert first.words() == second.words() == ["started", "ready", "ended"]
+    assert supervising.processes == {}
+
+
+async def test_one_that_does_not_end_when_asked_is_killed_with_all_its_own(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "deaf")
+    async with supervised(plan(tmp_path, "deaf", "deaf")) as (supervising, running, _):
+        child, grandchild = await diary.has("ready"), await diary.has("grandchild")
+        with structlog.testing.capture_logs() as logged:
+            supervising.stop()
+            await running
+
+    assert "process-killed" in {record["event"] for record in logged}
+    assert not psutil.pid_exists(child)
+    await eventually(lambda: _gone(grandchild), "the grandchild has gone")
+
+
+async def test_it_ends_all_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "first")
+    async with supervised(plan(tmp_path, "first")) as (_, running, line):
+        await diary.has("ready")
+        line.close()
+        await running
+    assert diary.words() == ["started", "ready", "ended"]
+
+
+def values(readings: list[Reading], family: str) -> dict[str, float]:
+    return {reading.labels[0]: reading.value for reading in readings if reading.family == family}
+
+
+async def test_it_tells_of_its_processes(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "first")
+    async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, line):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+        os.kill(await diary.has("ready"), signal.SIGKILL)
+        await diary.has("ready", 2)
+
+        async def both_answer() -> bool:
+            told = await supervising.readings()
+            return values(told, families.PROCESS_UP.name) == {"first": 1, "second": 1}
+
+        await eventually(both_answer, "both answer")
+        told = await supervising.readings()
+
+    assert values(told, families.RESTARTS.name) == {"first": 1, "second": 0}
+    memory = values(told, families.PROCESS_MEMORY.name)
+    assert memory.keys() == {"supervisor", "first", "second"}
+    assert min(memory.values()) > 1_000_000
+
+
+async def test_one_that_does_not_answer_is_told_to_be_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = plan(tmp_path, "first"), plan(tmp_path, "second", "hung")
+    async with supervised(*plans) as (supervising, _, line):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+        monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.2)
+
+        async def only_one() -> bool:
+            return await supervising.silent() == ["second"]
+
+        await eventually(only_one, "the first answers, and the second does not")
+        up = values(await supervising.readings(), families.PROCESS_UP.name)
+    assert up["second"] == 0
+
+
+async def test_one_that_hangs_is_killed_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "HUNG_QUESTIONS", 3)
+    first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
+    async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, _line):
+        os.kill(await second.has("ready"), signal.SIGSTOP)
+        await second.has("ready", 2)
+        assert supervising.restarts == {"second": 1}
+    assert first.words() == ["started", "ready", "ended"]
+    assert second.words() == ["started", "ready", "started", "ready", "ended"]
+
+
+async def test_one_that_is_being_started_is_not_silent(tmp_path: Path) -> None:
+    diary = Diary(tmp_path / "first")
+    async with supervised(plan(tmp_path, "first", "silent")) as (supervising, _, _line):
+        await diary.has("started")
+        assert await supervising.silent() == []
+
+
+async def _gone(process: int) -> bool:
+    try:
+        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,44 @@
+"""A process that is asked to end does so in order; one that ends by itself, as it likes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from gateway.service.processes.termination import until_terminated
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_lets_the_work_end_in_order(number: signal.Signals) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        os.kill(os.getpid(), number)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("closed")
+
+    await until_terminated(work())
+
+    assert steps == ["closed"]
+
+
+async def test_what_the_work_raises_is_raised() -> None:
+    async def work() -> None:
+        raise LookupError("broken")
+
+    with pytest.raises(LookupError, match="broken"):
+        await until_terminated(work())
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_not_hidden() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await until_terminated(work())

@@ -1,0 +1,81 @@
+"""Which session of a source is captured into which file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.clock import SystemClock
+from gateway.config.files import LoadedConfiguration
+from gateway.config.model import Configuration
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.links.capture import CapturedConsole
+from gateway.links.capture_reading import captured_files
+from gateway.service.sources.captures import Captures, CaptureTarget
+from gateway.service.sources.capturing import CaptureStands, capture_source
+
+CONFIG = ConsoleConfig(believe_anyone=True)
+NOW = 1_800_000_000 * 10**9
+
+
+def captured(captures: Captures) -> ConsoleSession | CapturedConsole:
+    """A new session of the source ``field``."""
+    return captures.console("field", "qmf", ConsoleSession(CONFIG), CONFIG)
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def test_a_source_that_nobody_wants_captured_is_left_as_it_is(tmp_path: Path) -> None:
+    captures = Captures(SystemClock(), {"other": CaptureTarget(tmp_path / "other.jsonl")})
+    assert isinstance(captured(captures), ConsoleSession)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gateway_that_is_started_again_keeps_what_was_captured_before(tmp_path: Path) -> None:
+    target = CaptureTarget(tmp_path / "captures" / "field.jsonl", keeps=True)
+    for _ in range(2):
+        captured(Captures(SystemClock(), {"field": target})).connected("q", NOW)
+
+    files = captured_files(target.path)
+    assert [file.name for file in files] == ["field.jsonl.1", "field.jsonl"]
+    heads = [json.loads(file.read_text(encoding="utf-8").splitlines()[0]) for file in files]
+    assert [head["part"] for head in heads] == [1, 1]
+    assert {head["settings"]["believe_anyone"] for head in heads} == {True}
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_source_that_begins_anew_begins_another_file(tmp_path: Path, *, keeps: bool) -> None:
+    path = tmp_path / "field.jsonl"
+    captures = Captures(SystemClock(), {"field": CaptureTarget(path, keeps=keeps)})
+    captured(captures)
+    captured(captures).connected("q", NOW)  # nothing had been captured yet
+    assert captured_files(path) == [path]
+
+    captured(captures).connected("q", NOW)
+    assert [lines(file) for file in captured_files(path)] == [3, 3]
+
+
+def test_a_source_works_without_the_capture_that_cannot_be_made(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "field.jsonl"
+    captures = Captures(SystemClock(), {"field": CaptureTarget(path)})
+    assert isinstance(captured(captures), ConsoleSession)
+    assert captures.trouble == {"field": f"{path}: No such file or directory"}
+
+
+async def test_a_capture_that_cannot_be_made_ends_the_work(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hidden", encoding="ascii")
+    amqp = {"url": "amqp://127.0.0.1:1", "user": "gateway", "password": {"file": "password"}}
+    sources = {"field": {"kind": "qmf", "amqp": amqp, "believe_anyone": True}}
+    settings = Configuration.model_validate({"version": 1, "sources": sources})
+    loaded = LoadedConfiguration(settings, tmp_path / "gateway.yaml")
+    told: list[CaptureStands] = []
+
+    target = CaptureTarget(tmp_path / "none" / "field.jsonl")
+    await capture_source(loaded, "field", target, SystemClock(), told.append)
+
+    assert told[-1].trouble.endswith("No such file or directory")
+    assert (told[-1].messages, told[-1].records) == (0, 0)

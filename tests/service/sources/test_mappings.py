@@ -1,0 +1,80 @@
+"""An operator's own mappings beside the shipped ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config.files import load_configuration
+from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.sources.mappings import load_mappings
+from tests.components.command_line import amqp_gateway
+
+PUMPS = """\
+version: 1
+package: plant
+module: PLANT-MIB
+prefix: plant
+classes:
+  Pump:
+    properties: {id: {index: true}}
+    statistics: {flow: {unit: l, kind: counter}}
+"""
+
+
+def configured(folder: Path, *mappings: str) -> Path:
+    for number, text in enumerate(mappings):
+        (folder / f"{number}.yaml").write_text(text, encoding="utf-8")
+    path = folder / "gateway.yaml"
+    files = [f"{number}.yaml" for number in range(len(mappings))]
+    path.write_text(f"version: 1\nmappings: {files}\n", encoding="utf-8")
+    return path
+
+
+def test_they_stand_beside_the_shipped_ones(tmp_path: Path) -> None:
+    loaded = load_mappings(load_configuration(configured(tmp_path, PUMPS)))
+    assert loaded.keys() == {*load_shipped_mappings(), "plant"}
+    assert loaded["plant"].classes["Pump"].statistics["flow"].unit == "l"
+
+
+def test_one_of_a_package(tmp_path: Path) -> None:
+    with pytest.raises(MappingError, match=r"1\.yaml: a mapping of the package 'plant' stands before it"):
+        load_mappings(load_configuration(configured(tmp_path, PUMPS, PUMPS)))
+    shipped = PUMPS.replace("package: plant", "package: rabbitmq")
+    with pytest.raises(MappingError, match=r"'rabbitmq' is shipped with the gateway"):
+        load_mappings(load_configuration(configured(tmp_path, shipped)))
+
+
+RELAY = """\
+version: 1
+package: ami-relay
+module: PLANT-RELAY-MIB
+prefix: relay
+classes:
+  application:
+    alarms:
+      gone: {element: connected, equals: false, severity: major, text: "{name} is not connected"}
+    properties: {connected: {}}
+"""
+
+
+def test_a_shipped_one_that_takes_additions_is_added_to(tmp_path: Path) -> None:
+    application = load_mappings(load_configuration(configured(tmp_path, RELAY)))["ami-relay"].classes[
+        "application"
+    ]
+    assert application.alarms.keys() == {"gone"}
+    assert application.statistics["instructions"].unit == "instructions"
+    with pytest.raises(MappingError, match=r"1\.yaml: a mapping of the package 'ami-relay' stands before it"):
+        load_mappings(load_configuration(configured(tmp_path, RELAY, RELAY)))
+    other = RELAY.replace("connected: {}", "connected: {index: true}")
+    with pytest.raises(MappingError, match=r"0\.yaml: classes\.application\.properties\.connected\.index: "):
+        load_mappings(load_configuration(configured(tmp_path, other)))
+
+
+def test_one_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+    file = configured(tmp_path, PUMPS.replace("kind: counter", "kind: clock"))
+    told = amqp_gateway("check", "--config", file)
+    assert told.code is ExitCode.CONFIGURATION
+    assert "0.yaml:8: classes.Pump.statistics.flow.kind: " in told.errors

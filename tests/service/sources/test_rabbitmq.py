@@ -1,0 +1,110 @@
+"""A fault of ours in a source that reads a RabbitMQ: told, and only that source begins again."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.clock import SystemClock
+from gateway.config.sources import RabbitMqSource
+from gateway.feed.records import SourceRecord
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.rules import Mapping
+from gateway.model.observations import SourceState
+from gateway.model.operations import ObjectFetch, Outcome
+from gateway.model.schema import ClassKey
+from gateway.model.secrets import SecretRules
+from gateway.service.sources import rabbitmq as rabbitmq_source
+from gateway.service.sources.source_context import SourceContext
+from gateway.service.sources.sources import source_of
+from tests.components.called_agent import Told
+from tests.components.full_disk import full_disk
+from tests.components.opened_index import opened_index
+from tests.components.waiting import DEADLINE, eventually
+
+
+async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rabbitmq_source, "RESTART_SECONDS", 0.01)
+    (tmp_path / "password").write_text("hidden")
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": "http://127.0.0.1:1",
+            "user": "gateway",
+            "password": {"file": "password"},
+        }
+    )
+    mappings: dict[str, Mapping] = {}  # without its own mapping the agent cannot be made
+    inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
+    around = SourceContext(inventory, mappings, SecretRules(), SystemClock(), tmp_path, 1)
+    running = asyncio.create_task(source_of("shop", settings, around)())
+
+    async def says(text: str) -> bool:
+        records = [record for record in inventory.snapshot()[0] if isinstance(record, SourceRecord)]
+        return records[0].state is SourceState.DOWN and text in records[0].detail
+
+    try:
+        await eventually(lambda: says("internal error KeyError: see the log"), "the fault is told")
+        mappings.update(load_shipped_mappings())
+        await eventually(lambda: says("the management API does not answer"), "the source began again")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hidden")
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": "http://127.0.0.1:1",
+            "user": "gateway",
+            "password": {"file": "password"},
+        }
+    )
+    told = Told()
+    inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
+    around = SourceContext(
+        *(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=told
+    )
+    running = asyncio.create_task(source_of("shop", settings, around)())
+
+    async def is_refused() -> bool:
+        if told.port is not None:
+            told.port.fetch(ObjectFetch(1, ClassKey("rabbitmq", "queue"), "1.0", "0-1-1-0-1", 2**62))
+        return any("the management API does not answer" in answer.text for answer in told.answers(1))
+
+    try:
+        await eventually(is_refused, "a fetch was refused")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert set(told.outcomes(1)) == {Outcome.SOURCE_DOWN}
+
+
+async def test_without_row_numbers_it_does_not_go_on(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hidden")
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": "http://127.0.0.1:1",
+            "user": "gateway",
+            "password": {"file": "password"},
+        }
+    )
+    with closing(InstanceIndex(tmp_path / "i")) as index:
+        inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _batch: None)
+        around = SourceContext(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
+        run = source_of("shop", settings, around)
+        with full_disk(), capture_logs(), pytest.raises(InstanceIndexError):  # a log file cannot grow either
+            await asyncio.wait_for(run(), DEADLINE)

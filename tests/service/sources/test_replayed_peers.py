@@ -1,0 +1,59 @@
+"""A capture of what a recorded Qpid broker said plays again to the letter, and comes to the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.mapping.files import load_shipped_mappings
+from gateway.model.observations import Observation
+from gateway.service.sources.captures import Captures, CaptureTarget
+from gateway.service.sources.passing_inventory import passing_inventory
+from gateway.service.sources.replaying import replayed
+from tests.dialects.qmf.recordings import PEERS
+from tests.dialects.qmf.replaying import Replay, publications
+
+MAPPINGS = load_shipped_mappings()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A clock that stands."""
+
+    time: int
+
+    def now(self) -> int:
+        return self.time
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_captured_peer_is_replayed_to_the_letter(tmp_path: Path, peer: str) -> None:
+    path = tmp_path / "field.jsonl"
+    with passing_inventory(MAPPINGS, publications(peer)[0].at) as passing:
+        source = passing.inventory.add_source("field", "qmf")
+
+        def observe(observations: tuple[Observation, ...], now: int) -> None:
+            unidentified = source.counters["unidentified"]
+            passing.inventory.observed(source, observations, now)
+            if source.counters["unidentified"] != unidentified:
+                console.unnamed(now)
+
+        heartbeats = HeartbeatRules(Heartbeats.AUTO)
+        config = ConsoleConfig(believe_anyone=True, heartbeats=heartbeats, secrets=passing.secrets)
+        replay = Replay(peer, observe, config)
+        console = ConsoleSession(config)
+        captures = Captures(Standing(replay.now), {"field": CaptureTarget(path)})
+        replay.session = captures.console("field", "qmf", console, config)  # type: ignore[assignment]  # as a session
+        replay.plays()
+        assert not captures.trouble
+        captures.files["field"].close()
+        objects = {(one.stable_name, one.native_id) for one in source.objects()}
+    with replayed(path, MAPPINGS, lambda _happening, _picture, _now: None) as result:
+        assert (result.outcome.different, result.outcome.differences) == (0, [])
+        assert result.outcome.same == len(replay.sent)
+        shown = [one.record for one in result.view.objects.values()]
+        assert {(one.stable_name, one.native_id) for one in shown} == objects

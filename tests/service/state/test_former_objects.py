@@ -1,0 +1,89 @@
+"""What the log says of a RabbitMQ's objects, as inventory and agent know them again."""
+
+from __future__ import annotations
+
+from gateway.agents.rabbitmq.object_names import ObjectName, object_number
+from gateway.agents.rabbitmq.reading import class_readers
+from gateway.eventlog.last_state import LastState
+from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.inventory.former_objects import FormerObject
+from gateway.mapping.files import load_shipped_mappings
+from gateway.service.state.former_objects import former_identities, former_objects, nanoseconds
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+SCHEMA = class_readers(MAPPING)["queue"].schema
+CREATED = 1_795_190_641_291_000_000
+
+
+def logged(class_name: str, name: str, row: int, **fields: object) -> LogRecord:
+    return LogRecord(
+        kind=RecordKind.SNAPSHOT,
+        ingest_ts="2026-11-20T15:00:00.000000Z",
+        source="orders",
+        package="rabbitmq",
+        class_name=class_name,
+        object_id=f"orders/rabbitmq:{class_name}/{row}",
+        object_name=name,
+        row=row,
+        native_id=f"0-1-1-0-{row}",
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+VHOST = logged("vhost", "/", 1, lifetime="durable", values={"name": "/"})
+QUEUE = logged(
+    "queue",
+    "/|orders",
+    7,
+    lifetime="durable",
+    create_ts="2026-11-20T16:04:01.291000Z",
+    sample_ns=5,
+    values={
+        "vhost": VHOST.object_id,
+        "name": "orders",
+        "durable": True,
+        "arguments": {"x-max-length": 5, "x-list": [1, "two"]},
+    },
+)
+
+
+def state(*records: LogRecord) -> LastState:
+    return LastState({record.object_id or "": record for record in records}, {"orders": 1})
+
+
+def test_the_agent_knows_an_object_as_the_agent_before_it_did() -> None:
+    known = {one.name: one for one in former_objects(MAPPING, state(VHOST, QUEUE), "orders")}
+
+    queue = known[ObjectName("queue", ("/", "orders"))]
+    assert queue.created == CREATED
+    assert queue.number == object_number(queue.name, CREATED)
+    told = dict(zip([element.name for element in SCHEMA.properties], queue.properties, strict=True))
+    assert {name: value for name, value in told.items() if value is not None} == {
+        "vhost": "/",
+        "name": "orders",
+        "durable": True,
+        "arguments": {"x-max-length": 5, "x-list": (1, "two")},
+    }
+    assert set(queue.statistics) == {None}
+    assert ObjectName("vhost", ("/",)) in known
+
+
+def test_what_cannot_be_understood_is_left_out() -> None:
+    nameless = logged("queue", "/|lost", 8, values={"name": "lost", "vhost": "orders/rabbitmq:vhost/9"})
+    unknown = logged("shovel", "s", 9, values={"name": "s"})
+    elsewhere = LogRecord(kind=RecordKind.SNAPSHOT, ingest_ts="", source="others", package="rabbitmq")
+    assert list(former_objects(MAPPING, state(nameless, unknown, elsewhere), "orders")) == []
+
+
+def test_the_inventory_knows_names_rows_and_native_ids() -> None:
+    assert list(former_identities(state(VHOST, QUEUE), "orders")) == [
+        FormerObject("rabbitmq:vhost", "/", 1, "0-1-1-0-1", durable=True),
+        FormerObject("rabbitmq:queue", "/|orders", 7, "0-1-1-0-7", durable=True),
+    ]
+    assert list(former_identities(state(VHOST, QUEUE), "others")) == []
+
+
+def test_times_of_the_log_are_exact() -> None:
+    assert nanoseconds("2026-11-20T16:04:01.291000Z") == CREATED
+    assert nanoseconds("2026-11-20T16:04:01.291000123Z") == CREATED + 123
+    assert nanoseconds("yesterday") == nanoseconds(None) == nanoseconds(7) == 0

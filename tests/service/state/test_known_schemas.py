@@ -1,0 +1,57 @@
+"""Schemas that a console knew, and knows again after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.service.state import known_schemas
+from gateway.service.state.cache_file import FOLDER
+from gateway.service.state.known_schemas import KnownSchemas
+from tests.components.waiting import eventually
+from tests.dialects.qmf.examples import LEAK, TANK
+
+KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
+
+
+async def kept(folder: Path, *known: ClassDefinition | EventDefinition) -> None:
+    """Let these be written."""
+    schemas = KnownSchemas(folder, "agents")
+    schemas.learnt()
+    keeping = asyncio.create_task(schemas.keep(lambda: known))
+
+    async def is_written() -> bool:
+        return KnownSchemas(folder, "agents").read() == known
+
+    await eventually(is_written, "the schemas are kept")
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def test_what_was_learnt_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_schemas, "SETTLING_SECONDS", 0.01)
+    assert KnownSchemas(tmp_path, "agents").read() == ()
+    await kept(tmp_path, *KNOWN)
+    assert KnownSchemas(tmp_path, "agents").read() == KNOWN
+    assert KnownSchemas(tmp_path, "others").read() == ()
+    await kept(tmp_path, KNOWN[0])
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        b"something else\n",
+        b"amqp-gateway schemas 2: of a later gateway\n",
+        b"amqp-gateway schemas 1: AM2 schema responses, in hexadecimal digits\nxyz\n",
+        b"amqp-gateway schemas 1: AM2 schema responses, in hexadecimal digits\n414d32\n",
+        b"\xff\xfe",
+    ],
+)
+def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, octets: bytes) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "agents.am2").write_bytes(octets)
+    assert KnownSchemas(tmp_path, "agents").read() == ()

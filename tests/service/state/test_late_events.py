@@ -1,0 +1,232 @@
+"""Events that were committed when all who could tell them were killed, as net-snmp's daemon gets them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from py4j.protocol import Py4JJavaError
+
+from gateway.eventlog.last_events import LastEvents, last_events
+from gateway.service.state.told_events import ToldEvents
+from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.ports import free_tcp_port, free_udp_port
+from tests.components.stopping import stop
+from tests.components.waiting import wait_until
+from tests.eventlog.reading import of_kind, read_log
+from tests.jmx_java.client_machine import client_machine
+from tests.service.processes.test_core import processes_of
+from tests.service.processes.test_notifications import kill, saved
+from tests.snmp_notifications.snmptrapd import Printed, Snmptrapd, snmptrapd
+
+LATE = "agEventLate.0"
+GATEWAY = "amqp.gateway:type=Gateway"
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Snmptrapd]:
+    folder = tmp_path / "trapd"
+    folder.mkdir()
+    with snmptrapd(folder, "public") as daemon:
+        yield daemon
+
+
+def site_with(folder: Path, port: int, **settings: Any) -> Site:  # noqa: ANN401  as YAML has them
+    site = new_site(folder)
+    unreachable = {
+        "kind": "rabbitmq",
+        "management": "http://127.0.0.1:1",
+        "user": "nobody",
+        "password": site.secret("none"),
+    }
+    community = {"community": site.secret("public")}
+    nms = {"address": f"127.0.0.1:{port}", **community, **settings}
+    snmp = {"listen": [f"127.0.0.1:{site.snmp_port}"], "notifications": {"nms": nms}}
+    site.configure(snmp=snmp, sources={"orders": unreachable}, log={"min_free": 0, "commit_interval": "1ms"})
+    return site
+
+
+def told(printed: list[Printed]) -> dict[str, list[bool]]:
+    """By event id, of each notification whether it was marked as late; without what SNMP makes itself."""
+    found: dict[str, list[bool]] = {}
+    for each in printed:
+        event_id = each.values["agEventId.0"].removeprefix("STRING: ")
+        if ".s" not in event_id:
+            found.setdefault(event_id, []).append(LATE in each.values)
+    return found
+
+
+def logged_ids(site: Site) -> list[str]:
+    """Of all events on the disk."""
+    with contextlib.suppress(OSError, ValueError):
+        return [str(record["event_id"]) for record in of_kind(read_log(site.state.path / "log"), "event")]
+    return []
+
+
+def handled(site: Site) -> tuple[int, int]:
+    """Epoch and number of the last event that no process will send again."""
+    found = saved(site)
+    return (found.epoch, found.number) if not any(each.informs for each in found.targets) else (0, 0)
+
+
+def pid_of(gateway: RunningCommand, name: str) -> int:
+    return processes_of(psutil.Process(gateway.process.pid))[name]
+
+
+@pytest.mark.parametrize("kind", ["trap", "inform"])
+def test_events_of_a_core_that_nobody_was_told_of_are_sent_late_and_once(
+    tmp_path: Path, daemon: Snmptrapd, kind: str
+) -> None:
+    site = site_with(tmp_path, daemon.port, kind=kind)
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        uuid = site.state.identity
+        wait_until(lambda: f"{uuid}.1.1" in told(daemon.printed()), "the first core's events arrive")
+        wait_until(lambda: handled(site) >= (1, 1), "it is known to be handled, and answered")
+
+        stop(pid_of(gateway, "snmp"))
+        kill(gateway, "core")
+        wait_until(lambda: f"{uuid}.2.1" in logged_ids(site), "the second core's event is on the disk")
+        kill(gateway, "core")
+        kill(gateway, "snmp")
+        wait_until(lambda: f"{uuid}.2.1" in told(daemon.printed()), "it is sent by the third life")
+        assert told(daemon.printed())[f"{uuid}.2.1"] == [True]
+        wait_until(lambda: handled(site) > (2, 1), "it is known to be handled, and answered")
+
+        starts = len(of_the_agent(daemon))
+        kill(gateway, "snmp")
+        wait_until(lambda: len(of_the_agent(daemon)) > starts, "the agent is back")
+        after = told(daemon.printed())
+    assert after[f"{uuid}.2.1"] == [True]
+    for event_id, marks in after.items():  # what is sent again can be told by its id, and says so
+        assert marks[1:] == [True] * (len(marks) - 1), event_id
+    assert {event_id for event_id in logged_ids(site) if event_id.split(".")[1] == "2"} <= after.keys()
+
+
+def test_events_that_compaction_took_before_anybody_was_told_are_counted(
+    tmp_path: Path, daemon: Snmptrapd
+) -> None:
+    site = site_with(tmp_path, daemon.port)
+    document = yaml.safe_load(site.configuration.read_text())
+    document["log"]["segment_duration"] = "1s"
+    site.configuration.write_text(yaml.safe_dump(document))
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        wait_until(lambda: handled(site) >= (1, 1), "the first core's events are handled")
+        stop(pid_of(gateway, "snmp"))
+        kill(gateway, "core")
+        wait_until(lambda: 2 in recalled(site).made, "the second core has made events")
+        wait_until(lambda: not recalled(site).events, "the lake has them, a core that starts does not")
+        made = recalled(site).made[2]
+        kill(gateway, "core")
+        kill(gateway, "snmp")
+        wait_until(lambda: counted_as_lost(daemon) >= made, "the receiver is told how many it missed")
+        assert not [event_id for event_id in told(daemon.printed()) if event_id.split(".")[1] == "2"]
+        assert counted_as_lost(daemon) == made
+
+
+def recalled(site: Site) -> LastEvents:
+    """What a core would know that began now."""
+    return last_events(site.state.path / "log", 1000, site.state.identity)
+
+
+def counted_as_lost(daemon: Snmptrapd) -> int:
+    texts = [each.values.get("agEventSuppressedNames.0", "") for each in daemon.printed()]
+    return sum(int(text.rpartition(" ")[2]) for text in texts if text.startswith("STRING: *:* "))
+
+
+def of_the_agent(daemon: Snmptrapd) -> list[Printed]:
+    """What it tells of its own starts."""
+    return [each for each in daemon.printed() if ".s" in each.values["agEventId.0"]]
+
+
+def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
+    port = free_udp_port()
+    site = site_with(tmp_path, port, kind="inform")
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        wait_until(
+            lambda: bool(saved(site).targets) and len(saved(site).targets[0].informs) >= 2, "they wait"
+        )
+        waiting = len(saved(site).targets[0].informs)
+        stop(pid_of(gateway, "snmp"))  # it cannot tell anybody, nor write anything
+        processes = psutil.Process(gateway.process.pid).children(recursive=True)
+        for each in [gateway.process.pid, *(process.pid for process in processes)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        psutil.wait_procs(processes, timeout=30)
+    assert len(saved(site).targets[0].informs) == waiting
+    folder = tmp_path / "trapd"
+    folder.mkdir()
+    with (
+        snmptrapd(folder, "public", port) as daemon,
+        running("run", "--config", site.configuration, log=tmp_path / "log-2") as gateway,
+    ):
+        gateway.ready()
+        uuid = site.state.identity
+        wait_until(lambda: f"{uuid}.1.1" in told(daemon.printed()), "what waited arrives")
+        wait_until(lambda: saved(site).targets[0].informs == (), "and nothing waits any more")
+        assert set(logged_ids(site)) <= told(daemon.printed()).keys()
+        assert told(daemon.printed())[f"{uuid}.1.1"][0]
+
+
+def test_listeners_of_jmx_hear_of_them_late_or_how_many_they_missed(tmp_path: Path) -> None:
+    site, port, heard = site_with(tmp_path, free_udp_port()), free_tcp_port(), []
+    document = yaml.safe_load(site.configuration.read_text())
+    document["jmx"] = {"enabled": True, "listen": f"127.0.0.1:{port}"}
+    site.configuration.write_text(yaml.safe_dump(document))
+    classes = tmp_path / "classes"
+    classes.mkdir()
+    with (
+        client_machine(classes) as machine,
+        running("run", "--config", site.configuration, log=tmp_path / "log") as gateway,
+    ):
+        gateway.ready()
+        uuid, password = site.state.identity, site.state.secret("jmx-monitor")
+        client = machine.connect(port, "monitor", password)
+        client.listenFor(GATEWAY, "amqp.gateway.gateway.logWritten")
+        stopped = pid_of(gateway, "jmx")
+        stop(stopped)
+        kill(gateway, "core")
+        wait_until(lambda: f"{uuid}.2.1" in logged_ids(site), "the second core's event is on the disk")
+        kill(gateway, "core")
+        os.kill(stopped, signal.SIGCONT)
+
+        def is_heard(part: str) -> bool:
+            heard.append(client.heard(100))
+            return any(part in text for text in heard)
+
+        wait_until(lambda: is_heard(f"{uuid}.2."), "an event of the second core is heard")
+        late = [text for text in heard if f"{uuid}.2." in text]
+        assert all("late=java.lang.Boolean true" in text for text in late), late
+
+        wait_until(lambda: told_events(site) >= (2, 1), "it is known to be told")
+        kill(gateway, "core")
+        kill(gateway, "jmx")
+        wait_until(lambda: told_events(site) >= (4, 1), "the next process knows the next core's events")
+        wait_until(lambda: can_connect(machine, port, password), "it can be asked")
+        again = machine.connect(port, "monitor", password)
+
+        def lost() -> int:
+            return int(again.attribute(GATEWAY, "EventsLost").rpartition(" ")[2])
+
+        wait_until(lambda: lost() >= 1, "listeners can see how many they missed")
+
+
+def told_events(site: Site) -> tuple[int, int]:
+    return ToldEvents(site.state.path).read().place
+
+
+def can_connect(machine: Any, port: int, password: str) -> bool:  # noqa: ANN401  a class of Java's
+    try:
+        machine.connect(port, "monitor", password).close()
+    except Py4JJavaError:
+        return False
+    return True
