@@ -59,7 +59,7 @@ final class Connector {
         rmiServer = new RMIJRMPServerImpl(port, null, factory, environment);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
         server = new RMIConnectorServer(address, environment, rmiServer, mbeans);
-        server.setMBeanServerForwarder(new Guard(settings.domain, operations));
+        server.setMBeanServerForwarder(Guard.of(settings.domain, operations));
     }
 
     int port() {

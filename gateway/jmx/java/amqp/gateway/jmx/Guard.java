@@ -1,175 +1,102 @@
 package amqp.gateway.jmx;
 
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.Set;
 import javax.management.Attribute;
 import javax.management.AttributeList;
-import javax.management.AttributeNotFoundException;
 import javax.management.InstanceNotFoundException;
-import javax.management.IntrospectionException;
-import javax.management.InvalidAttributeValueException;
-import javax.management.ListenerNotFoundException;
-import javax.management.MBeanException;
-import javax.management.MBeanInfo;
 import javax.management.MBeanServer;
-import javax.management.NotificationFilter;
-import javax.management.NotificationListener;
-import javax.management.ObjectInstance;
 import javax.management.ObjectName;
-import javax.management.QueryExp;
-import javax.management.ReflectionException;
-import javax.management.loading.ClassLoaderRepository;
 import javax.management.remote.MBeanServerForwarder;
 
 /**
- * Stands between clients and the server of MBeans: reading is allowed, and {@link Operations} on our own MBeans.
+ * Decides what of a client's request reaches the server of MBeans, for each method of {@link MBeanServer}.
  *
- * <p>Nobody makes MBeans, loads classes or unregisters, whoever it is. The virtual machine's own MBeans can be
- * read; operations on them (a dump of the heap, say) and setting their attributes are refused.
+ * <p>Reading and listening are forwarded. Setting and invoking are for the gateway's own MBeans, and carried out by
+ * {@link Operations}: an exception that an MBean itself throws would reach the client wrapped in another. Every other
+ * method is refused to every user: making, removing and loading MBeans, and whatever a later Java adds. The virtual
+ * machine's own MBeans can be read, but not operated (a dump of the heap, say).
  */
-final class Guard implements MBeanServerForwarder {
+final class Guard implements InvocationHandler {
+    /** Methods that are forwarded in all their forms, because they change nothing. */
+    private static final Set<String> FORWARDED = Set.of(
+        "getAttribute", "getAttributes", "getDefaultDomain", "getDomains", "getMBeanCount", "getMBeanInfo",
+        "getObjectInstance", "isInstanceOf", "isRegistered", "queryMBeans", "queryNames",
+        "removeNotificationListener",
+        // No client can call this one: the connector finds the classes of parameters by it.
+        "getClassLoaderRepository");
+
     private final String domain;
     private final Operations operations;
     private final Refusals refusals;
     private MBeanServer server;
 
-    /** What our own MBeans are asked to do, {@code operations} does: an MBean's own exceptions are wrapped. */
-    Guard(String domain, Operations operations) {
+    private Guard(String domain, Operations operations) {
         this.domain = domain;
         this.operations = operations;
         this.refusals = operations.refusals;
     }
 
-    @Override
-    public MBeanServer getMBeanServer() {
-        return server;
+    /** Makes a guard, whose own MBeans are those of {@code domain}. */
+    static MBeanServerForwarder of(String domain, Operations operations) {
+        return (MBeanServerForwarder) Proxy.newProxyInstance(
+            Guard.class.getClassLoader(), new Class<?>[] {MBeanServerForwarder.class}, new Guard(domain, operations));
     }
 
     @Override
-    public void setMBeanServer(MBeanServer newServer) {
-        server = newServer;
-    }
-
-    // What is refused to everybody.
-
-    @Override
-    public ObjectInstance createMBean(String className, ObjectName name) {
-        throw refused("createMBean", name);
-    }
-
-    @Override
-    public ObjectInstance createMBean(String className, ObjectName name, ObjectName loader) {
-        throw refused("createMBean", name);
-    }
-
-    @Override
-    public ObjectInstance createMBean(
-            String className, ObjectName name, Object[] parameters, String[] signature) {
-        throw refused("createMBean", name);
-    }
-
-    @Override
-    public ObjectInstance createMBean(
-            String className, ObjectName name, ObjectName loader, Object[] parameters, String[] signature) {
-        throw refused("createMBean", name);
-    }
-
-    @Override
-    public ObjectInstance registerMBean(Object object, ObjectName name) {
-        throw refused("registerMBean", name);
-    }
-
-    @Override
-    public void unregisterMBean(ObjectName name) {
-        throw refused("unregisterMBean", name);
-    }
-
-    @Override
-    public Object instantiate(String className) {
-        throw refused("instantiate", null);
-    }
-
-    @Override
-    public Object instantiate(String className, ObjectName loader) {
-        throw refused("instantiate", null);
-    }
-
-    @Override
-    public Object instantiate(String className, Object[] parameters, String[] signature) {
-        throw refused("instantiate", null);
-    }
-
-    @Override
-    public Object instantiate(
-            String className, ObjectName loader, Object[] parameters, String[] signature) {
-        throw refused("instantiate", null);
-    }
-
-    @Override
-    public ClassLoader getClassLoader(ObjectName loader) {
-        throw refused("getClassLoader", null);
-    }
-
-    /** An MBean as a listener would act with the virtual machine's rights. */
-    @Override
-    public void addNotificationListener(
-            ObjectName name, ObjectName listener, NotificationFilter filter, Object handback) {
-        throw refused("addNotificationListener of an MBean", name);
-    }
-
-    // What only our own MBeans are asked for.
-
-    @Override
-    public void setAttribute(ObjectName name, Attribute attribute)
-            throws InstanceNotFoundException, AttributeNotFoundException, InvalidAttributeValueException,
-            MBeanException {
-        refusals.begin();
-        try {
-            requireOurs(name, "setAttribute");
-            operations.set(name, attribute);
-        } catch (InstanceNotFoundException | AttributeNotFoundException | InvalidAttributeValueException
-                | MBeanException | RuntimeException error) {
-            List<String> names = attribute == null ? List.of() : List.of(String.valueOf(attribute.getName()));
-            refusals.failed("set", name, operations.number(name), "", names, error);
-            throw error;
+    public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+        String name = method.getName();
+        if (method.getDeclaringClass() == Object.class) {
+            return forward(this, method, arguments);
+        }
+        if (FORWARDED.contains(name)) {
+            return forward(server, method, arguments);
+        }
+        switch (name) {
+            case "getMBeanServer":
+                return server;
+            case "setMBeanServer":
+                server = (MBeanServer) arguments[0];
+                return null;
+            case "addNotificationListener":
+                // An MBean that is a listener would act with the rights of the virtual machine.
+                if (method.getParameterTypes()[1] == ObjectName.class) {
+                    throw refused("addNotificationListener of an MBean", arguments);
+                }
+                return forward(server, method, arguments);
+            case "getClassLoaderFor":
+                return classLoaderFor((ObjectName) arguments[0]);
+            case "setAttribute":
+                setAttribute((ObjectName) arguments[0], (Attribute) arguments[1]);
+                return null;
+            case "setAttributes":
+                return setAttributes((ObjectName) arguments[0], (AttributeList) arguments[1]);
+            case "invoke":
+                return invokeOperation(
+                    (ObjectName) arguments[0], (String) arguments[1], (Object[]) arguments[2], (String[]) arguments[3]);
+            default:
+                throw refused(name, arguments);
         }
     }
 
-    @Override
-    public AttributeList setAttributes(ObjectName name, AttributeList attributes)
-            throws InstanceNotFoundException {
-        refusals.begin();
+    private static Object forward(Object target, Method method, Object[] arguments) throws Throwable {
         try {
-            requireOurs(name, "setAttributes");
-            return operations.setAll(name, attributes);
-        } catch (InstanceNotFoundException | RuntimeException error) {
-            refusals.failed("set", name, operations.number(name), "", List.of(), error);
-            throw error;
+            return method.invoke(target, arguments);
+        } catch (InvocationTargetException error) {
+            throw error.getCause();
         }
     }
 
-    @Override
-    public Object invoke(ObjectName name, String operation, Object[] parameters, String[] signature)
-            throws InstanceNotFoundException, MBeanException, ReflectionException {
-        refusals.begin();
-        try {
-            requireOurs(name, "invoke");
-            return operations.knows(name) || !server.isRegistered(name)
-                ? operations.invoke(name, operation, parameters, signature)
-                : server.invoke(name, operation, parameters, signature);
-        } catch (InstanceNotFoundException | MBeanException | ReflectionException | RuntimeException error) {
-            if (isOurs(name) || !onlyReads(operation)) {
-                refusals.failed("invoke", name, operations.number(name), operation, List.of(), error);
-            }
-            throw error;
-        }
-    }
-
-    // What the connector itself needs, and no client can ask for: where the classes of parameters come from.
-
-    /** Of an MBean that is missing, any: the request itself is to find that out, where it is known whose it is. */
-    @Override
-    public ClassLoader getClassLoaderFor(ObjectName name) {
+    /**
+     * The connector asks for it before a request that has parameters.
+     *
+     * <p>For an MBean that is missing, any will do: the request that follows fails, and names the client in its record.
+     */
+    private ClassLoader classLoaderFor(ObjectName name) {
         try {
             return server.getClassLoaderFor(name);
         } catch (InstanceNotFoundException error) {
@@ -177,102 +104,43 @@ final class Guard implements MBeanServerForwarder {
         }
     }
 
-    @Override
-    public ClassLoaderRepository getClassLoaderRepository() {
-        return server.getClassLoaderRepository();
+    private void setAttribute(ObjectName name, Attribute attribute) throws Exception {
+        refusals.begin();
+        try {
+            requireOurs(name, "setAttribute");
+            operations.set(name, attribute);
+        } catch (Exception error) {
+            List<String> names = attribute == null ? List.of() : List.of(String.valueOf(attribute.getName()));
+            refusals.failed("set", name, operations.number(name), "", names, error);
+            throw error;
+        }
     }
 
-    // Reading and listening.
-
-    @Override
-    public ObjectInstance getObjectInstance(ObjectName name) throws InstanceNotFoundException {
-        return server.getObjectInstance(name);
+    private AttributeList setAttributes(ObjectName name, AttributeList attributes) throws Exception {
+        refusals.begin();
+        try {
+            requireOurs(name, "setAttributes");
+            return operations.setAll(name, attributes);
+        } catch (Exception error) {
+            refusals.failed("set", name, operations.number(name), "", List.of(), error);
+            throw error;
+        }
     }
 
-    @Override
-    public Set<ObjectInstance> queryMBeans(ObjectName name, QueryExp query) {
-        return server.queryMBeans(name, query);
-    }
-
-    @Override
-    public Set<ObjectName> queryNames(ObjectName name, QueryExp query) {
-        return server.queryNames(name, query);
-    }
-
-    @Override
-    public boolean isRegistered(ObjectName name) {
-        return server.isRegistered(name);
-    }
-
-    @Override
-    public Integer getMBeanCount() {
-        return server.getMBeanCount();
-    }
-
-    @Override
-    public Object getAttribute(ObjectName name, String attribute)
-            throws MBeanException, AttributeNotFoundException, InstanceNotFoundException, ReflectionException {
-        return server.getAttribute(name, attribute);
-    }
-
-    @Override
-    public AttributeList getAttributes(ObjectName name, String[] attributes)
-            throws InstanceNotFoundException, ReflectionException {
-        return server.getAttributes(name, attributes);
-    }
-
-    @Override
-    public String getDefaultDomain() {
-        return server.getDefaultDomain();
-    }
-
-    @Override
-    public String[] getDomains() {
-        return server.getDomains();
-    }
-
-    @Override
-    public MBeanInfo getMBeanInfo(ObjectName name)
-            throws InstanceNotFoundException, IntrospectionException, ReflectionException {
-        return server.getMBeanInfo(name);
-    }
-
-    @Override
-    public boolean isInstanceOf(ObjectName name, String className) throws InstanceNotFoundException {
-        return server.isInstanceOf(name, className);
-    }
-
-    @Override
-    public void addNotificationListener(
-            ObjectName name, NotificationListener listener, NotificationFilter filter, Object handback)
-            throws InstanceNotFoundException {
-        server.addNotificationListener(name, listener, filter, handback);
-    }
-
-    @Override
-    public void removeNotificationListener(ObjectName name, ObjectName listener)
-            throws InstanceNotFoundException, ListenerNotFoundException {
-        server.removeNotificationListener(name, listener);
-    }
-
-    @Override
-    public void removeNotificationListener(
-            ObjectName name, ObjectName listener, NotificationFilter filter, Object handback)
-            throws InstanceNotFoundException, ListenerNotFoundException {
-        server.removeNotificationListener(name, listener, filter, handback);
-    }
-
-    @Override
-    public void removeNotificationListener(ObjectName name, NotificationListener listener)
-            throws InstanceNotFoundException, ListenerNotFoundException {
-        server.removeNotificationListener(name, listener);
-    }
-
-    @Override
-    public void removeNotificationListener(
-            ObjectName name, NotificationListener listener, NotificationFilter filter, Object handback)
-            throws InstanceNotFoundException, ListenerNotFoundException {
-        server.removeNotificationListener(name, listener, filter, handback);
+    private Object invokeOperation(ObjectName name, String operation, Object[] parameters, String[] signature)
+            throws Exception {
+        refusals.begin();
+        try {
+            requireOurs(name, "invoke");
+            return operations.knows(name) || !server.isRegistered(name)
+                ? operations.invoke(name, operation, parameters, signature)
+                : server.invoke(name, operation, parameters, signature);
+        } catch (Exception error) {
+            if (isOurs(name) || !onlyReads(operation)) {
+                refusals.failed("invoke", name, operations.number(name), operation, List.of(), error);
+            }
+            throw error;
+        }
     }
 
     private void requireOurs(ObjectName name, String method) {
@@ -286,16 +154,25 @@ final class Guard implements MBeanServerForwarder {
     }
 
     /**
-     * Whether an operation of the virtual machine's own MBeans changes nothing, by its name: they tell no impact.
+     * Whether an operation of the virtual machine's own MBeans changes nothing, judged by its name: their descriptions
+     * give no impact.
      *
-     * <p>JConsole asks for threads all the time. That is refused, too, but it is no attempt to change anything.
+     * <p>JConsole asks for threads all the time. That is refused too, but is no attempt to change anything.
      */
     private static boolean onlyReads(String operation) {
         return operation != null
             && (operation.startsWith("get") || operation.startsWith("find") || operation.startsWith("is"));
     }
 
-    private SecurityException refused(String method, ObjectName name) {
+    /** Records an attempt that no user may make. The first ObjectName among its arguments is what it was about. */
+    private SecurityException refused(String method, Object[] arguments) {
+        ObjectName name = null;
+        for (Object argument : arguments == null ? new Object[0] : arguments) {
+            if (argument instanceof ObjectName) {
+                name = (ObjectName) argument;
+                break;
+            }
+        }
         SecurityException refusal = refusedToEverybody(method);
         refusals.tell("invoke", name, 0, method, List.of(), "refused", refusal.getMessage());
         return refusal;
