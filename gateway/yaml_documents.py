@@ -5,10 +5,10 @@ Every complaint carries file and line, so that whoever wrote the file can go the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -26,7 +26,14 @@ _MAX_SHOWN = 80
 
 
 class StrictModel(BaseModel):
-    """Base of every section of a document: frozen, no unknown keys, no silent conversions of text."""
+    """Base of every section of a document: frozen, no unknown keys, no silent conversions of text.
+
+    Attributes:
+        renamed_keys: of a whole document: keys that earlier releases had, and what each is called now. An old
+            key is an error that names the new one; it is never accepted beside it.
+    """
+
+    renamed_keys: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=False, populate_by_name=True, hide_input_in_errors=True
@@ -131,7 +138,7 @@ def _mapping_without_duplicates(loader: _StrictLoader, node: yaml.MappingNode) -
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping_without_duplicates)
 _StrictLoader.add_constructor("tag:yaml.org,2002:value", lambda _loader, node: node.value)  # a lone "="
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=StrictModel)
 
 
 def read_document(path: Path, model: type[Model]) -> Model:
@@ -144,7 +151,7 @@ def read_document(path: Path, model: type[Model]) -> Model:
         with path.open("rb") as file:
             octets = file.read(MAX_DOCUMENT_OCTETS + 1)
         if len(octets) > MAX_DOCUMENT_OCTETS:
-            raise _unusable(path, f"is larger than {MAX_DOCUMENT_OCTETS} octets")
+            raise _unusable(path, f"is larger than {MAX_DOCUMENT_OCTETS} bytes")
         text = octets.decode("utf-8")
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}") from error
@@ -174,7 +181,7 @@ def parse_document(text: str, model: type[Model], path: Path) -> Model:
         return model.model_validate(data)
     except ValidationError as error:
         found = _causes(error.errors(include_url=False, include_input=False))
-        complaints = [_complaint(node, dict(one)) for one in found[:MAX_COMPLAINTS]]
+        complaints = [_complaint(node, dict(one), model.renamed_keys) for one in found[:MAX_COMPLAINTS]]
         if len(found) > MAX_COMPLAINTS:
             complaints.append(Complaint(1, "", f"and {len(found) - MAX_COMPLAINTS} more"))
         raise DocumentError(path, complaints) from error
@@ -233,7 +240,7 @@ def _causes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     ]
 
 
-def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
+def _complaint(root: yaml.Node | None, error: dict[str, Any], renamed: Mapping[str, str]) -> Complaint:
     line, trail = 1, []
     node = root
     for place, step in enumerate(error["loc"], start=1):
@@ -248,7 +255,9 @@ def _complaint(root: yaml.Node | None, error: dict[str, Any]) -> Complaint:
     message = (
         error["msg"].removeprefix("Value error, ") if words is None else words.format(**error.get("ctx", {}))
     )
-    if error["type"] == "union_tag_not_found":
+    if error["type"] == "extra_forbidden" and error["loc"][-1] in renamed:
+        message = f"is called '{renamed[error['loc'][-1]]}' now: rename the key"
+    elif error["type"] == "union_tag_not_found":
         message = f"{error['ctx']['discriminator']} is required"
     elif error["type"] == "union_tag_invalid":
         context = error["ctx"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import am01_source, ami_source, amqp, cml_source, model, operations, snmp, sources
+from gateway.config import ami_source, model, operations, snmp, sources
 from gateway.dialects.cml import console_states as cml_console_states
 from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
@@ -72,15 +72,15 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### Its events": sources.EventSettings,
     "## A source of kind qmf": sources.QmfSource,
     "### A durable subscription": sources.DurableSettings,
-    "## A source of kind am01": am01_source.Am01Source,
+    "## A source of kind am01": sources.Am01Source,
     "## A source of kind ami": ami_source.AmiSource,
     "### Its TLS": ami_source.ListenerTls,
     "### Logged sessions": ami_source.SessionLogSettings,
     "### Limits of applications": ami_source.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,
-    "## A source of kind cml": cml_source.CmlSource,
-    "### What polling may cost": cml_source.CmlBudget,
-    "## AMQP": amqp.AmqpSettings,
+    "## A source of kind cml": sources.CmlSource,
+    "### What polling may cost": sources.CmlBudget,
+    "## AMQP": sources.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,
     "### A receiver of notifications": snmp.NotificationTarget,
     "## JMX": model.JmxSettings,

@@ -239,10 +239,10 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
     told = {
         "kind": "qmf",
         "amqp": speaking(gateway),
-        "believe": [agent],
+        "trusted_users": [agent],
         "exchange": wanted.exchange,
     }
-    publish = {"amqp": speaking(agent), "exchange": wanted.exchange, "obey": [gateway]}
+    publish = {"amqp": speaking(agent), "exchange": wanted.exchange, "allowed_users": [gateway]}
     sources = {SOURCE: {**reading(gateway), "own_users": [agent]}, AGENT_SOURCE: told}
     return (
         f"# Two sources show this broker: {SOURCE} is read by the gateway itself, {AGENT_SOURCE} is what\n"

@@ -38,7 +38,7 @@ from gateway.cli.provision_management import (
     yaml_of,
 )
 from gateway.cli.provision_passwords import Password
-from gateway.config.cml_source import CmlSource
+from gateway.config.sources import CmlSource
 from gateway.config.types import AmqpName
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -231,9 +231,9 @@ def _configuration(wanted: _Options, amqp: str, passwords: dict[str, Password]) 
     source |= {key: name for key, name in named.items() if name != _DEFAULTS[key]}
     remark = ""
     if wanted.server_user:
-        source["believe"] = [wanted.server_user]
+        source["trusted_users"] = [wanted.server_user]
         remark = (
             f"# {wanted.server_user} is believed where messages name it as user-id, which RabbitMQ checks.\n"
-            "# Take 'believe' out for a server of CML whose messages name nobody.\n"
+            "# Take 'trusted_users' out for a server of CML whose messages name nobody.\n"
         )
     return remark + yaml_of({"version": 1, "sources": {SOURCE: source}})

@@ -54,7 +54,7 @@ sources:
 # The community is in state/secrets/community.
 snmp:
   listen: [127.0.0.1:{snmp_port}]
-  # notifications: {{ manager: {{ address: "192.0.2.1:162", version: 2c, inform: true }} }}
+  # notifications: {{ manager: {{ address: "192.0.2.1:162", kind: inform }} }}
 
 # MBeans for JConsole. It needs a Java runtime of version 17 or newer.
 jmx: {{ enabled: {jmx}, listen: 127.0.0.1:{jmx_port} }}

@@ -10,7 +10,7 @@ import click
 
 from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work
-from gateway.config.cml_source import CmlSource
+from gateway.config.sources import CmlSource
 from gateway.config.types import SecretError
 from gateway.dialects.errors import LocalProtocolError
 from gateway.durable_files import write_durably

@@ -1,4 +1,4 @@
-"""Sources of kind ``ami``: applications that connect to the gateway and tell it of themselves."""
+"""Sources of kind ``ami``: applications connect to the gateway and report their objects."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gateway.config.operations import SECOND
-from gateway.config.types import Duration, FilePath, ListenAddress, between
+from gateway.config.types import SECOND, Duration, FilePath, ListenAddress, between
 from gateway.yaml_documents import StrictModel
 
 DEFAULT_PORT = 3289
-"""Where applications look for a relay unless they are told otherwise."""
+"""The port at which applications expect a relay by default."""
 
 
 def zone(name: str) -> dt.tzinfo:
-    """The time zone of this name.
+    """Return the time zone of this name.
 
     Raises:
-        ValueError: this machine knows none; UTC it always knows.
+        ValueError: this machine has no such zone. UTC is always known.
     """
     if name == "UTC":
         return dt.UTC
@@ -47,12 +46,12 @@ PackageName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 
 
 class ListenerTls(StrictModel):
-    """TLS of a listener; files in PEM.
+    """TLS of a listener, with files in PEM.
 
     Attributes:
-        certificate: what the gateway proves itself by, with those between it and the root.
+        certificate: of the gateway, followed by the intermediate ones up to the root.
         key: its private key.
-        client_ca: authorities of clients; only who has a certificate of theirs is heard.
+        client_ca: authorities of clients; a client without a certificate of theirs is rejected.
     """
 
     certificate: FilePath
@@ -61,12 +60,12 @@ class ListenerTls(StrictModel):
 
 
 class SessionLogSettings(StrictModel):
-    """What is kept of the sessions of applications that ask for it (option LOG).
+    """Files with the sessions of applications that request it (option LOG).
 
     Attributes:
-        max_size: of one file, in MiB; then it is turned over.
+        max_size: of one file, in MiB; then the next one is begun.
         files: of one application.
-        applications: with files; the one that was silent longest makes room for a new one.
+        applications: that have files; a new one replaces the one that was silent longest.
     """
 
     max_size: Annotated[int, Field(ge=1, le=1024)] = 1
@@ -75,12 +74,12 @@ class SessionLogSettings(StrictModel):
 
 
 class AmiLimits(StrictModel):
-    """What applications may take; what is more is refused, and nothing is cut.
+    """Limits of applications. What exceeds them is refused; nothing is truncated.
 
     Attributes:
         connections: open at a time.
-        line: octets of a line with all that is joined to it.
-        applications: known at a time; one that is not connected makes room for a new one, with its objects.
+        line: bytes of a line with its continuation lines.
+        applications: known at a time; a new one replaces one that is not connected, with its objects.
         types: of objects.
         keys: of a type, of all alerts, and of all applications' metrics.
         objects: of all applications, alerts among them.
@@ -99,32 +98,32 @@ class AmiLimits(StrictModel):
 
 
 class AmiSource(StrictModel):
-    """Applications that speak AMI: the gateway listens where they expect a relay.
+    """Applications that speak AMI; the gateway listens where they expect a relay.
 
     Attributes:
-        listen: where.
+        listen: address and port.
         tls: plain TCP without it.
-        anyone: hear whoever reaches ``listen`` although it is beyond this machine; AMI has no passwords.
-        logins: who may log in, by the identity that an application claims; default: anyone.
-        certificates: who may, by the common name in the certificate.
+        allow_anyone: accept every client that reaches an address beyond this machine. AMI has no passwords.
+        logins: identities that applications may claim; default: any.
+        certificates: common names that certificates may have; default: any.
         own_name: an application must claim the name in its certificate.
         login_within: a connection that has not logged in by then is closed.
-        idle: a connection without an octet for so long is closed; without it any silence is allowed.
+        idle: a connection that sends nothing for so long is closed; default: never.
         options: those that a login may ask for beside QUIET, UNIX and WINDOWS.
-        pause: whether an application can have what it sends held up (P), which is meant for tests.
-        user: who calls commands, as applications are told.
-        package: that its types become classes of.
-        reading: ``strict`` takes what the documents allow, ``lenient`` also what a relay was seen to take.
-        time_zone: of dates that name none.
-        session_log: of applications that ask for it.
-        limits: what applications may take.
-        remember: show what was known when the gateway is started again, as stale, from the event log.
+        pause: an application may delay its own lines (P), which is meant for tests.
+        user: the name that applications receive as the caller of a command.
+        package: of the classes that types become.
+        reading: ``strict`` accepts what the documents allow, ``lenient`` what relays accept, too.
+        time_zone: of dates without one.
+        session_log: of applications that request it.
+        limits: of applications.
+        remember: after a restart show the objects of the event log, as stale.
     """
 
     kind: Literal["ami"]
     listen: ListenAddress = ("127.0.0.1", DEFAULT_PORT)
     tls: ListenerTls | None = None
-    anyone: bool = False
+    allow_anyone: bool = False
     logins: Annotated[tuple[LoginName, ...], Field(min_length=1, max_length=10_000)] | None = None
     certificates: Annotated[tuple[LoginName, ...], Field(min_length=1, max_length=10_000)] | None = None
     own_name: bool = False
@@ -142,26 +141,26 @@ class AmiSource(StrictModel):
 
     @property
     def max_objects(self) -> int:
-        """All rows that the source may have: objects, and the applications themselves."""
+        """The largest number of rows of the source: objects, and the applications themselves."""
         return self.limits.objects + self.limits.applications
 
     @property
     def same_as(self) -> None:
-        """What is heard here is applications, and no broker."""
+        """The source reads applications, and no broker."""
         return
 
     @property
     def durable(self) -> None:
-        """Nobody keeps anything for the gateway's return."""
+        """Applications keep no messages while the gateway is away."""
         return
 
     @model_validator(mode="after")
-    def _knows_whom_it_hears(self) -> AmiSource:
+    def _listener_is_protected(self) -> AmiSource:
         certified = self.tls is not None and self.tls.client_ca is not None
-        if not certified and not self.anyone and not ipaddress.ip_address(self.listen[0]).is_loopback:
+        if not certified and not self.allow_anyone and not ipaddress.ip_address(self.listen[0]).is_loopback:
             raise ValueError(
-                "'listen' is beyond this machine, and AMI has no passwords: name under 'tls.client_ca' who"
-                " vouches for applications, or say 'anyone: true'"
+                "'listen' is beyond this machine, and AMI has no passwords: name the authority of the"
+                " applications' certificates under 'tls.client_ca', or write 'allow_anyone: true'"
             )
         if (self.certificates is not None or self.own_name) and not certified:
             raise ValueError("'certificates' and 'own_name' need 'tls.client_ca': else no name is checked")

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, LiteralString
+from typing import Annotated, ClassVar, Final, Literal, LiteralString
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gateway.config.operations import SECOND, ClassPattern, OperationSettings, Pattern
+from gateway.config.operations import OperationSettings
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import RabbitMqAgent, Source
-from gateway.config.types import Duration, FilePath, ListenAddress, Name, SecretSource, between
+from gateway.config.types import (
+    SECOND,
+    ClassPattern,
+    Duration,
+    FilePath,
+    ListenAddress,
+    Name,
+    Pattern,
+    SecretSource,
+    between,
+)
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import StrictModel
 
 
 class JmxUser(StrictModel):
-    """Somebody who may read by JMX; ``password`` defaults to the secret ``jmx-NAME`` in the state folder."""
+    """A user who may read by JMX; ``password`` defaults to the secret ``jmx-NAME`` in the state folder."""
 
     password: SecretSource | None = None
 
@@ -28,11 +38,11 @@ class JmxSettings(StrictModel):
     Attributes:
         enabled: needs a Java runtime of version 11 or newer.
         listen: address and port of registry and objects alike.
-        hostname: what clients are told to connect to, where it is not the address.
+        hostname: that clients connect to, if it is not the address.
         java: the runtime's folder (JAVA_HOME); default: the environment's, else ``java`` on the PATH.
         heap: largest heap of the virtual machine, in MiB; 100,000 objects take about 300.
-        users: who may log in; the passwords are made at the first start where none is given.
-        serve_stale_for: how long values of an agent that fell silent are still shown.
+        users: who may log in; a password that is not given is made at the first start.
+        serve_stale_for: how long values of a silent agent are still shown.
         buckets: splits the objects of a class (``package:class``) into so many groups of names, for trees of
             clients that show 100,000 siblings badly.
         notification_buffer: notifications that the virtual machine keeps for clients that fetch them late.
@@ -71,8 +81,8 @@ class MetricsSettings(StrictModel):
     """Metrics for Prometheus: of the gateway itself, and of objects where these are configured.
 
     Attributes:
-        enabled: off, because the endpoint asks nobody for a password: every user of this machine can read it.
-        objects: off, because names of objects are told with them; ``{}`` shows the usual ones.
+        enabled: off, because the endpoint has no password: every user of this machine can read it.
+        objects: off, because they contain the names of objects; ``{}`` shows the default ones.
     """
 
     enabled: bool = False
@@ -90,7 +100,7 @@ class LogSettings(StrictModel):
     """The event log.
 
     Attributes:
-        enabled: without it nothing of the past is kept.
+        enabled: without it no history is kept.
         folder: where it lies; default: ``log`` in the state folder.
         commit_interval: records wait for so long at most before they are written and synced together.
         segment_duration: a segment is closed at this age, and each new one begins with all live objects.
@@ -98,12 +108,12 @@ class LogSettings(StrictModel):
         statistics_interval: statistics of one object are recorded so often at most; what begins, ends or
             happens is recorded always. Below 100 ms each change is.
         statistics_intervals: the same for some classes, by patterns of ``package:class`` as of a shell; the
-            first that fits counts. Which classes there are is known only when an agent tells them.
+            first that fits counts. The classes are known only once agents have reported them.
         max_size: of all files together, in MiB; the oldest are deleted beyond it.
         max_age: files whose records are all older are deleted.
         min_free: nothing is written while the disk has less than this, in MiB.
         max_waiting: records that wait in memory while the disk is slow or full; when half of them do, values
-            are recorded less often; beyond it what is lost is counted.
+            are recorded less often; beyond it records are lost, and counted.
         compact: make Parquet of complete segments.
     """
 
@@ -124,14 +134,14 @@ class LogSettings(StrictModel):
 
 
 class HistorySettings(StrictModel):
-    """What of the past is told to each north that connects, and shown in tables: so much of each source.
+    """The history that each front end receives when it connects, and shows in tables, for each source.
 
     The gateway itself counts as one source.
 
     Attributes:
         events: the last ones.
         ends: of objects, the last ones.
-        operations: that have ended, the last ones.
+        operations: the last ones that have ended.
         memory: MiB that the events of a source take at most; and so many its ends, and its operations.
     """
 
@@ -148,14 +158,14 @@ class StateSettings(StrictModel):
 
 
 class FeedSettings(StrictModel):
-    """The Unix socket between core and norths."""
+    """The Unix socket between the core and the front ends."""
 
     socket: FilePath | None = None
     max_waiting_records: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
 
 
 class CaptureSettings(StrictModel):
-    """What the session of a source hears and says, in files of the state folder.
+    """The traffic of a source's session, in files of the state folder.
 
     Attributes:
         max_size: of all files of one source together, in MiB; the oldest goes when there is no more room.
@@ -168,7 +178,7 @@ _AS_IT_IS: Final[LiteralString] = "{text}"
 
 
 def _no_other_broker(name: str, same_as: str | None, sources: Mapping[str, Source]) -> str:
-    """What is wrong with saying that a source is the broker of another one; empty where nothing is."""
+    """Return why ``same_as`` of a source is wrong, or an empty text."""
     if same_as is None:
         return ""
     other = sources.get(same_as)
@@ -177,7 +187,7 @@ def _no_other_broker(name: str, same_as: str | None, sources: Mapping[str, Sourc
     if same_as == name:
         return "names the source itself: name another one that reads the same broker, or leave it out"
     if other.kind == "ami":
-        return f"{same_as!r} is no broker: it hears applications"
+        return f"{same_as!r} is no broker: it reads applications"
     if other.same_as is not None:
         return f"{same_as!r} is itself 'same_as' another source: name the same one everywhere"
     return ""
@@ -187,10 +197,18 @@ class Configuration(StrictModel):
     """A whole ``gateway.yaml``.
 
     Attributes:
-        captures: sources that are captured while the gateway runs, by their names.
+        captures: sources that are captured while the gateway runs, by name.
         site: a label of this gateway, part of the names of provisional MIB modules.
-        mappings: files of the operator's own, for packages that no shipped mapping knows.
+        mappings: files of the operator, for packages that no shipped mapping describes.
     """
+
+    renamed_keys: ClassVar = {
+        "believe": "trusted_users",
+        "believe_anyone": "trust_anyone",
+        "obey": "allowed_users",
+        "anyone": "allow_anyone",
+        "lockout": "allow_lockout",
+    }
 
     version: Literal[1]
     site: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,15}$")] = "Site"
@@ -211,11 +229,11 @@ class Configuration(StrictModel):
     def _captured_exist(self) -> Configuration:
         for name in self.captures:
             if name not in self.sources:
-                raise ValueError(f"captures.{name} is nothing: there is no such source under 'sources'")
+                raise ValueError(f"captures.{name} names no source of 'sources'")
         return self
 
     @model_validator(mode="after")
-    def _brokers_are_told_apart(self) -> Configuration:
+    def _same_as_names_a_broker(self) -> Configuration:
         wrong = [
             InitErrorDetails(
                 type=PydanticCustomError("same_as", _AS_IT_IS, {"text": problem}),
@@ -236,8 +254,8 @@ class Configuration(StrictModel):
             for who in rule.who:
                 if who not in known and not who.startswith("cli:"):
                     raise ValueError(
-                        f"operations.allow: {who!r} is nobody: name a writer under snmp.writers, or a user "
-                        "under jmx.users"
+                        f"operations.allow: {who!r} is not known: name a writer under snmp.writers, or a "
+                        "user under jmx.users"
                     )
         return self
 

@@ -6,21 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gateway.config.types import Duration, between
+from gateway.config.types import SECOND, ClassPattern, Duration, Pattern, between
 from gateway.yaml_documents import StrictModel
-
-SECOND = 10**9
-
-
-def _class_pattern(text: str) -> str:
-    package, colon, name = text.partition(":")
-    if not (package and colon and name) or not text.isprintable() or " " in text:
-        raise ValueError("write PACKAGE:CLASS, such as rabbitmq:queue or *:broker")
-    return text
-
-
-ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
-"""``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 
 def _principal(text: str) -> str:
@@ -32,9 +19,6 @@ def _principal(text: str) -> str:
 
 PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_principal)]
 """Who asks: a writer of SNMP, a user of JMX, a user of the system at the command line."""
-
-Pattern = Annotated[str, Field(min_length=1, max_length=512)]
-"""With ``*``, ``?`` and ``[...]`` as of a shell."""
 
 
 class OperationRule(StrictModel):

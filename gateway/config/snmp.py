@@ -6,8 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gateway.config.operations import SECOND
-from gateway.config.types import Duration, ListenAddress, Name, ObjectIdentifier, SecretSource, between
+from gateway.config.types import (
+    SECOND,
+    Duration,
+    ListenAddress,
+    Name,
+    ObjectIdentifier,
+    SecretSource,
+    between,
+)
 from gateway.mapping.rules import SeverityName
 from gateway.model.events import Severity
 from gateway.yaml_documents import StrictModel

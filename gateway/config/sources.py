@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
-from gateway.config.amqp import AmqpSettings
-from gateway.config.cml_source import CmlSource
-from gateway.config.operations import SECOND
 from gateway.config.types import (
+    SECOND,
     AmqpName,
     AmqpUrls,
     Duration,
@@ -24,6 +21,22 @@ from gateway.config.types import (
 from gateway.yaml_documents import StrictModel
 
 
+class AmqpSettings(StrictModel):
+    """How to reach a virtual host of a broker by AMQP 0-9-1.
+
+    Attributes:
+        url: of one node, or of several nodes of the cluster.
+        heartbeat: asked for; whole seconds.
+    """
+
+    url: AmqpUrls
+    vhost: AmqpName = "amqp-gateway"
+    user: AmqpName
+    password: SecretSource
+    ca_file: FilePath | None = None
+    heartbeat: Annotated[Duration, between("1s", "60s")] = 10 * SECOND
+
+
 def _own_queue(text: str) -> str:
     if not text.startswith("amqp-gateway."):
         raise ValueError("must begin with 'amqp-gateway.': the gateway has rights on such queues only")
@@ -34,7 +47,7 @@ OwnQueueName = Annotated[AmqpName, AfterValidator(_own_queue)]
 
 
 class EventSettings(StrictModel):
-    """How to hear a RabbitMQ's ``amq.rabbitmq.event``; user and password default to the source's.
+    """How to receive events of a RabbitMQ from ``amq.rabbitmq.event``, with the source's user and password.
 
     Attributes:
         url: of one node, or of several nodes of the cluster.
@@ -45,12 +58,12 @@ class EventSettings(StrictModel):
 
 
 class DurableSettings(StrictModel):
-    """A durable subscription: a queue on the broker that is kept for this gateway's return.
+    """A durable subscription: a queue that the broker keeps while the gateway is away.
 
     Attributes:
         queue: its name; default: ``amqp-gateway.console.NAME``, of events ``amqp-gateway.events.NAME``, with
             the name of the source.
-        expires: the broker deletes it when it has had no consumer for so long.
+        expires: the broker deletes it after so long without a consumer.
         max_length: messages; the broker drops the oldest beyond it.
     """
 
@@ -63,27 +76,27 @@ class WritingSettings(StrictModel):
     """The account that changes a RabbitMQ, apart from the one that reads it; it needs the tag administrator.
 
     Attributes:
-        lockout: virtual hosts whose ``maxConnections``, and users whose, may be set to 0, which locks out
-            everybody: also the gateway's agent.
+        allow_lockout: virtual hosts and users whose ``maxConnections`` may be set to 0, which locks out all
+            clients, the gateway's agent included.
     """
 
     user: AmqpName
     password: SecretSource
-    lockout: tuple[AmqpName, ...] = ()
+    allow_lockout: tuple[AmqpName, ...] = ()
 
 
 class RabbitMqSettings(StrictModel):
-    """How our agent reads a RabbitMQ.
+    """How the gateway's agent reads a RabbitMQ.
 
     Attributes:
         management: URL of the management API, of one node or of several nodes of the cluster.
         interval: between two readings of a class, where its cost allows.
-        budget: share of the time that requests may take; a broker with many queues is read less often.
+        budget: the share of time that requests may take; a broker with many queues is read less often.
         show_own: show the gateway's own queues and connections too.
-        own_users: further users whose connections are the gateway's own, such as another agent's.
-        prometheus: where to read statistics of queues as Prometheus' metrics: where the broker says that the
-            plugin ``rabbitmq_prometheus`` listens (``auto``), nowhere (``off``), or the URLs of all nodes.
-        writing: who changes the broker; without it every method and setting is refused.
+        own_users: further users whose connections belong to the gateway, such as another agent's.
+        prometheus: where to read statistics of queues as metrics: at the address that the broker reports for
+            its plugin ``rabbitmq_prometheus`` (``auto``), nowhere (``off``), or the URLs of all nodes.
+        writing: the account that changes the broker; without it methods and settings are refused.
     """
 
     management: HttpUrls
@@ -100,11 +113,11 @@ class RabbitMqSettings(StrictModel):
 
 
 class RabbitMqSource(RabbitMqSettings):
-    """A RabbitMQ that the gateway reads itself; nothing needs to be installed on the broker.
+    """A RabbitMQ that the gateway reads itself; the broker needs no agent.
 
     Attributes:
         durable: keep the broker's events while the gateway is away; needs ``events``.
-        same_as: the name of another source that reads the same broker: a report counts it once.
+        same_as: the name of another source that reads the same broker; a report counts that broker once.
     """
 
     kind: Literal["rabbitmq"]
@@ -115,7 +128,7 @@ class RabbitMqSource(RabbitMqSettings):
     @model_validator(mode="after")
     def _has_events(self) -> RabbitMqSource:
         if self.durable is not None and self.events is None:
-            raise ValueError("'durable' keeps the broker's events: say under 'events' where they are")
+            raise ValueError("'durable' keeps the broker's events: give their address under 'events'")
         return self
 
 
@@ -123,19 +136,19 @@ class QmfSource(StrictModel):
     """QMF agents on a broker's management exchange.
 
     Attributes:
-        believe: users, as the broker checked them, whose messages are taken for an agent's.
-        believe_anyone: take messages without a checked user too, as a Qpid broker's own are.
-        heartbeats: whether the broker's agent must be heard each interval (``expected``), or is asked for
-            everything when it was silent for two (``none``), or the latter until it has sent one (``auto``).
-        durable: keep what agents say while the gateway is away.
-        same_as: the name of another source that reads the same broker: a report counts it once.
+        trusted_users: users, as checked by the broker, whose messages count as an agent's.
+        trust_anyone: also accept messages without a checked user, such as those of a Qpid broker itself.
+        heartbeats: ``expected``: the broker's agent must send one each interval. ``none``: it is re-read
+            after two silent intervals. ``auto``: as ``none`` until it has sent one.
+        durable: keep the agents' messages while the gateway is away.
+        same_as: the name of another source that reads the same broker; a report counts that broker once.
     """
 
     kind: Literal["qmf"]
     same_as: Name | None = None
     amqp: AmqpSettings
-    believe: tuple[str, ...] = ()
-    believe_anyone: bool = False
+    trusted_users: tuple[str, ...] = ()
+    trust_anyone: bool = False
     exchange: AmqpName = "qpid.management"
     direct_exchange: AmqpName = "amq.direct"
     packages: tuple[str, ...] | None = None
@@ -147,10 +160,142 @@ class QmfSource(StrictModel):
     max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
 
     @model_validator(mode="after")
-    def _somebody(self) -> QmfSource:
-        if not self.believe and not self.believe_anyone:
-            raise ValueError("name under 'believe' the users whose messages are an agent's")
+    def _has_trusted_users(self) -> QmfSource:
+        if not self.trusted_users and not self.trust_anyone:
+            raise ValueError("name under 'trusted_users' the users whose messages are an agent's")
         return self
+
+
+class Am01Source(StrictModel):
+    """One QMF agent of AM01 or AM1.
+
+    Attributes:
+        trusted_users: users, as checked by the broker, whose messages count as the agent's.
+        trust_anyone: also accept messages without a checked user, such as those of a Qpid broker itself.
+        revision: of the protocol; ``auto`` detects it.
+        package: of classes that are reported without one, until January 2008.
+        packages: those to read, of agents that report packages.
+        get_and_set: the agent has get and set in the form that docs/qmf-before-am2.md gives them.
+        events: the agent sends events in the form given there.
+        interval: between two publications of the agent. After one silent interval it is asked for a sign of
+            life, after three it is lost.
+        republish_interval: how often the agent publishes everything again without being asked; default: only
+            when a queue is bound.
+        same_as: the name of another source that reads the same broker; a report counts that broker once.
+    """
+
+    kind: Literal["am01"]
+    same_as: Name | None = None
+    amqp: AmqpSettings
+    trusted_users: tuple[str, ...] = ()
+    trust_anyone: bool = False
+    exchange: AmqpName = "qpid.management"
+    direct_exchange: AmqpName = "amq.direct"
+    revision: Literal["auto", "design-notes", "2007-11", "2008-01", "2008-02", "2008-03"] = "auto"
+    package: Annotated[str, Field(pattern=r"^[^.\s]{1,255}$")] = "qpid"
+    packages: tuple[str, ...] | None = None
+    get_and_set: bool = False
+    events: bool = False
+    interval: Annotated[Duration, between("1s", "1h")] = 10 * SECOND
+    republish_interval: Annotated[Duration, between("1s", "1d")] | None = None
+    request_deadline: Annotated[Duration, between("1s", "1h")] = 10 * SECOND
+    max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
+
+    @property
+    def durable(self) -> None:
+        """Never: messages of these agents cannot be read without schemas, which are not kept."""
+        return
+
+    @model_validator(mode="after")
+    def _has_trusted_users(self) -> Am01Source:
+        if not self.trusted_users and not self.trust_anyone:
+            raise ValueError("name under 'trusted_users' the users whose messages are an agent's")
+        return self
+
+
+ClassName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+"""Of a class of CML."""
+
+
+def _word(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+    """Give back ``no`` and ``yes``, which YAML reads as booleans."""
+    return ("no", "yes")[value] if isinstance(value, bool) else value
+
+
+Interval = Annotated[Duration, between("1s", "1d")]
+
+
+class CmlAmqpSettings(AmqpSettings):
+    """As of other sources, with the defaults of OpenAMQ.
+
+    Attributes:
+        heartbeat: OpenAMQ offers 2 s and enforces what was agreed.
+    """
+
+    vhost: AmqpName = "/"
+    heartbeat: Annotated[Duration, between("1s", "60s")] = 2 * SECOND
+
+
+class CmlBudget(StrictModel):
+    """Limits of what polling may cost the broker.
+
+    Attributes:
+        rate: requests a second.
+        in_flight: requests without an answer at a time.
+        share: of the time that the broker may spend on them.
+    """
+
+    rate: Annotated[float, Field(ge=0.1, le=10_000)] = 100.0
+    in_flight: Annotated[int, Field(ge=1, le=1_000)] = 8
+    share: Annotated[float, Field(gt=0, le=1)] = 0.25
+
+
+class CmlSource(StrictModel):
+    """A broker that is managed by CML.
+
+    Attributes:
+        system_exchange: requests are published to it, with `routing_key`.
+        reply_exchange: replies are routed by it to the gateway's queue, by the queue's name.
+        notify_exchange: notifications are published to it; without it none are received.
+        notify_key: the binding key for notifications.
+        trusted_users: users, as checked by the broker, whose messages are accepted; default: all, because
+            OpenAMQ's replies carry no user.
+        spelling: of requests; replies are read in both.
+        matching: how replies are matched with requests.
+        interval: between two readings of an object, for classes that `intervals` does not name.
+        short_lived: when objects are read that may end at any time.
+        assured: facts about the broker, without which some methods and settings are refused.
+        schema_file: a schema-reply as `amqp-gateway source schema` writes it; default: the broker's last one,
+            kept in the state folder. If the broker reports another one, that replaces it.
+        same_as: the name of another source that reads the same broker; a report counts that broker once.
+    """
+
+    kind: Literal["cml"]
+    same_as: Name | None = None
+    amqp: CmlAmqpSettings
+    system_exchange: AmqpName = "amq.system"
+    routing_key: AmqpName = "amq.console"
+    reply_exchange: AmqpName = "amq.direct"
+    notify_exchange: AmqpName | None = "amq.notify"
+    notify_key: AmqpName = "#"
+    trusted_users: Annotated[tuple[AmqpName, ...], Field(min_length=1)] | None = None
+    spelling: Literal["openamq", "specification"] = "openamq"
+    matching: Literal["find-out", "message-id", "one-at-a-time"] = "find-out"
+    interval: Interval = 30 * SECOND
+    intervals: dict[ClassName, Interval] = Field(default_factory=dict)
+    budget: CmlBudget = CmlBudget()
+    short_lived: Annotated[Literal["no", "second-listing", "yes"], BeforeValidator(_word)] = "no"
+    assured: tuple[Literal["config-file", "heartbeats"], ...] = ()
+    schema_file: FilePath | None = None
+    request_deadline: Annotated[Duration, between("1s", "5min")] = 10 * SECOND
+    max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+
+    @property
+    def durable(self) -> None:
+        """No broker of CML keeps messages while the gateway is away."""
+        return
 
 
 Source = Annotated[
@@ -159,16 +304,16 @@ Source = Annotated[
 
 
 class AgentPublishing(StrictModel):
-    """Where an agent process speaks QMF: the virtual host of its management exchange.
+    """Where an agent process publishes by QMF: the virtual host of its management exchange.
 
     Attributes:
-        obey: users, as the broker checked them, whose requests are answered.
+        allowed_users: users, as checked by the broker, whose requests are answered.
     """
 
     amqp: AmqpSettings
     exchange: AmqpName = "qpid.management"
     direct_exchange: AmqpName = "amq.direct"
-    obey: Annotated[tuple[str, ...], Field(min_length=1)]
+    allowed_users: Annotated[tuple[str, ...], Field(min_length=1)]
     interval: Duration = 10 * SECOND
 
 

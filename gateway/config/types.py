@@ -14,6 +14,9 @@ from pydantic_core import PydanticCustomError
 
 from gateway.yaml_documents import StrictModel
 
+SECOND = 10**9
+"""In nanoseconds, as durations are."""
+
 MAX_SECRET_OCTETS = 4096
 _MAX_NAME_OCTETS = 255
 
@@ -35,7 +38,7 @@ class SecretError(Exception):
 
 def _name(text: str) -> str:
     if len(text.encode()) > _MAX_NAME_OCTETS:
-        raise ValueError(f"has more than {_MAX_NAME_OCTETS} octets, which AMQP 0-9-1 has no room for")
+        raise ValueError(f"has more than {_MAX_NAME_OCTETS} bytes, which AMQP 0-9-1 has no room for")
     return text
 
 
@@ -130,7 +133,7 @@ class SecretSource(StrictModel):
         text = text.rstrip()
         if not text or size > MAX_SECRET_OCTETS:
             found = "more" if text else "none"
-            raise SecretError(f"{path}: a secret has 1 to {MAX_SECRET_OCTETS} octets, this has {found}")
+            raise SecretError(f"{path}: a secret has 1 to {MAX_SECRET_OCTETS} bytes, this has {found}")
         return SecretStr(text)
 
 
@@ -225,3 +228,17 @@ def _object_identifier(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
 
 ObjectIdentifier = Annotated[str, BeforeValidator(_object_identifier)]
 """Dotted; at most 41 arcs below 2^32, which leaves room for what is below (RFC 2578 section 3.5)."""
+
+
+def _class_pattern(text: str) -> str:
+    package, colon, name = text.partition(":")
+    if not (package and colon and name) or not text.isprintable() or " " in text:
+        raise ValueError("write PACKAGE:CLASS, such as rabbitmq:queue or *:broker")
+    return text
+
+
+ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
+"""``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
+
+Pattern = Annotated[str, Field(min_length=1, max_length=512)]
+"""With ``*``, ``?`` and ``[...]`` as of a shell."""

@@ -298,9 +298,9 @@ class Demonstration:
             "feed": {"socket": "feed.sock"},
         }
         if self._with_agent:
-            heard = {"believe": ["agent"], "heartbeat": INTERVAL}
+            heard = {"trusted_users": ["agent"], "heartbeat": INTERVAL}
             settings["sources"][AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), **heard}
-            publish = {"amqp": self._amqp("agent"), "obey": ["gateway"], "interval": INTERVAL}
+            publish = {"amqp": self._amqp("agent"), "allowed_users": ["gateway"], "interval": INTERVAL}
             settings["agents"] = {AGENT: {"kind": "rabbitmq", **self._reading("agent"), "publish": publish}}
         if self._writing:
             self._let_the_operator_write(settings)

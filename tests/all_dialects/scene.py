@@ -133,14 +133,14 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_c
         "qpid": {
             "kind": "qmf",
             "amqp": {"url": amqp, "vhost": for_qpid.name, **account},
-            "believe": [user.name],
+            "trusted_users": [user.name],
             "heartbeat": "5s",
             "durable": {"expires": "1min"},
         },
         "cellar": {
             "kind": "am01",
             "amqp": {"url": amqp, "vhost": for_cellar.name, **account},
-            "believe": [user.name],
+            "trusted_users": [user.name],
             "get_and_set": True,
             "events": True,
             "interval": "5s",

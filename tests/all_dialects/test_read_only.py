@@ -142,7 +142,7 @@ def configured(folder: Path, vhost: VirtualHost, heard: Heard, ami_port: int) ->
         "user": GATEWAY.name,
         "password": site.secret(GATEWAY.password),
     }
-    believed = {"amqp": amqp, "believe": [vhost.broker.administrator.name]}
+    believed = {"amqp": amqp, "trusted_users": [vhost.broker.administrator.name]}
     am01 = {**believed, "kind": "am01", "get_and_set": True, "events": True}
     openamq = f"amqp://127.0.0.1:{heard.openamq_port}"
     site.configure(

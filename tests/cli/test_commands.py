@@ -96,7 +96,7 @@ def test_check_connect_reaches_every_source(site: Site, virtual_host: VirtualHos
         sources={
             "seeing": {**reading, "events": {"url": amqp}},
             "blind": {**reading, "events": {"url": amqp, "vhost": virtual_host.name}},
-            "field": {"kind": "qmf", "amqp": field, "believe": ["agent"]},
+            "field": {"kind": "qmf", "amqp": field, "trusted_users": ["agent"]},
         }
     )
 
@@ -228,7 +228,7 @@ def test_an_agent_runs_until_it_is_told_to_end(site: Site, virtual_host: Virtual
     user = {"user": broker.administrator.name, "password": site.secret(broker.administrator.password)}
     amqp = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}", "vhost": virtual_host.name, **user}
     reading = {"kind": "rabbitmq", "management": broker.management_url, **user}
-    site.configure(agents={"orders": {**reading, "publish": {"amqp": amqp, "obey": ["gateway"]}}})
+    site.configure(agents={"orders": {**reading, "publish": {"amqp": amqp, "allowed_users": ["gateway"]}}})
 
     def queues() -> int:
         with virtual_host.http() as http:

@@ -122,7 +122,7 @@ def test_what_it_makes_and_prints_is_enough(operator: Operator) -> None:
         f"make the virtual host {operator.vhost}",
     ]
     assert list(configuration["sources"]) == ["rabbitmq", "rabbitmq-agent"]
-    assert configuration["agents"]["rabbitmq"]["publish"]["obey"] == [operator.gateway]
+    assert configuration["agents"]["rabbitmq"]["publish"]["allowed_users"] == [operator.gateway]
     checked = operator.check(ended.output)
     assert (checked.code, checked.errors) == (ExitCode.OK, "")
     assert "source rabbitmq-agent: reached" in checked.output

@@ -95,7 +95,7 @@ def test_the_node_declares_what_no_client_can_and_that_is_enough(operator: Opera
     assert operator.exchanges() == there
     for name, type_ in {**there, "amq.direct": "direct"}.items():
         assert f"# there: the exchange {name} ({type_}, durable) in {operator.vhost}\n" in ended.output
-    assert configuration["sources"]["cml"]["believe"] == [f"server-{operator.mark}"]
+    assert configuration["sources"]["cml"]["trusted_users"] == [f"server-{operator.mark}"]
     asyncio.run(_converse(operator))
     path = operator.folder / "gateway.yaml"
     path.write_text(ended.output, encoding="utf-8")
@@ -157,7 +157,7 @@ def test_other_names_are_simply_declared(operator: Operator) -> None:
 
     source = printed(ended)[1]["sources"]["cml"]
     assert (source["system_exchange"], source["notify_exchange"]) == ("shop.system", "shop.notify")
-    assert "believe" not in source
+    assert "trusted_users" not in source
     assert operator.exchanges() == {"shop.system": "direct", "shop.notify": "topic"}
 
 

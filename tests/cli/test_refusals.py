@@ -55,7 +55,7 @@ class Sources:
         }
 
     def qmf(self, **changes: Any) -> dict[str, Any]:  # noqa: ANN401  what YAML holds
-        return {"kind": "qmf", "amqp": self.amqp(**changes), "believe": ["agent"]}
+        return {"kind": "qmf", "amqp": self.amqp(**changes), "trusted_users": ["agent"]}
 
     def check(self, source: dict[str, Any]) -> Ended:
         """``check --connect`` with one source."""
@@ -64,7 +64,7 @@ class Sources:
 
     def agent(self, agent: dict[str, Any], publish: dict[str, Any]) -> Ended:
         """``agent orders``, publishing as told."""
-        settings = {**agent, "publish": {"amqp": publish, "obey": ["gateway"]}}
+        settings = {**agent, "publish": {"amqp": publish, "allowed_users": ["gateway"]}}
         self._site.configure(agents={"orders": settings})
         return amqp_gateway("agent", "orders", "--config", self._site.configuration)
 

@@ -174,7 +174,7 @@ async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> Async
     (folder / "password").write_text(user.password)
     (folder / "password").chmod(0o600)
     amqp = {"url": url, "vhost": vhost, "user": user.name, "password": {"file": "password"}}
-    settings = QmfSource.model_validate({"kind": "qmf", "amqp": amqp, "believe": [user.name]})
+    settings = QmfSource.model_validate({"kind": "qmf", "amqp": amqp, "trusted_users": [user.name]})
     told = Told()
     with closing(InstanceIndex(folder / "index")) as index:
         inventory = Inventory("gw", 1, ClassRegistry({}), index, told.take)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from gateway.config.am01_source import Am01Source
+from gateway.config.sources import Am01Source
 
 AMQP = {"url": "amqp://bridge.example.org", "user": "gateway", "password": {"env": "P"}}
 
 
 def settings(**more: object) -> Am01Source:
-    return Am01Source.model_validate({"kind": "am01", "amqp": AMQP, "believe": ["bridge"], **more})
+    return Am01Source.model_validate({"kind": "am01", "amqp": AMQP, "trusted_users": ["bridge"], **more})
 
 
 def test_what_the_agent_speaks_is_found_out_unless_it_is_said() -> None:
@@ -30,7 +30,7 @@ def test_nothing_is_kept_for_the_gateway_s_return() -> None:
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"believe": []}, "name under 'believe'"),
+        ({"trusted_users": []}, "name under 'trusted_users'"),
         ({"revision": "2008"}, "2008-02"),
         ({"package": "with.dots"}, "pattern"),
         ({"interval": "10ms"}, "1s"),

@@ -7,7 +7,7 @@ import pytest
 from gateway.config.ami_source import AmiSource
 from tests.config.sample import complaints
 
-BEYOND = "'listen' is beyond this machine, and AMI has no passwords: name under 'tls.client_ca' who vouches"
+BEYOND = "'listen' is beyond this machine, and AMI has no passwords: name the authority of the"
 
 
 def told(settings: str) -> list[str]:
@@ -24,7 +24,7 @@ def test_what_stands_where_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        "anyone: true, listen: '0.0.0.0:3289'",
+        "allow_anyone: true, listen: '0.0.0.0:3289'",
         "listen: '[::1]:3289'",
         "listen: '10.0.0.1:3289', tls: {certificate: a, key: b, client_ca: c}, own_name: true",
         "tls: {certificate: a, key: b, client_ca: c}, certificates: [pump-7]",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.cml_source import CmlSource
 from gateway.config.model import Configuration
+from gateway.config.sources import CmlSource
 from gateway.yaml_documents import parse_document
 from tests.config.sample import complaints
 
@@ -49,7 +49,7 @@ def test_notifications_may_be_left_alone() -> None:
         ("intervals: {queue: 2d}", "intervals.queue: is 1s to 1d here"),
         ("budget: {share: 2}", "budget.share: must be 1.0 or less"),
         ("assured: [everything]", "assured.0: must be 'config-file' or 'heartbeats'"),
-        ("believe: []", "believe: "),
+        ("trusted_users: []", "trusted_users: "),
         ("durable: {}", "durable: unknown key"),
     ],
 )

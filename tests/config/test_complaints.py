@@ -155,11 +155,11 @@ def test_a_file_is_bounded(tmp_path: Path) -> None:
     path.write_bytes(b"#" * (MAX_DOCUMENT_OCTETS + 1))
     with pytest.raises(DocumentError) as raised:
         read_document(path, Configuration)
-    assert str(raised.value) == f"{path}:1: is larger than {MAX_DOCUMENT_OCTETS} octets"
+    assert str(raised.value) == f"{path}:1: is larger than {MAX_DOCUMENT_OCTETS} bytes"
 
 
 def test_a_file_without_end_is_bounded() -> None:
-    with pytest.raises(DocumentError, match=f"^/dev/zero:1: is larger than {MAX_DOCUMENT_OCTETS} octets$"):
+    with pytest.raises(DocumentError, match=f"^/dev/zero:1: is larger than {MAX_DOCUMENT_OCTETS} bytes$"):
         read_document(Path("/dev/zero"), Configuration)
 
 

@@ -42,9 +42,9 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("octets", "what"),
     [
-        (b"", f"a secret has 1 to {MAX_SECRET_OCTETS} octets, this has none"),
-        (b" \n", f"a secret has 1 to {MAX_SECRET_OCTETS} octets, this has none"),
-        (b"x" * (MAX_SECRET_OCTETS + 1), f"a secret has 1 to {MAX_SECRET_OCTETS} octets, this has more"),
+        (b"", f"a secret has 1 to {MAX_SECRET_OCTETS} bytes, this has none"),
+        (b" \n", f"a secret has 1 to {MAX_SECRET_OCTETS} bytes, this has none"),
+        (b"x" * (MAX_SECRET_OCTETS + 1), f"a secret has 1 to {MAX_SECRET_OCTETS} bytes, this has more"),
         (b"hunter\xff2", "the secret cannot be read: not UTF-8 text"),
     ],
 )

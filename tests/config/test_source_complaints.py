@@ -14,7 +14,7 @@ from tests.config.sample import RABBITMQ, UNIT, complaints
         ("{kind: kafka}", "'kind' is 'kafka'; it can be 'rabbitmq', 'qmf', 'am01', 'cml', 'ami'"),
         (
             "{kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}}",
-            "name under 'believe' the users whose messages are an agent's",
+            "name under 'trusted_users' the users whose messages are an agent's",
         ),
     ],
 )
@@ -25,7 +25,7 @@ def test_sources(source: str, complaint: str) -> None:
 @pytest.mark.parametrize(
     ("durable", "complaint"),
     [
-        ("durable: {}", "sources.orders: 'durable' keeps the broker's events: say under 'events' where"),
+        ("durable: {}", "sources.orders: 'durable' keeps the broker's events: give their address under"),
         (
             "durable: {queue: orders}",
             "sources.orders.durable.queue: must begin with 'amqp-gateway.': the gateway has rights on",
@@ -80,10 +80,10 @@ def test_names_that_amqp_has_no_room_for(key: str) -> None:
     name = "\N{LATIN SMALL LETTER U WITH DIAERESIS}" * 128  # of 256 octets
     source = (
         "kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}, "
-        f"believe: [agent], {key}: {name}"
+        f"trusted_users: [agent], {key}: {name}"
     )
     assert complaints(f"version: 1\nsources:\n  orders: {{{source}}}\n") == [
-        f"3: sources.orders.{key}: has more than 255 octets, which AMQP 0-9-1 has no room for"
+        f"3: sources.orders.{key}: has more than 255 bytes, which AMQP 0-9-1 has no room for"
     ]
 
 
@@ -94,7 +94,45 @@ def test_the_name_of_a_source() -> None:
     ]
 
 
-def test_an_agent_that_obeys_nobody() -> None:
+AMQP = "amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}"
+PUBLISH = f"{{{AMQP}, obey: [gateway]}}"
+
+
+@pytest.mark.parametrize(
+    ("section", "old", "new"),
+    [
+        (f"sources:\n  field:\n    kind: qmf\n    {AMQP}", "believe: [agent]", "trusted_users"),
+        (f"sources:\n  field:\n    kind: am01\n    {AMQP}", "believe_anyone: true", "trust_anyone"),
+        (f"sources:\n  field:\n    kind: cml\n    {AMQP}", "believe: [server]", "trusted_users"),
+        ("sources:\n  plant:\n    kind: ami\n    own_name: false", "anyone: true", "allow_anyone"),
+    ],
+)
+def test_an_old_key_of_a_source_names_the_new_one(section: str, old: str, new: str) -> None:
+    name, key = section.split()[1].rstrip(":"), old.partition(":")[0]
+    complaint = f"6: sources.{name}.{key}: is called '{new}' now: rename the key"
+    assert complaints(f"version: 1\n{section}\n    {old}\n") == [complaint]
+
+
+def test_an_old_key_is_refused_beside_the_new_one() -> None:
+    (complaint,) = complaints(
+        f"version: 1\nsources:\n  field: {{kind: qmf, {AMQP}, trusted_users: [a], believe: [a]}}\n"
+    )
+    assert complaint == "3: sources.field.believe: is called 'trusted_users' now: rename the key"
+
+
+def test_old_keys_of_agents_and_of_writing_name_the_new_ones() -> None:
+    writing = f"{RABBITMQ}    writing: {{user: w, password: {{env: P}}, lockout: [/]}}\n"
+    (complaint,) = complaints(writing)
+    assert complaint.endswith("writing.lockout: is called 'allow_lockout' now: rename the key")
+    agent = f"{{kind: rabbitmq, management: 'http://h', user: a, password: {{env: P}}, publish: {PUBLISH}}}"
+    found = complaints(f"version: 1\nagents: {{orders: {agent}}}\n")
+    assert [text.partition(": ")[2] for text in found] == [
+        "agents.orders.publish.allowed_users: is required",
+        "agents.orders.publish.obey: is called 'allowed_users' now: rename the key",
+    ]
+
+
+def test_an_agent_without_allowed_users() -> None:
     text = """\
 version: 1
 agents:
@@ -105,22 +143,22 @@ agents:
     password: {env: PASSWORD}
     publish:
       amqp: {url: "amqp://127.0.0.1", user: agent, password: {env: PASSWORD}}
-      obey: []
+      allowed_users: []
 """
-    assert complaints(text) == ["10: agents.orders.publish.obey: takes at least 1"]
+    assert complaints(text) == ["10: agents.orders.publish.allowed_users: takes at least 1"]
 
 
 def test_what_is_captured_is_a_source() -> None:
     assert complaints(f"{RABBITMQ}captures: {{orders: {{max_size: 16}}}}") == []
     (complaint,) = complaints(f"{RABBITMQ}captures: {{other: {{}}}}")
-    assert complaint.endswith("captures.other is nothing: there is no such source under 'sources'")
+    assert complaint.endswith("captures.other names no source of 'sources'")
 
 
 AGENT = """\
   agent:
     kind: qmf
     amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}
-    believe_anyone: true
+    trust_anyone: true
 """
 """A second source of the same broker, beside `RABBITMQ`."""
 
@@ -137,7 +175,7 @@ def test_two_sources_may_be_one_broker() -> None:
             "agent",
             "names the source itself: name another one that reads the same broker, or leave it out",
         ),
-        ("plant", "'plant' is no broker: it hears applications"),
+        ("plant", "'plant' is no broker: it reads applications"),
         ("second", "'second' is itself 'same_as' another source: name the same one everywhere"),
         ("'not a name'", "must match the pattern"),
     ],

@@ -208,13 +208,13 @@ def plant(
         TOLD: {
             "kind": "qmf",
             "amqp": {"url": url, **as_gateway},
-            "believe": [agent.name],
+            "trusted_users": [agent.name],
             "heartbeat": "2s",
             "durable": {},
         },
     }
     configured(sources)
-    publish = {"amqp": {"url": url, **as_agent}, "obey": [gateway.name], "interval": "1s"}
+    publish = {"amqp": {"url": url, **as_agent}, "allowed_users": [gateway.name], "interval": "1s"}
     site.configure(
         sources=sources,
         agents={"rabbitmq": {**reading, **as_agent, "interval": "1s", "publish": publish}},

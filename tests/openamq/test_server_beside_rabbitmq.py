@@ -25,7 +25,7 @@ def test_a_server_is_shown_set_called_and_heard(virtual_host: VirtualHost, tmp_p
     broker.rabbitmqctl("eval", " ".join(expressions).replace("). ", "), "))
     url = f"amqp://127.0.0.1:{broker.ports.amqp}"
     endpoint = AmqpEndpoint(url, virtual_host.name, user.name, SecretStr(user.password))
-    believed = {"spelling": "specification", "believe": [user.name]}
+    believed = {"spelling": "specification", "trusted_users": [user.name]}
     with (
         background_of(partial(serving, endpoint)) as background,
         gateway_at(url, user.name, user.password, tmp_path, vhost=virtual_host.name, **believed) as gateway,

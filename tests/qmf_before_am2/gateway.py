@@ -89,7 +89,7 @@ def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceive
         "user": user.name,
         "password": site.secret(user.password),
     }
-    source = {"kind": "am01", "amqp": amqp, "believe": [user.name], "interval": "1s"}
+    source = {"kind": "am01", "amqp": amqp, "trusted_users": [user.name], "interval": "1s"}
     written = {
         "exchange": "written.management",
         "get_and_set": True,

@@ -171,7 +171,7 @@ def farm(broker: PrivateBroker, folder: Path) -> Iterator[Farm]:
             "user": user.name,
             "password": site.secret(user.password),
         }
-        source = {"kind": "qmf", "amqp": amqp, "believe": [user.name], "request_deadline": "1s"}
+        source = {"kind": "qmf", "amqp": amqp, "trusted_users": [user.name], "request_deadline": "1s"}
         site.configure(
             sources={SOURCE: source},
             snmp={"listen": [f"127.0.0.1:{site.snmp_port}"]},

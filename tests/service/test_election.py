@@ -159,7 +159,7 @@ def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, obeye
         "writing": {"user": broker.administrator.name, "password": {"file": broker.administrator.name}},
         "publish": {
             "amqp": {"url": url, "user": agent.name, "password": secret},
-            "obey": [obeyed],
+            "allowed_users": [obeyed],
             "interval": "1s",
         },
     }
@@ -227,7 +227,7 @@ async def site(broker: PrivateBroker, folder: Path) -> AsyncIterator[Site]:
         "password": {"file": "password"},
     }
     settings = QmfSource.model_validate(
-        {"kind": "qmf", "amqp": amqp, "believe": [agent.name], "heartbeat": "2s"}
+        {"kind": "qmf", "amqp": amqp, "trusted_users": [agent.name], "heartbeat": "2s"}
     )
     gateway, ids = Gateway(), list[str]()
 

@@ -12,8 +12,8 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aiormq import exceptions
 
-from gateway.config.am01_source import Am01Source
-from gateway.config.operations import SECOND
+from gateway.config.sources import Am01Source
+from gateway.config.types import SECOND
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01.keys import COMMAND_KEY
 from gateway.dialects.qmf.am01.messages import AgentHello
@@ -118,8 +118,8 @@ class _Heard:
         found = f"an agent speaks {' or '.join(spoken)}"
         if settings.revision not in {"auto", *spoken}:
             return f"{found}, and 'revision' says {settings.revision}: its messages will be ignored"
-        if settings.believe_anyone or user in settings.believe:
+        if settings.trust_anyone or user in settings.trusted_users:
             return found
         if not user:
-            return f"{found}, without a checked user: ignored unless 'believe_anyone' is on"
-        return f"{found}, as user {user!r}: ignored unless that is named under 'believe'"
+            return f"{found}, without a checked user: ignored unless 'trust_anyone' is on"
+        return f"{found}, as user {user!r}: ignored unless that is named under 'trusted_users'"

@@ -18,12 +18,18 @@ from gateway.agents.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.agents.rabbitmq.management_changes import Lookup
-from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
-from gateway.config.cml_source import CmlSource
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
-from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
+from gateway.config.sources import (
+    Am01Source,
+    CmlSource,
+    QmfSource,
+    RabbitMqAgent,
+    RabbitMqSettings,
+    RabbitMqSource,
+    Source,
+)
 from gateway.config.types import SecretError
 from gateway.jmx.errors import JavaMissingError
 from gateway.jmx.java_runtime import find_java

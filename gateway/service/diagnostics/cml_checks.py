@@ -12,8 +12,8 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
-from gateway.config.cml_source import CmlSource
-from gateway.config.operations import SECOND
+from gateway.config.sources import CmlSource
+from gateway.config.types import SECOND
 from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, Status
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes

@@ -13,8 +13,8 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
-from gateway.config.operations import SECOND
 from gateway.config.sources import QmfSource
+from gateway.config.types import SECOND
 from gateway.dialects.effects import Send
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.addresses import BROKER_KEY, CONTENT_TYPE
@@ -37,7 +37,7 @@ _START_AN_AGENT: Final = (
     "a RabbitMQ has no agent of its own: configure one under 'agents' and run amqp-gateway agent NAME; "
     "a Qpid broker needs a bridge to here (docs/qpid.md): is it up?"
 )
-_NAME_THE_USER: Final = "its messages will be ignored: if that is the agent, name it under 'believe'"
+_NAME_THE_USER: Final = "its messages will be ignored: if that is the agent, name it under 'trusted_users'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ def _remark(answer: _Answered | str, endpoint: AmqpEndpoint, settings: QmfSource
         obeys = f"Does it obey user {endpoint.user!r}?"
         return f"no agent answers on exchange {settings.exchange}: {answer}: {_START_AN_AGENT} {obeys}"
     found = f"agent {answer.broker} answers"
-    if settings.believe_anyone or answer.user in settings.believe:
+    if settings.trust_anyone or answer.user in settings.trusted_users:
         return found
     if not answer.user:
-        return f"{found} without a checked user: its messages will be ignored unless 'believe_anyone' is on"
+        return f"{found} without a checked user: its messages will be ignored unless 'trust_anyone' is on"
     return f"{found} as user {answer.user!r}: {_NAME_THE_USER}"
 
 

@@ -19,8 +19,7 @@ from pydantic import SecretStr
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.operations import SECOND
-from gateway.config.types import SecretError
+from gateway.config.types import SECOND, SecretError
 from gateway.feed.client import FeedLink
 from gateway.feed.refusal_reports import RefusalReports
 from gateway.jmx.classes import ColumnOids

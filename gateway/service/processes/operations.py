@@ -12,7 +12,8 @@ import msgspec
 import structlog
 
 from gateway.clock import Clock
-from gateway.config.operations import SECOND, OperationSettings
+from gateway.config.operations import OperationSettings
+from gateway.config.types import SECOND
 from gateway.eventlog.state import EventLogClosedError
 from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState

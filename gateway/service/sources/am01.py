@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.config.am01_source import Am01Source
+from gateway.config.sources import Am01Source
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.revisions import ALL, Revision
 from gateway.dialects.qmf.console_agents import HeartbeatRules
@@ -21,7 +21,7 @@ async def run_am01(
     config = console_config(settings, around)
     console = Am01ConsoleSession(config)
     at_work = source_console(source, console, config, around)
-    if settings.believe:
+    if settings.trusted_users:
         warn_of_impersonators(name, endpoint)
     role = AmqpRole(
         "console",
@@ -36,8 +36,8 @@ def console_config(settings: Am01Source, around: SourceContext) -> Am01ConsoleCo
     """What a console session is told of the settings."""
     spoken = settings.revision
     return Am01ConsoleConfig(
-        believed=frozenset(settings.believe),
-        believe_anyone=settings.believe_anyone,
+        believed=frozenset(settings.trusted_users),
+        believe_anyone=settings.trust_anyone,
         packages=frozenset(settings.packages) if settings.packages is not None else None,
         management_exchange=settings.exchange,
         direct_exchange=settings.direct_exchange,

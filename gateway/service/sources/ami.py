@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from gateway.config.ami_source import AmiSource, zone
-from gateway.config.operations import SECOND
+from gateway.config.types import SECOND
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession

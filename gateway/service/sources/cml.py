@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from gateway.config.cml_source import CmlSource
-from gateway.config.operations import SECOND
+from gateway.config.sources import CmlSource
+from gateway.config.types import SECOND
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.cml.console_config import Budget, Intervals, Matching, ShortLived
 from gateway.dialects.cml.messages import SchemaReply, Spelling
@@ -72,7 +72,7 @@ def console_config(settings: CmlSource, around: SourceContext, schema: SchemaRep
         reply_exchange=settings.reply_exchange,
         notify_exchange=settings.notify_exchange or "",
         notify_key=settings.notify_key,
-        believed=frozenset(settings.believe) if settings.believe is not None else None,
+        believed=frozenset(settings.trusted_users) if settings.trusted_users is not None else None,
         spelling=Spelling(settings.spelling),
         matching=Matching(settings.matching),
         is_statistic=partial(is_statistic, around.mappings),

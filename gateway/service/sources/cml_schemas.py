@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.config.cml_source import CmlSource
+from gateway.config.sources import CmlSource
 from gateway.dialects.cml.documents import MAX_BODY
 from gateway.dialects.cml.messages import SchemaReply, Spelling, Status
 from gateway.dialects.cml.reader import read_message

@@ -15,10 +15,8 @@ from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.agents.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
 from gateway.config import sources
-from gateway.config.amqp import AmqpSettings
-from gateway.config.operations import SECOND
-from gateway.config.sources import RabbitMqSettings
-from gateway.config.types import SecretSource
+from gateway.config.sources import AmqpSettings, RabbitMqSettings
+from gateway.config.types import SECOND, SecretSource
 from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -175,16 +173,16 @@ def source_config(
         publish: of the agent that publishes what is observed; ``None`` in the gateway, where there is none.
     """
     # The users whose requests are obeyed are gateways: their connections are left out like the agent's own.
-    own_users = () if publish is None else (publish.amqp.user, *publish.obey)
+    own_users = () if publish is None else (publish.amqp.user, *publish.allowed_users)
     return RabbitMqAgentConfig(
         user=settings.user,
         own_users=frozenset({settings.user, *settings.own_users, *own_users}),
         show_own=settings.show_own,
         management_exchange=MANAGEMENT_EXCHANGE if publish is None else publish.exchange,
         management_virtual_host="" if publish is None else publish.amqp.vhost,
-        obeyed=frozenset() if publish is None else frozenset(publish.obey),
+        obeyed=frozenset() if publish is None else frozenset(publish.allowed_users),
         polling=PollingConfig(interval=settings.interval, budget=settings.budget),
         statistics=_statistics(settings),
         writer=settings.writing.user if settings.writing else "",
-        lockout=frozenset(settings.writing.lockout if settings.writing else ()),
+        lockout=frozenset(settings.writing.allow_lockout if settings.writing else ()),
     )

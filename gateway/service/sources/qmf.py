@@ -56,7 +56,7 @@ async def run_qmf(
             schemas.learnt()
 
     at_work = source_console(source, console, config, around, observed)
-    if settings.believe:
+    if settings.trusted_users:
         warn_of_impersonators(name, endpoint)
     role = AmqpRole(
         "console",
@@ -85,8 +85,8 @@ def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
 
 def _console_config(settings: QmfSource, around: SourceContext) -> ConsoleConfig:
     return ConsoleConfig(
-        believed=frozenset(settings.believe),
-        believe_anyone=settings.believe_anyone,
+        believed=frozenset(settings.trusted_users),
+        believe_anyone=settings.trust_anyone,
         packages=frozenset(settings.packages) if settings.packages is not None else None,
         management_exchange=settings.exchange,
         direct_exchange=settings.direct_exchange,

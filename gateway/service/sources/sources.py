@@ -6,10 +6,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
-from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
-from gateway.config.cml_source import CmlSource
-from gateway.config.sources import QmfSource, Source
+from gateway.config.sources import Am01Source, CmlSource, QmfSource, Source
 from gateway.service.sources.am01 import run_am01
 from gateway.service.sources.ami import run_ami
 from gateway.service.sources.cml import run_cml

@@ -264,7 +264,7 @@ def configured(site: Site, broker: PrivateBroker, agent: Credentials) -> None:
     user = {"user": agent.name, "password": site.secret(agent.password)}
     amqp = f"amqp://127.0.0.1:{broker.ports.amqp}"
     reading = {"kind": "rabbitmq", "management": broker.management_url, "events": {"url": amqp}, **user}
-    publish = {"amqp": {"url": amqp, **user}, "obey": ["gateway"]}
+    publish = {"amqp": {"url": amqp, **user}, "allowed_users": ["gateway"]}
     site.configure(agents={"orders": {**reading, "publish": publish}})
 
 

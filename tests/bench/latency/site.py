@@ -126,7 +126,7 @@ def _configure(site: Site, broker: PrivateBroker, password: str, jmx: int, traps
     amqp = {"url": url_of(broker), "user": GATEWAY_USER, "password": site.secret(password)}
     host, port = traps
     site.configure(
-        sources={"bench": {"kind": "qmf", "amqp": amqp, "believe": [AGENT_USER]}},
+        sources={"bench": {"kind": "qmf", "amqp": amqp, "trusted_users": [AGENT_USER]}},
         snmp={
             "listen": [f"127.0.0.1:{site.snmp_port}"],
             "notifications": {"bench": {"address": f"{host}:{port}"}},

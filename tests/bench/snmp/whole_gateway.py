@@ -66,7 +66,7 @@ async def _measure(run: Run, folder: Path, objects: int) -> None:
         (jmx_port,) = free_ports(1)
         amqp = {"url": url_of(broker), "user": GATEWAY_USER, "password": site.secret(passwords[GATEWAY_USER])}
         site.configure(
-            sources={"bench": {"kind": "qmf", "amqp": amqp, "believe": [AGENT_USER]}},
+            sources={"bench": {"kind": "qmf", "amqp": amqp, "trusted_users": [AGENT_USER]}},
             snmp={"listen": [f"127.0.0.1:{site.snmp_port}"]},
             jmx={"enabled": True, "listen": f"127.0.0.1:{jmx_port}"},
         )

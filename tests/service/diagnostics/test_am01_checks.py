@@ -11,7 +11,7 @@ from typing import Any
 import aio_pika
 import pytest
 
-from gateway.config.am01_source import Am01Source
+from gateway.config.sources import Am01Source
 from gateway.dialects.effects import Send
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.service.diagnostics import am01_checks
@@ -35,7 +35,7 @@ def _source(virtual_host: VirtualHost, folder: Path, **more: Any) -> Am01Source:
         "user": user.name,
         "password": {"file": "password"},
     }
-    settings = {"kind": "am01", "amqp": amqp, "believe": [user.name], "interval": "1s", **more}
+    settings = {"kind": "am01", "amqp": amqp, "trusted_users": [user.name], "interval": "1s", **more}
     return Am01Source.model_validate(settings)
 
 
@@ -74,8 +74,8 @@ async def test_an_agent_that_would_not_be_listened_to_is_named(
 ) -> None:
     async with _agent(virtual_host, Revision.FEBRUARY_2008):
         user = virtual_host.broker.administrator.name
-        assert await _said(virtual_host, tmp_path, believe=["bridge"]) == (
-            f"an agent speaks 2008-02, as user {user!r}: ignored unless that is named under 'believe'"
+        assert await _said(virtual_host, tmp_path, trusted_users=["bridge"]) == (
+            f"an agent speaks 2008-02, as user {user!r}: ignored unless that is named under 'trusted_users'"
         )
         assert await _said(virtual_host, tmp_path, revision="2008-01") == (
             "an agent speaks 2008-02, and 'revision' says 2008-01: its messages will be ignored"
@@ -84,7 +84,7 @@ async def test_an_agent_that_would_not_be_listened_to_is_named(
 
 async def test_an_agent_without_a_checked_user_is_named(virtual_host: VirtualHost, tmp_path: Path) -> None:
     said = await _heard(virtual_host, tmp_path, b"AM01p\0\x04qpid")
-    assert said == "an agent speaks 2008-02, without a checked user: ignored unless 'believe_anyone' is on"
+    assert said == "an agent speaks 2008-02, without a checked user: ignored unless 'trust_anyone' is on"
 
 
 async def test_what_is_no_qmf_is_said(virtual_host: VirtualHost, tmp_path: Path) -> None:

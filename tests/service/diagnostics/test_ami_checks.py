@@ -85,7 +85,7 @@ async def test_one_that_something_else_has(tmp_path: Path) -> None:
 
 async def test_one_that_this_machine_has_not(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no such address: choose one that it has") as caught:
-        await check_listener(source(3289, "192.0.2.1", anyone=True), tmp_path, lambda _: None)
+        await check_listener(source(3289, "192.0.2.1", allow_anyone=True), tmp_path, lambda _: None)
     assert caught.value.code is ExitCode.ADDRESS_IN_USE
 
 
@@ -104,7 +104,7 @@ async def test_certificates_are_read(tmp_path: Path) -> None:
     [
         ({}, "note", "every user of this machine can speak as any application: AMI has no passwords"),
         (
-            {"host": "0.0.0.0", "anyone": True},  # noqa: S104  it is what is spoken of
+            {"host": "0.0.0.0", "allow_anyone": True},  # noqa: S104  it is what is spoken of
             "warning",
             "whoever reaches 0.0.0.0 can tell anything, and is told what commands are called",
         ),

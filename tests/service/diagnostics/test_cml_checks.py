@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from gateway.config.cml_source import CmlSource
+from gateway.config.sources import CmlSource
 from gateway.dialects.cml.messages import InspectReply, Message, SchemaReply, Spelling, Status
 from gateway.dialects.cml.writer import write_message
 from gateway.links.amqp_connection import AmqpEndpoint

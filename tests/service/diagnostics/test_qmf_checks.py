@@ -29,7 +29,7 @@ def source(host: VirtualHost, folder: Path, **more: Any) -> QmfSource:  # noqa: 
     path.write_text(user.password, encoding="utf-8")
     url = f"amqp://127.0.0.1:{host.broker.ports.amqp}"
     amqp = {"url": url, "vhost": host.name, "user": user.name, "password": {"file": "password"}}
-    believe = {} if "believe_anyone" in more else {"believe": ["agent"]}
+    believe = {} if "trust_anyone" in more else {"trusted_users": ["agent"]}
     return QmfSource.model_validate({"kind": "qmf", "amqp": amqp, **believe, **more})
 
 
@@ -104,22 +104,25 @@ async def test_an_agent_that_does_not_answer(virtual_host: VirtualHost, tmp_path
 @pytest.mark.parametrize(
     ("more", "publishes_as", "says"),
     [
-        ({"believe_anyone": True}, "", ""),
-        ({}, "", " without a checked user: its messages will be ignored unless 'believe_anyone' is on"),
+        ({"trust_anyone": True}, "", ""),
+        ({}, "", " without a checked user: its messages will be ignored unless 'trust_anyone' is on"),
         (
             {},
             "US",
-            " as user 'US': its messages will be ignored: if that is the agent, name it under 'believe'",
+            (
+                " as user 'US': its messages will be ignored: if that is the agent, name it under"
+                " 'trusted_users'"
+            ),
         ),
-        ({"believe": ["US"]}, "US", ""),
+        ({"trusted_users": ["US"]}, "US", ""),
     ],
 )
 async def test_who_answers_and_whether_it_is_believed(
     virtual_host: VirtualHost, tmp_path: Path, more: dict[str, Any], publishes_as: str, says: str
 ) -> None:
     user = virtual_host.broker.administrator.name
-    if "believe" in more:
-        more = {"believe": [user]}
+    if "trusted_users" in more:
+        more = {"trusted_users": [user]}
     async with agent(virtual_host, *JAVA, user=user if publishes_as else None):
         said = await told(source(virtual_host, tmp_path, **more), tmp_path)
     assert said == f"agent {BROKER} answers{says.replace('US', user)}"

@@ -154,7 +154,7 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
             "user": agent.name,
             "password": {"file": agent.name},
             "events": {"url": url},
-            "publish": {"amqp": amqp, "obey": [gateway.name], "interval": "1s"},
+            "publish": {"amqp": amqp, "allowed_users": [gateway.name], "interval": "1s"},
         }
     )
     clock, console = SystemClock(), Console()

@@ -27,7 +27,7 @@ AGENT = {
     "management": "http://broker:15672",
     "user": "agent",
     "password": {"env": "AGENT_PASSWORD"},
-    "publish": {"amqp": AMQP, "obey": ["gateway"]},
+    "publish": {"amqp": AMQP, "allowed_users": ["gateway"]},
 }
 EVERYTHING: dict[str, Mapping[str, Any]] = {
     "snmp": {"listen": ["127.0.0.1:161"]},

@@ -69,7 +69,7 @@ def test_a_source_works_without_the_capture_that_cannot_be_made(tmp_path: Path) 
 async def test_a_capture_that_cannot_be_made_ends_the_work(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("hidden", encoding="ascii")
     amqp = {"url": "amqp://127.0.0.1:1", "user": "gateway", "password": {"file": "password"}}
-    sources = {"field": {"kind": "qmf", "amqp": amqp, "believe_anyone": True}}
+    sources = {"field": {"kind": "qmf", "amqp": amqp, "trust_anyone": True}}
     settings = Configuration.model_validate({"version": 1, "sources": sources})
     loaded = LoadedConfiguration(settings, tmp_path / "gateway.yaml")
     told: list[CaptureStands] = []

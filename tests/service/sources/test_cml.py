@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.config.cml_source import CmlSource
+from gateway.config.sources import CmlSource
 from gateway.dialects.cml.console_config import ConsoleConfig, Matching, ShortLived
 from gateway.dialects.cml.messages import Spelling
 from gateway.dialects.cml.safety import Assurance
@@ -54,7 +54,7 @@ def test_what_is_said_is_told(around: SourceContext) -> None:
         around,
         system_exchange="shop.system",
         notify_exchange=None,
-        believe=["server"],
+        trusted_users=["server"],
         intervals={"queue": "1s"},
         interval="2s",
         budget={"rate": 5, "in_flight": 2, "share": 0.1},

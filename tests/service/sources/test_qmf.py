@@ -92,7 +92,7 @@ async def source(host: VirtualHost, folder: Path, heartbeat: str) -> AsyncIterat
     url = f"amqp://127.0.0.1:{host.broker.ports.amqp}"
     amqp = {"url": url, "vhost": host.name, "user": user.name, "password": {"file": "password"}}
     quick = {"heartbeat": heartbeat, "request_deadline": "2s"}
-    settings = QmfSource.model_validate({"kind": "qmf", "amqp": amqp, "believe_anyone": True, **quick})
+    settings = QmfSource.model_validate({"kind": "qmf", "amqp": amqp, "trust_anyone": True, **quick})
     batches: list[Batch] = []
     with closing(InstanceIndex(folder / "index")) as index:
         inventory = Inventory("gw", 1, ClassRegistry({}), index, batches.append)

@@ -16,9 +16,9 @@ def test_a_qmf_source_says_that_impersonators_were_not_checked(tmp_path: Path) -
     reading = {"management": "http://127.0.0.1:1", "user": "gateway", "password": site.secret("hunter2")}
     site.configure(
         sources={
-            "field": {"kind": "qmf", "amqp": amqp, "believe": ["agent"]},
-            "old": {"kind": "am01", "amqp": amqp, "believe": ["bridge"]},
-            "anybody": {"kind": "qmf", "amqp": amqp, "believe_anyone": True},
+            "field": {"kind": "qmf", "amqp": amqp, "trusted_users": ["agent"]},
+            "old": {"kind": "am01", "amqp": amqp, "trusted_users": ["bridge"]},
+            "anybody": {"kind": "qmf", "amqp": amqp, "trust_anyone": True},
             "reading": {"kind": "rabbitmq", **reading},
         }
     )

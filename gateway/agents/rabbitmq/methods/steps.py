@@ -124,5 +124,5 @@ def refuse_lockout(call: Invocation, what: str, limit: int) -> None:
         raise CallFailedError(
             Status.FORBIDDEN,
             f"0 locks everybody out of {what} {call.target.leaf!r}, the gateway's agent too: if that is"
-            " meant, name it under 'lockout' in the source's 'writing'",
+            " meant, name it under 'allow_lockout' in the source's 'writing'",
         )

@@ -15,7 +15,7 @@ def _set_limit(call: Invocation, limit: str, value: int) -> Steps:
         raise CallFailedError(
             Status.FORBIDDEN,
             f"0 keeps user {call.target.leaf!r} out of the broker: if that is meant, name it under"
-            " 'lockout' in the source's 'writing'",
+            " 'allow_lockout' in the source's 'writing'",
         )
     target = path_of("user-limits", call.target.leaf, limit)
     if value == NO_LIMIT:

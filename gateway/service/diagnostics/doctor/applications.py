@@ -28,5 +28,7 @@ def applications_heard(name: str, source: AmiSource) -> Iterator[Finding]:
         )
     else:
         text = f"whoever reaches {host} can tell anything, and is told what commands are called"
-        advice = "name under 'tls.client_ca' who vouches for applications, or let a firewall decide"
+        advice = (
+            "name the authority of their certificates under 'tls.client_ca', or restrict access by a firewall"
+        )
         yield Finding("believed", Level.WARNING, text, advice, name)

@@ -16,10 +16,16 @@ from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
 from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
 from gateway.agents.rabbitmq.management_changes import path_of
 from gateway.agents.rabbitmq.status import STATISTICS_OFF
-from gateway.config.am01_source import Am01Source
 from gateway.config.ami_source import AmiSource
-from gateway.config.cml_source import CmlSource
-from gateway.config.sources import QmfSource, RabbitMqAgent, RabbitMqSettings, RabbitMqSource, Source
+from gateway.config.sources import (
+    Am01Source,
+    CmlSource,
+    QmfSource,
+    RabbitMqAgent,
+    RabbitMqSettings,
+    RabbitMqSource,
+    Source,
+)
 from gateway.config.types import SecretError, SecretSource
 from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
 from gateway.links.node_choice import NodeChoice
@@ -77,12 +83,12 @@ async def agent_findings(name: str, agent: RabbitMqAgent, folder: Path) -> list[
 
 
 def _qmf(name: str, source: QmfSource | Am01Source) -> Iterator[Finding]:
-    if source.believe_anyone:
+    if source.trust_anyone:
         yield Finding(
             "believed",
             Level.WARNING,
             "messages without a checked user are believed: whoever reaches the exchange may tell anything",
-            "name the agents' users under 'believe', where the broker checks them",
+            "name the agents' users under 'trusted_users', where the broker checks them",
             name,
         )
     yield Finding(
@@ -95,13 +101,13 @@ def _qmf(name: str, source: QmfSource | Am01Source) -> Iterator[Finding]:
 
 
 def _cml(name: str, source: CmlSource) -> Iterator[Finding]:
-    if source.believe is None:
+    if source.trusted_users is None:
         yield Finding(
             "believed",
             Level.NOTE,
             f"replies on {source.reply_exchange} name no sender: believed is who knows the number of a"
             " request, and of notifications anybody",
-            "name the server's users under 'believe' where the broker checks them; an OpenAMQ does not",
+            "name the server's users under 'trusted_users' where the broker checks them; an OpenAMQ does not",
             name,
         )
     if source.short_lived == "yes":

@@ -28,9 +28,9 @@ def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         if not changing:
             text = "has an account that changes the broker, and no user may use it"
             yield Finding("writing", Level.NOTE, text, "take 'writing' away, or allow something", name)
-        if writing.lockout:
-            text = f"limits may be set to 0 for {', '.join(writing.lockout)}, which locks everybody out"
-            yield Finding("writing", Level.WARNING, text, "take 'lockout' away when it is done", name)
+        if writing.allow_lockout:
+            text = f"limits may be set to 0 for {', '.join(writing.allow_lockout)}, which locks everybody out"
+            yield Finding("writing", Level.WARNING, text, "take 'allow_lockout' away when it is done", name)
     for name, source in settings.sources.items():
         if changing and isinstance(source, RabbitMqSource) and source.writing is None:
             text = "operations are allowed, and there is no account that could carry them out"

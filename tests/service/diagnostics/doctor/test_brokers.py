@@ -63,7 +63,7 @@ async def test_rights_too_small_and_too_large(own_rabbitmq: PrivateBroker, tmp_p
     chief = {"user": "chief", "password": site.secret(PASSWORD)}
     small = {"user": "small", "password": site.secret(PASSWORD)}
     amqp = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}", "vhost": "/", **chief}
-    publish = {"amqp": amqp, "obey": ["gateway"], "exchange": "amq.topic"}
+    publish = {"amqp": amqp, "allowed_users": ["gateway"], "exchange": "amq.topic"}
     site.configure(
         sources={
             **{name: source(broker, site, name) for name in ("least", "small", "nowhere", "chief")},
@@ -71,7 +71,7 @@ async def test_rights_too_small_and_too_large(own_rabbitmq: PrivateBroker, tmp_p
             "writing": source(broker, site, "least", writing=chief),
             "helpless": source(broker, site, "least", writing=small),
             "one": source(broker, site, "chief", writing=chief),
-            "field": {"kind": "qmf", "amqp": amqp, "believe_anyone": True, "exchange": "amq.topic"},
+            "field": {"kind": "qmf", "amqp": amqp, "trust_anyone": True, "exchange": "amq.topic"},
             "down": {**source(broker, site, "least"), "management": "http://127.0.0.1:1"},
         },
         agents={"agent": {**source(broker, site, "chief"), "publish": publish}},

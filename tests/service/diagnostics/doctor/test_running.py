@@ -17,7 +17,7 @@ from tests.terminal.told import known_shop, tell, till
 
 def test_sources_log_and_alarms_are_judged(tmp_path: Path) -> None:
     site = new_site(tmp_path)
-    qmf = {"kind": "qmf", "believe_anyone": True}
+    qmf = {"kind": "qmf", "trust_anyone": True}
     amqp = {"url": "amqp://127.0.0.1", "user": "gateway", "password": site.secret("hunter2")}
     site.configure(sources={"shop1": {**qmf, "amqp": amqp}, "new": {**qmf, "amqp": amqp}})
     picture = known_shop(till(1))

@@ -50,7 +50,7 @@ def test_rules_and_accounts_go_together(tmp_path: Path) -> None:
 
 
 def test_a_lockout_is_a_warning_for_as_long_as_it_is_there(tmp_path: Path) -> None:
-    findings = found(tmp_path, operations={"allow": [RULE]}, writing={"lockout": ["/orders"]})
+    findings = found(tmp_path, operations={"allow": [RULE]}, writing={"allow_lockout": ["/orders"]})
     assert [finding.level for finding in findings] == [Level.NOTE, Level.WARNING]
     assert "/orders" in findings[1].text
 
