@@ -266,9 +266,9 @@ def _recorded(
 ) -> OperationAnswer:
     """The answer to what cannot travel; the core is told of the attempt, for the record, without its values.
 
-    Nobody waits for what the core says to that. Checks that fail are not recorded.
+    Nobody waits for what the core says to that. Checks that fail are not recorded here.
     """
-    if request.refusal is None and not request.check_only:
+    if request.refusal is None and not (request.check_only or request.reports_failed_check):
         refusal = NorthRefusal(outcome, text)
         action = without_values(request.action)
         with contextlib.suppress(ValueError):  # names that are no Unicode are none of the core's

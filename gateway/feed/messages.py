@@ -21,7 +21,7 @@ from gateway.feed.records import Batch, FeedMessage, Record
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
 
-VERSION = 11
+VERSION = 12
 """Of the feed; told in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024

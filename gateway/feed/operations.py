@@ -72,6 +72,8 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
         action: what to do.
         timeout: nanoseconds after which the north waits no longer; the configured deadline bounds it too.
         check_only: tell what can be known here, and do nothing.
+        reports_failed_check: a request that fails its check is recorded by the front end, which knows more of
+            it (`refusal`): the core records it only where the policy refuses it, as it does of a check.
         refusal: the north itself has refused it: record that, and do nothing. Object and action are told as
             far as they are known (row 0 is none such); ``None`` among the values is one that is not told.
         reference: what the north calls it, told again in its records: so the north knows its operation also
@@ -93,6 +95,7 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
     refusal: NorthRefusal | None = None
     reference: str = ""
     sent: int = 0
+    reports_failed_check: bool = False
 
 
 class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
@@ -117,6 +120,11 @@ class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
     element: str = ""
     code: int | None = None
     values: FoundValues = msgspec.field(default_factory=dict)
+
+    @property
+    def has_failed_check(self) -> bool:
+        """Whether the request failed before anything was tried: nothing has changed, and nothing will."""
+        return not self.operation_id and self.outcome not in (Outcome.APPLIED, Outcome.UNKNOWN)
 
 
 class OperationKind(enum.Enum):

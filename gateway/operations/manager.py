@@ -247,7 +247,8 @@ class OperationManager:
         now: int,
     ) -> list[Effect]:
         answer = OperationAnswer(request.request, "", refusal.outcome, refusal.text, refusal.element)
-        if request.check_only and refusal.outcome is not Outcome.REFUSED:
+        is_unrecorded = request.check_only or request.reports_failed_check
+        if is_unrecorded and refusal.outcome is not Outcome.REFUSED:
             return [Reply(reply, answer)]
         return [*self._told(request, target, refusal, now), Reply(reply, answer)]
 

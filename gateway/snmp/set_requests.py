@@ -1,7 +1,9 @@
 """SET in two phases (RFC 3416 section 4.2.5): all variables are tested, then all are changed.
 
-Variables that live here change at once (`gateway.snmp.writable`); those of objects are set by the core, which
-is asked to check first. Nothing here knows a socket: who asks awaits what takes time.
+Variables that live here change at once (`gateway.snmp.writable`); those of objects are set by the core. A SET
+of one object and nothing else is one request to the core, which tests and changes; its answer says which
+phase has failed. Of any other SET the core is first asked to check all, because nothing may change unless
+everything passes. Nothing here knows a socket: who asks awaits what takes time.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
 
 from gateway.feed.operations import OperationAnswer, OperationRequest, SetElements
 from gateway.feed.values import FeedValue, ObjectLink
@@ -96,6 +100,12 @@ class _Plan:
     serials: Sequence[Assignment]
     local: Sequence[tuple[WritableTable, Sequence[Assignment]]]
     changes: Sequence[_ObjectChange]
+
+    @property
+    def only_change(self) -> _ObjectChange | None:
+        """The one object that the SET is about, if it is about nothing else."""
+        is_alone = len(self.changes) == 1 and not self.local and not self.serials
+        return self.changes[0] if is_alone else None
 
 
 class SetRequests:
@@ -281,8 +291,12 @@ class SetRequests:
     ) -> SetResult:
         refusal: Refusal | None = Refusal(message.UNDO_FAILED, 0)  # unless it comes to an end
         try:
-            await self._test(principal, plan, assignments, key.hex())
-            await self._carry_out(principal, plan, key.hex())
+            change = plan.only_change
+            if change is not None:
+                await self._set_one(principal, change, assignments, key.hex())
+            else:
+                await self._test(principal, plan, assignments, key.hex())
+                await self._carry_out(principal, plan, key.hex())
             refusal = None
             self._counters.set_variables += len(assignments)
         except _RefusedError as refused:
@@ -292,6 +306,34 @@ class SetRequests:
             self._lately.end(key, refusal, self._clock())
         return SetResult(refusal)
 
+    async def _set_one(
+        self, principal: Principal, change: _ObjectChange, assignments: Sequence[Assignment], identity: str
+    ) -> None:
+        """Have the core test and change one object. Raises `_RefusedError`."""
+        if not change.values:
+            return
+        request = self._request(principal, change, f"{identity}.0")
+        answer = await self._ask(msgspec.structs.replace(request, reports_failed_check=True))
+        if answer.has_failed_check:
+            raise self._test_failed(principal, change, assignments, answer)
+        failure = self._commit_failure(change, answer)
+        if failure is not None:
+            raise failure
+
+    def _test_failed(
+        self,
+        principal: Principal,
+        change: _ObjectChange,
+        assignments: Sequence[Assignment],
+        answer: OperationAnswer,
+    ) -> _RefusedError:
+        """Record what the core found wrong in a check, unless it has done so."""
+        status = TEST_STATUSES.get(answer.outcome, message.GEN_ERR)
+        error = _RefusedError(status, change.indexes.get(answer.element, change.index))
+        if answer.outcome is not Outcome.REFUSED:  # which the core records, of a check too
+            self._refused.tested(principal, assignments, error.refusal, answer.outcome, answer.text)
+        return error
+
     async def _test(
         self, principal: Principal, plan: _Plan, assignments: Sequence[Assignment], identity: str
     ) -> None:
@@ -299,12 +341,8 @@ class SetRequests:
         for place, change in enumerate(change for change in plan.changes if change.values):
             reference = f"{identity}.{place}"
             answer = await self._ask(self._request(principal, change, reference, check_only=True))
-            status = TEST_STATUSES.get(answer.outcome, message.GEN_ERR)
-            if status != message.NO_ERROR:
-                refusal = Refusal(status, change.indexes.get(answer.element, change.index))
-                if answer.outcome is not Outcome.REFUSED:  # which the core records, of a check too
-                    self._refused.tested(principal, assignments, refusal, answer.outcome, answer.text)
-                raise _RefusedError(refusal.status, refusal.index)
+            if answer.outcome is not Outcome.APPLIED:
+                raise self._test_failed(principal, change, assignments, answer)
         self._test_local(principal, plan)
 
     async def _carry_out(self, principal: Principal, plan: _Plan, identity: str) -> None:
@@ -315,13 +353,20 @@ class SetRequests:
         self._commit_local(principal, plan, identity)
         for place, change in enumerate(change for change in plan.changes if change.values):
             answer = await self._ask(self._request(principal, change, f"{identity}.{place}"))
-            status = self._commit_status(change, answer)
-            if status == message.UNDO_FAILED:
-                raise _RefusedError(status, 0)  # RFC 3416 section 4.2.5
-            if status != message.NO_ERROR:
-                if not plan.local and place == 0:
+            failure = self._commit_failure(change, answer)
+            if failure is not None:
+                if failure.refusal.status == message.COMMIT_FAILED and not plan.local and place == 0:
                     self._lock.undo(plan.serials)  # nothing at all has changed
-                raise _RefusedError(status, change.indexes.get(answer.element, change.index))
+                raise failure
+
+    def _commit_failure(self, change: _ObjectChange, answer: OperationAnswer) -> _RefusedError | None:
+        """What an attempt to change an object came to; ``None`` where it has the values asked for."""
+        status = self._commit_status(change, answer)
+        if status == message.NO_ERROR:
+            return None
+        if status == message.UNDO_FAILED:
+            return _RefusedError(status, 0)  # RFC 3416 section 4.2.5
+        return _RefusedError(status, change.indexes.get(answer.element, change.index))
 
     def _commit_status(self, change: _ObjectChange, answer: OperationAnswer) -> int:
         """As of the outcome; but commitFailed promises that nothing has changed, which must be so."""

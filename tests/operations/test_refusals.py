@@ -135,6 +135,27 @@ def test_whom_nothing_is_allowed_is_refused_and_that_is_told(
     assert works.sent == []
 
 
+def test_a_failed_check_that_the_front_end_reports_itself_is_not_recorded(works: Works) -> None:
+    answer = works.answers[works.ask_of_snmp(SetElements({"limit": 2000}))]
+    assert (answer.outcome, answer.element, answer.has_failed_check) == (Outcome.WRONG_VALUE, "limit", True)
+    assert (works.told, works.sent) == ([], [])
+
+
+def test_what_the_policy_refuses_is_recorded_whoever_reports(works: Works) -> None:
+    answer = works.answers[works.ask_of_snmp(SET, VISITOR)]
+    assert answer.has_failed_check
+    assert works.record.outcome is Outcome.REFUSED
+
+
+def test_a_request_that_passes_its_check_is_carried_out_by_the_same_request(works: Works) -> None:
+    number = works.ask_of_snmp(SET)
+    works.answer()
+    works.answer(Outcome.REMOTE_FAILURE)
+    works.answer()
+    answer = works.answers[number]
+    assert (answer.outcome, answer.has_failed_check) == (Outcome.REMOTE_FAILURE, False)
+
+
 def test_each_element_of_a_set_must_be_allowed(tmp_path: Path) -> None:
     works = Works(tmp_path, Permission(frozenset({str(OPERATOR)}), set=("limit",)))
     answer = works.check(SetElements({"limit": 7, "mode": "cold"}))

@@ -227,6 +227,15 @@ class Works:
         self.perform(self.desk.asked(request, self._answered, self.now))
         return number
 
+    def ask_of_snmp(self, action: Action, principal: Principal = OPERATOR) -> int:
+        """A request of a front end that records itself what fails its check."""
+        self._requests += 1
+        request = OperationRequest(
+            self._requests, principal, 1, BOILER_CLASS, 1, action, DEADLINE, reports_failed_check=True
+        )
+        self.perform(self.desk.asked(request, self._answered, self.now))
+        return self._requests
+
     def set(self, row: int = 1, **values: FeedValue) -> int:
         """Ask for a set."""
         return self.ask(SetElements(values), row=row)

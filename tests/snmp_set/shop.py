@@ -81,10 +81,10 @@ def settable_till(row: int, more: Mapping[int, FeedValue] | None = None) -> Obje
 
 
 def outcome(of: Outcome, element: str = "", *, checking: bool = False, **found: FeedValue) -> Script:
-    """A core that tells this of checks, or of what it carries out."""
+    """A core that answers checks so, or what it carries out; a request of both phases has either."""
 
     def answer(request: OperationRequest) -> OperationAnswer:
-        if request.check_only is not checking:
+        if request.check_only is not checking and not request.reports_failed_check:
             return applied(request)
         return OperationAnswer(0, "" if checking else "gw.1.o1", of, "", element, values=found)
 
@@ -113,6 +113,7 @@ class Shop:
 
     Attributes:
         requests: what the core was asked.
+        answers: what it answered, one for each request.
         reports: what it was told of SETs that were refused here.
         script: what it answers.
         released: clear it to make the core slow.
@@ -130,6 +131,7 @@ class Shop:
         self.released = asyncio.Event()
         self.released.set()
         self.requests: list[OperationRequest] = []
+        self.answers: list[OperationAnswer] = []
         self.counters = SnmpCounters()
         self.failures: list[Exception] = []
         self.now = 0
@@ -159,7 +161,8 @@ class Shop:
     async def ask(self, request: OperationRequest) -> OperationAnswer:
         await self.released.wait()
         self.requests.append(request)
-        return self.script(request)
+        self.answers.append(self.script(request))
+        return self.answers[-1]
 
     async def answer(self, datagram: bytes, sender: tuple[str, int] = SENDER) -> Answer:
         """What a SET is answered, whether at once or later."""
@@ -179,9 +182,11 @@ class Shop:
 
     @property
     def done(self) -> list[Mapping[str, FeedValue | None]]:
-        """What the core was asked to set, checks left out."""
+        """What the core was asked to set and has tried: checks are left out, and what failed its check."""
         return [
             request.action.values
-            for request in self.requests
-            if isinstance(request.action, SetElements) and not request.check_only
+            for request, answer in zip(self.requests, self.answers, strict=True)
+            if isinstance(request.action, SetElements)
+            and not request.check_only
+            and not answer.has_failed_check
         ]

@@ -7,6 +7,7 @@ import pytest
 from gateway.feed.operations import OperationAnswer, OperationRequest, SetElements
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import ber, message
+from gateway.snmp.advisory_lock import SNMP_SET_SERIAL_NO
 from gateway.snmp.ber import Oid
 from gateway.snmp.message import VERSION_1
 from gateway.snmp.row_columns import RowColumn
@@ -17,9 +18,11 @@ from tests.snmp_set.shop import (
     NOTE_LENGTH,
     OPTIONS,
     READER,
+    SERIAL,
     STATE,
     TIMEOUT,
     Shop,
+    applied,
     at,
     integer,
     outcome,
@@ -31,17 +34,24 @@ from tests.snmp_set.shop import (
 NO_ERROR = (message.NO_ERROR, 0)
 
 
-async def test_a_set_is_checked_and_then_carried_out() -> None:
+async def test_a_set_of_one_object_is_one_request_that_tests_and_changes() -> None:
     shop = Shop()
     assert await shop.set((at(LIMIT), integer(7)), (at(NOTE), text("at the back"))) == NO_ERROR
-    check, carried_out = shop.requests
-    assert (check.check_only, carried_out.check_only) == (True, False)
-    for request in shop.requests:
-        assert request.principal == Principal("snmp", "operator", "192.0.2.1:40000")
-        assert (request.source, request.class_name, request.row) == (1, "market:till", 1)
-        assert request.action == SetElements({"limit": 7, "note": "at the back"})
-        assert request.timeout == TIMEOUT
+    (request,) = shop.requests
+    assert (request.check_only, request.reports_failed_check) == (False, True)
+    assert request.principal == Principal("snmp", "operator", "192.0.2.1:40000")
+    assert (request.source, request.class_name, request.row) == (1, "market:till", 1)
+    assert request.action == SetElements({"limit": 7, "note": "at the back"})
+    assert request.timeout == TIMEOUT
     assert shop.counters.set_variables == 2
+
+
+async def test_beside_the_advisory_lock_an_object_is_checked_and_then_changed() -> None:
+    shop = Shop()
+    assert await shop.set(((*SNMP_SET_SERIAL_NO, 0), integer(SERIAL)), (at(LIMIT), integer(7))) == NO_ERROR
+    assert [request.check_only for request in shop.requests] == [True, False]
+    check, change = shop.requests
+    assert (check.action, check.timeout, check.reference) == (change.action, change.timeout, change.reference)
 
 
 async def test_a_variable_without_a_value_can_be_given_one() -> None:
@@ -109,7 +119,6 @@ async def test_who_only_reads_has_no_access() -> None:
         (Outcome.WRONG_VALUE, message.WRONG_VALUE),
         (Outcome.NOT_NOW, message.INCONSISTENT_VALUE),
         (Outcome.SOURCE_DOWN, message.RESOURCE_UNAVAILABLE),
-        (Outcome.UNKNOWN, message.GEN_ERR),
     ],
 )
 async def test_what_a_check_finds_is_told_with_its_variable_and_nothing_is_done(
@@ -118,6 +127,22 @@ async def test_what_a_check_finds_is_told_with_its_variable_and_nothing_is_done(
     shop = Shop()
     shop.script = outcome(checked, "note", checking=True)
     assert await shop.set((at(LIMIT), integer(1)), (at(NOTE), text("x"))) == (status, 2)
+    assert (shop.done, shop.counters.set_variables) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("checked", "status"),
+    [
+        (Outcome.OBJECT_GONE, message.INCONSISTENT_NAME),
+        (Outcome.SOURCE_DOWN, message.RESOURCE_UNAVAILABLE),
+        (Outcome.UNKNOWN, message.GEN_ERR),
+    ],
+)
+async def test_a_check_by_itself_finds_the_same(checked: Outcome, status: int) -> None:
+    shop = Shop(best_effort=True)
+    shop.script = outcome(checked, "note", checking=True)
+    two = (at(LIMIT), integer(1)), (at(NOTE), text("x")), (at(LIMIT, 2), integer(2))
+    assert await shop.set(*two) == (status, 2)
     assert (shop.done, shop.counters.set_variables) == ([], 0)
 
 
@@ -171,7 +196,8 @@ async def test_what_was_sent_as_one_may_have_changed_behind_the_one_that_failed(
 )
 async def test_version_1_has_fewer_statuses(checked: Outcome, tried: Outcome, status: int) -> None:
     shop = Shop()
-    shop.script = lambda request: OperationAnswer(0, "", checked if request.check_only else tried)
+    is_tried = checked is Outcome.APPLIED
+    shop.script = outcome(tried if is_tried else checked, checking=not is_tried)
     assert (await shop.set((at(LIMIT), integer(1)), version=VERSION_1))[0] == status
 
 
@@ -200,7 +226,7 @@ async def test_by_best_effort_several_are_checked_first_and_then_set_one_after_t
 async def test_by_best_effort_the_first_that_fails_is_told_and_ends_it() -> None:
     def second_fails(request: OperationRequest) -> OperationAnswer:
         fails = request.row == 2 and not request.check_only
-        return OperationAnswer(0, "", Outcome.REMOTE_FAILURE if fails else Outcome.APPLIED)
+        return OperationAnswer(0, "gw.1.o1", Outcome.REMOTE_FAILURE) if fails else applied(request)
 
     shop = Shop(best_effort=True)
     shop.gateway.tell(settable_till(3))
