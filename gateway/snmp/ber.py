@@ -16,6 +16,11 @@ from typing import Final, TypeAlias
 Oid: TypeAlias = tuple[int, ...]
 """An OBJECT IDENTIFIER as its sub-identifiers; also a part of one, such as the index of a row."""
 
+
+NO_ROW: Final[Oid] = (0, 0)
+"""zeroDotZero: the value of a RowPointer that points to no row."""
+
+
 INTEGER: Final = 0x02
 OCTET_STRING: Final = 0x04
 NULL_TAG: Final = 0x05

@@ -1,7 +1,7 @@
 """Values of the model as the value TLVs of SNMP columns.
 
 Encoders return ``None`` (a hole: noSuchInstance) for what the form of their column cannot say; they never
-raise, whatever a peer sent. Which form a column has is told by `gateway.snmp.syntax` and kept in the lock.
+raise, whatever a peer sent. `gateway.snmp.syntax` chooses the form of a column, and the registry keeps it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from uuid import UUID
 
 from gateway.feed.json_values import as_json
 from gateway.feed.values import FeedValue
+from gateway.model.events import EventState, Severity
 from gateway.snmp import ber
+from gateway.snmp.fixed_mib import ConditionStateNumber, SeverityNumber
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
     MAX_JSON_OCTETS,
@@ -323,3 +325,14 @@ def _date_and_time(tenths: int) -> bytes | None:
         return None
     date = struct.pack(">HBBBBBB", *moment.timetuple()[:6], tenth)
     return ber.encode_octets(date + b"+\x00\x00")
+
+
+SEVERITIES: Mapping[Severity, bytes] = {
+    severity: ber.encode_integer(SeverityNumber[severity.name]) for severity in Severity
+}
+"""The TLV of an AgSeverity."""
+
+CONDITION_STATES: Mapping[EventState, bytes] = {
+    state: ber.encode_integer(ConditionStateNumber[state.name]) for state in EventState
+}
+"""The TLV of an AgConditionState."""

@@ -28,19 +28,22 @@ from gateway.feed.records import (
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.snmp.ber import Oid
-from gateway.snmp.event_bindings import BoundEvent
-from gateway.snmp.events import Events, alarm_notification
 from gateway.snmp.lock import Lock
-from gateway.snmp.notification import Notification, Receivers, StandingAlarms
+from gateway.snmp.notifications.notification import (
+    BoundEvent,
+    Events,
+    Notification,
+    Receivers,
+    StandingAlarms,
+    alarm_notification,
+)
 from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables, Target, Variable
-from gateway.snmp.tables.event_log import LogScalars
-from gateway.snmp.tables.health import HealthScalars, ShownCounts
+from gateway.snmp.tables.health import HealthScalars, LogScalars, ShownCounts, SourceTable
 from gateway.snmp.tables.history import History
 from gateway.snmp.tables.rows import BoundClass, Row, RowGroup, UnsettledRows
-from gateway.snmp.tables.sources import SourceTable
 from gateway.snmp.tables.summaries import Summaries
 
 SLICE_ROWS = 250

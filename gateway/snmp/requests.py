@@ -15,13 +15,12 @@ from typing import Any, Final, TypeAlias
 from gateway.model.operations import Principal
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import Message, Request
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.set_requests import SetRequests, SetResult
-from gateway.snmp.set_statuses import VERSION_1_STATUSES
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
-from gateway.snmp.writable import Assignment, Refusal
+from gateway.snmp.writable import VERSION_1_STATUSES, Assignment, Refusal
 
 LARGEST_DATAGRAM = 65_507
 """Octets that a UDP datagram over IPv4 can carry."""

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeAlias
 
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.requests import LARGEST_DATAGRAM, Response, Sender
+from gateway.snmp.standard_groups import SnmpCounters
 
 _DATAGRAMS_A_TURN: Final = 64
 _SECONDS_A_TURN: Final = 0.002

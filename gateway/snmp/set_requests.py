@@ -1,4 +1,4 @@
-"""SET in two phases (RFC 3416 section 4.2.5): all variables are tested, then all are changed.
+"""SET in two phases (RFC 3416 section 4.2.5): all variables are tested, then all are changed, each SET once.
 
 Variables that live here change at once (`gateway.snmp.writable`); those of objects are set by the core. A SET
 of one object and nothing else is one request to the core, which tests and changes; its answer says which
@@ -20,16 +20,81 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Access
 from gateway.snmp import message
-from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.ber import Oid
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.refused_sets import RefusedSets
-from gateway.snmp.retransmissions import Retransmissions
-from gateway.snmp.set_statuses import COMMIT_STATUSES, TEST_STATUSES
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
 from gateway.snmp.tables.classes import Target, Variable
-from gateway.snmp.writable import Assignment, Refusal, WritableTable
+from gateway.snmp.writable import (
+    COMMIT_STATUSES,
+    TEST_STATUSES,
+    AdvisoryLock,
+    Assignment,
+    Refusal,
+    WritableTable,
+)
 from gateway.snmp.written_values import WrittenValueError, may_differ, written_value
+
+KEEP: Final = 60 * 10**9
+"""Nanoseconds after its answer for which a SET is known again."""
+
+MAX_REMEMBERED: Final = 4096
+"""SETs of all managers together; while so many are remembered, further ones have to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a SET ended: ``refusal`` is ``None`` where it was carried out."""
+
+    refusal: Refusal | None
+    ended: int
+
+
+class Retransmissions:
+    """Remembers SETs by a key that all their retransmissions share, and nothing else.
+
+    Args:
+        limit: how many are remembered at most.
+    """
+
+    def __init__(self, limit: int = MAX_REMEMBERED) -> None:
+        self._limit = limit
+        self._running: set[bytes] = set()
+        self._ended: dict[bytes, Ended] = {}  # in the order of their ends
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._running) + len(self._ended)
+
+    def is_running(self, key: bytes) -> bool:
+        """Whether it is being carried out: the answer to it answers the retransmission."""
+        return key in self._running
+
+    def ended(self, key: bytes, now: int) -> Ended | None:
+        """How it ended, if it did within `KEEP` before ``now`` (nanoseconds)."""
+        self._forget(now)
+        return self._ended.get(key)
+
+    def begin(self, key: bytes, now: int) -> bool:
+        """It is going to be carried out; ``False`` (and nothing is remembered) where there is no room."""
+        self._forget(now)
+        if len(self) >= self._limit:
+            return False
+        self._running.add(key)
+        return True
+
+    def end(self, key: bytes, refusal: Refusal | None, now: int) -> None:
+        """It was carried out, or refused."""
+        self._running.remove(key)
+        self._ended[key] = Ended(refusal, now)
+
+    def _forget(self, now: int) -> None:
+        while self._ended:
+            key, oldest = next(iter(self._ended.items()))
+            if now - oldest.ended < KEEP:
+                return
+            del self._ended[key]
+
 
 MAX_RUNNING: Final = 64
 """SETs that wait for the core; a further one is answered resourceUnavailable."""

@@ -1,13 +1,15 @@
-"""What takes part in a SET: the assignments that it asks for, and the interface of tables that live here."""
+"""What takes part in a SET: assignments, error statuses, tables of this process, and snmpSetSerialNo."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from gateway.model.operations import Principal
+from gateway.model.operations import Outcome, Principal
+from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
+from gateway.snmp.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +59,119 @@ class WritableTable(Protocol):
 
         It cannot fail; what they set going may. ``identity`` is that of the SET, the same if it comes again.
         """
+
+
+TEST_STATUSES: Final[Mapping[Outcome, int]] = {
+    Outcome.APPLIED: message.NO_ERROR,
+    Outcome.OBJECT_GONE: message.INCONSISTENT_NAME,
+    Outcome.UNKNOWN_ELEMENT: message.NOT_WRITABLE,
+    Outcome.READ_ONLY: message.NOT_WRITABLE,
+    Outcome.REFUSED: message.NO_ACCESS,
+    Outcome.WRONG_TYPE: message.WRONG_TYPE,
+    Outcome.WRONG_LENGTH: message.WRONG_LENGTH,
+    Outcome.WRONG_VALUE: message.WRONG_VALUE,
+    Outcome.NOT_NOW: message.INCONSISTENT_VALUE,
+    Outcome.SOURCE_DOWN: message.RESOURCE_UNAVAILABLE,
+}
+"""Of what a check came to: nothing has been done. No other outcome comes of a check."""
+
+COMMIT_STATUSES: Final[Mapping[Outcome, int]] = {
+    **dict.fromkeys(Outcome, message.COMMIT_FAILED),
+    Outcome.APPLIED: message.NO_ERROR,
+    Outcome.UNKNOWN: message.UNDO_FAILED,
+}
+"""Of what was tried."""
+
+VERSION_1_STATUSES: Final[Mapping[int, int]] = {
+    message.WRONG_VALUE: message.BAD_VALUE,
+    message.WRONG_ENCODING: message.BAD_VALUE,
+    message.WRONG_TYPE: message.BAD_VALUE,
+    message.WRONG_LENGTH: message.BAD_VALUE,
+    message.INCONSISTENT_VALUE: message.BAD_VALUE,
+    message.NO_ACCESS: message.NO_SUCH_NAME,
+    message.NOT_WRITABLE: message.NO_SUCH_NAME,
+    message.NO_CREATION: message.NO_SUCH_NAME,
+    message.INCONSISTENT_NAME: message.NO_SUCH_NAME,
+    message.AUTHORIZATION_ERROR: message.NO_SUCH_NAME,
+    message.RESOURCE_UNAVAILABLE: message.GEN_ERR,
+    message.COMMIT_FAILED: message.GEN_ERR,
+    message.UNDO_FAILED: message.GEN_ERR,
+}
+"""What stands for the statuses that SNMPv1 lacks (RFC 3584 section 4.4)."""
+
+STATUS_NAMES: Final[Mapping[int, str]] = {
+    message.NO_ERROR: "noError",
+    message.TOO_BIG: "tooBig",
+    message.GEN_ERR: "genErr",
+    message.NO_ACCESS: "noAccess",
+    message.WRONG_TYPE: "wrongType",
+    message.WRONG_LENGTH: "wrongLength",
+    message.WRONG_VALUE: "wrongValue",
+    message.NO_CREATION: "noCreation",
+    message.INCONSISTENT_VALUE: "inconsistentValue",
+    message.RESOURCE_UNAVAILABLE: "resourceUnavailable",
+    message.COMMIT_FAILED: "commitFailed",
+    message.UNDO_FAILED: "undoFailed",
+    message.NOT_WRITABLE: "notWritable",
+    message.INCONSISTENT_NAME: "inconsistentName",
+}
+"""Every status that a SET in version 2c can be answered with here, as RFC 3416 writes it."""
+
+
+SNMP_SET_SERIAL_NO: Final[Oid] = (1, 3, 6, 1, 6, 3, 1, 1, 6, 1)
+"""The object; its only instance is 0."""
+
+VALUES: Final = 1 << 31
+"""Of a TestAndIncr: 0 follows the highest."""
+
+
+class AdvisoryLock:
+    """A TestAndIncr (RFC 2579 section 2): it can be set to the value that it has, and has the next one then.
+
+    A manager reads it, reads what it wants to change, and names it in the SET: if another one was quicker the
+    SET is refused. It may stand beside anything else that can be set, and nobody has to name it.
+
+    Args:
+        value: at first, from 0 to 2^31-1; a random one, so that what was read before a restart does not hold.
+    """
+
+    prefix: Final = SNMP_SET_SERIAL_NO
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+
+    def serve(self, store: Store) -> None:
+        """Show it."""
+        store.scalar((*self.prefix, 0), lambda: ber.encode_integer(self._value))
+
+    def test(self, assignments: Sequence[Assignment]) -> Refusal | None:
+        """The first thing wrong with these assignments, all of them below ``prefix``; changes nothing."""
+        for place, assignment in enumerate(assignments):
+            status = self._status(assignment)
+            if status == message.NO_ERROR and place > 0:
+                status = message.INCONSISTENT_VALUE  # the first one makes it another value
+            if status != message.NO_ERROR:
+                return Refusal(status, assignment.index)
+        return None
+
+    def commit(self, assignments: Sequence[Assignment]) -> None:
+        """Have the next value, if any assignment asks for it; `test` has found nothing wrong with them."""
+        if assignments:
+            self._value = (self._value + 1) % VALUES
+
+    def undo(self, assignments: Sequence[Assignment]) -> None:
+        """Take a commit of these back, unless another one came after it."""
+        for assignment in assignments:
+            former, _ = ber.read_integer(assignment.value, 0, len(assignment.value))
+            if self._value == (former + 1) % VALUES:
+                self._value = former
+
+    def _status(self, assignment: Assignment) -> int:
+        if assignment.name != (*self.prefix, 0):
+            return message.NO_CREATION
+        if assignment.value[0] != ber.INTEGER:
+            return message.WRONG_TYPE
+        number, _ = ber.read_integer(assignment.value, 0, len(assignment.value))
+        if not 0 <= number < VALUES:
+            return message.WRONG_VALUE
+        return message.NO_ERROR if number == self._value else message.INCONSISTENT_VALUE

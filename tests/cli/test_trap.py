@@ -12,10 +12,10 @@ import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp import message
-from gateway.snmp.notification_numbers import NOTIFICATIONS, OwnNotification
+from gateway.snmp.fixed_mib import NOTIFICATIONS, OwnNotification
 from tests.components.command_line import Ended, Site, amqp_gateway
-from tests.snmp_notifications.story import ROOT, answer_to
-from tests.snmp_notifications.udp_receiver import UdpReceiver, udp_receiver
+from tests.snmp.notifications.story import ROOT, answer_to
+from tests.snmp.notifications.udp_receiver import UdpReceiver, udp_receiver
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.eventlog.query import ask
-from tests.snmp_notifications.snmptrapd import Snmptrapd, snmptrapd
+from tests.snmp.notifications.snmptrapd import Snmptrapd, snmptrapd
 
 _EVENTS = """
     SELECT event_id, event, coalesce(object_name, "values"::VARCHAR), coalesce(source, ''), seq

@@ -12,7 +12,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import DEADLINE, wait_until
 from tests.qmf_before_am2.gateway import ASKED, WRITTEN, Cellar, cellar
-from tests.snmp_set.shop import set_request, text
+from tests.snmp.set.shop import set_request, text
 
 pytestmark = pytest.mark.xdist_group("qmf-before-am2")
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import MODULE
-from gateway.snmp.notification import Notification
-from gateway.snmp.notification_numbers import (
+from gateway.snmp.fixed_mib import (
+    MODULE,
     NOTIFICATION_OBJECTS,
     ConditionStateNumber,
     NotificationObject,
     TargetKindNumber,
 )
+from gateway.snmp.notifications.notification import Notification
+from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
-from gateway.snmp.notifications.target import Address, Target
 from gateway.snmp.projection import Projection
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer

@@ -10,12 +10,12 @@ from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
 from gateway.mapping.rules import Mapping
 from gateway.service.processes.snmp_commands import Commands
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.lock import Lock
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.requests import Access, Responder, Sender
 from gateway.snmp.schema_locks import SeenSchemas
 from gateway.snmp.set_requests import SetRequests, SetSettings
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
 from tests.simulation.asking import NorthSurroundings
 from tests.simulation.core import DEADLINE, Feed

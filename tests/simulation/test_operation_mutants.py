@@ -22,7 +22,7 @@ from gateway.operations.reconciler import Reconciler
 from gateway.operations.redaction import Redaction
 from gateway.operations.repeats import Repeats
 from gateway.operations.steps import Ended, Next
-from gateway.snmp.retransmissions import Retransmissions
+from gateway.snmp.set_requests import Retransmissions
 from tests.simulation.core import Parts
 from tests.simulation.simulation import Made, Simulation
 from tests.simulation.test_mutants import SEEDS

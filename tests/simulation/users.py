@@ -15,9 +15,8 @@ from gateway.jmx.commands import AttributeType
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.command import CommandKey
+from gateway.snmp.commands.command import CommandKey, RowStatus
 from gateway.snmp.commands.display import index_of
-from gateway.snmp.commands.row_status import RowStatus
 from gateway.snmp.fixed_mib import (
     COMMAND_ARGUMENT_ENTRY,
     COMMAND_ENTRY,
@@ -37,7 +36,7 @@ from tests.simulation.snmp import COMMUNITY, WRITER, SnmpProcess
 from tests.simulation.table_reader import ROOT, ShownRow, TableReader, decoded
 from tests.simulation.terminal import Terminal
 from tests.snmp.datagrams import read_answer
-from tests.snmp_set.shop import set_request
+from tests.snmp.set.shop import set_request
 
 _NETWORK = (MILLISECOND, 300 * MILLISECOND)
 _LOST = 0.1

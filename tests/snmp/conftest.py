@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import UdpServer
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
 from tests.snmp.datagrams import COMMUNITY
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.requests import Access, Limits, Responder
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
 from tests.snmp.datagrams import COMMUNITY, Answer, read_answer
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.counters import SnmpCounters
+from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import Store
-from gateway.snmp.system_group import SystemDescription, SystemGroup
 
 SYSTEM: Oid = (1, 3, 6, 1, 2, 1, 1)
 SNMP: Oid = (1, 3, 6, 1, 2, 1, 11)

@@ -10,9 +10,9 @@ import pytest
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import GET, GET_BULK, SET, VERSION_1, VERSION_2C
 from gateway.snmp.requests import Access, Responder
+from gateway.snmp.standard_groups import SnmpCounters
 from tests.hypothesis_profiles import PROVING
 from tests.snmp.datagrams import COMMUNITY, Answer, envelope, read_answer, request
 from tests.snmp.generated_requests import random_request

@@ -12,9 +12,9 @@ from pysnmp.entity.rfc3413 import cmdgen
 from pysnmp.proto import rfc1902, rfc1905
 
 from gateway.snmp import ber, message
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import GET_BULK, VERSION_1, VERSION_2C
 from gateway.snmp.requests import Access, Responder
+from gateway.snmp.standard_groups import SnmpCounters
 from tests.hypothesis_profiles import PROVING
 from tests.snmp.conftest import Serve
 from tests.snmp.datagrams import COMMUNITY, Answer, read_answer

@@ -6,9 +6,9 @@ import pytest
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.message import GET, GET_BULK, GET_NEXT, SET, VERSION_1, VERSION_2C
 from gateway.snmp.requests import LARGEST_DATAGRAM, Access, Limits, Responder
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
 from tests.snmp.datagrams import COMMUNITY, Answer, envelope, read_answer, request
 from tests.snmp.small_agent import DESCRIPTION, ENTRY, GONE, LAST, TEXT, SmallAgent

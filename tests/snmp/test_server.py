@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.requests import Sender
 from gateway.snmp.server import Answer, ListenAddress, ListenError, UdpServer
+from gateway.snmp.standard_groups import SnmpCounters
 from tests.components.waiting import DEADLINE
 
 

@@ -31,7 +31,7 @@ from gateway.inventory.inventory import Inventory
 from tests.dialects.qmf.console_story import PUSHED, filled, got, listed
 from tests.dialects.qmf.examples import LEAK, shop
 from tests.dialects.qmf.playbook import AGENT_USER, START, ConsolePlay
-from tests.snmp_mib.shop import Gateway
+from tests.snmp.mib.shop import Gateway
 
 _CODE = str(Path(gateway.__file__).parent)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from gateway.mapping.rules import Mapping
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_entries import Status
-from gateway.snmp.mib.text import plain
+from gateway.snmp.mib.clauses import plain
 
 _HEAD = ("| notification | severity | what happened | own objects |", "| --- | --- | --- | --- |")
 

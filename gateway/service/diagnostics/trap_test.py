@@ -13,10 +13,10 @@ from gateway.config.types import SecretError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.notifications import outside, sender_settings, shown, targets_of
 from gateway.service.processes.snmp import read_community, root_of
-from gateway.snmp.notification_numbers import TargetKindNumber
+from gateway.snmp.fixed_mib import TargetKindNumber
+from gateway.snmp.notifications.receiver import Address
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
-from gateway.snmp.notifications.target import Address
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 

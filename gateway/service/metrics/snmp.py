@@ -10,13 +10,12 @@ from gateway.service.metrics import families
 from gateway.service.metrics.process import feed_readings
 from gateway.service.metrics.readings import Reading
 from gateway.snmp.commands.table import CommandHealth
-from gateway.snmp.counters import SnmpCounters
-from gateway.snmp.notifications.waiting import MAX_WAITING
-from gateway.snmp.retransmissions import MAX_REMEMBERED
-from gateway.snmp.set_requests import MAX_RUNNING, SetRequests
-from gateway.snmp.set_statuses import STATUS_NAMES
+from gateway.snmp.notifications.delivery import MAX_WAITING
+from gateway.snmp.notifications.receiver import TargetHealth
+from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.tables.health import ShownCounts
-from gateway.snmp.tables.targets import TargetHealth
+from gateway.snmp.writable import STATUS_NAMES
 
 PROCESS = "snmp"
 

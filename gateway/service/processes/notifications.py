@@ -17,10 +17,10 @@ from gateway.config.snmp import NotificationTarget
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import MODULE
-from gateway.snmp.notification import Notification, StandingAlarms
-from gateway.snmp.notification_numbers import TargetKindNumber
+from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
 from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
+from gateway.snmp.notifications.notification import Notification, StandingAlarms
+from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.saved import (
     NewerVersionError,
     SavedNotifications,
@@ -30,10 +30,9 @@ from gateway.snmp.notifications.saved import (
 )
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
-from gateway.snmp.notifications.target import Address, Target
 from gateway.snmp.projection import Projection
 from gateway.snmp.store import Store
-from gateway.snmp.tables.targets import TargetTable
+from gateway.snmp.tables.health import TargetTable
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 

@@ -34,10 +34,7 @@ from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.snmp_commands import Commands
 from gateway.service.sources.mappings import load_mappings
-from gateway.snmp.advisory_lock import VALUES as LOCK_VALUES
-from gateway.snmp.advisory_lock import AdvisoryLock
 from gateway.snmp.ber import Oid
-from gateway.snmp.counters import SnmpCounters
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
 from gateway.snmp.projection import Projection, ProjectionSettings
@@ -45,8 +42,10 @@ from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import SetRequests, SetSettings
+from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import Store
-from gateway.snmp.system_group import SystemDescription, SystemGroup
+from gateway.snmp.writable import VALUES as LOCK_VALUES
+from gateway.snmp.writable import AdvisoryLock
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError

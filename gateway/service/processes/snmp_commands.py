@@ -11,10 +11,9 @@ from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping
 from gateway.model.secrets import SecretRules
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.display import CommandRows
+from gateway.snmp.commands.display import CommandRows, JoinedView
 from gateway.snmp.commands.submission import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandLimits, CommandTable
-from gateway.snmp.commands.view import JoinedView
 from gateway.snmp.projection import Projection
 from gateway.snmp.store import MibView, Store
 

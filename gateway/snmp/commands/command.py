@@ -1,19 +1,148 @@
-"""A command and its arguments, as its owner has written them and as it went."""
+"""A command with its arguments and progress, and the states of its row (RowStatus of RFC 2579 section 2)."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.feed.values import FeedValue
 from gateway.model.operations import Outcome
-from gateway.snmp.ber import Oid
-from gateway.snmp.commands.row_status import RowStatus
+from gateway.snmp import message
+from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.fixed_mib import CommandStateNumber, ValueSyntaxNumber
 
-NO_TARGET: Final[Oid] = (0, 0)
-"""zeroDotZero: nothing is pointed to."""
+
+class RowStatus(enum.IntEnum):
+    """The first three are states of a row, the last three only ever set; notReady(3) is never set."""
+
+    ACTIVE = 1
+    NOT_IN_SERVICE = 2
+    NOT_READY = 3
+    CREATE_AND_GO = 4
+    CREATE_AND_WAIT = 5
+    DESTROY = 6
+
+
+class Next(enum.Enum):
+    """Where the table below leads; how complete the row is then decides the rest."""
+
+    SAME = "stays"
+    ACTIVE_IF_COMPLETE = "active, if complete"
+    WAITING_IF_COMPLETE = "notInService, if complete"
+    WAITING = "notInService, or notReady if not complete"
+    GONE = "no row"
+    REFUSED = "inconsistentValue"
+    NOT_THERE = "inconsistentName"
+
+
+State: TypeAlias = "RowStatus | None"
+"""Of a row: one of the first three, ``None`` where there is none."""
+
+Action: TypeAlias = "RowStatus | None"
+"""What the status is set to; ``None`` where only other columns are set."""
+
+A, B, C, D = None, RowStatus.NOT_READY, RowStatus.NOT_IN_SERVICE, RowStatus.ACTIVE
+
+TRANSITIONS: Final[Mapping[Action, Mapping[State, Next]]] = {
+    RowStatus.CREATE_AND_GO: {
+        A: Next.ACTIVE_IF_COMPLETE,
+        B: Next.REFUSED,
+        C: Next.REFUSED,
+        D: Next.REFUSED,
+    },
+    RowStatus.CREATE_AND_WAIT: {
+        A: Next.WAITING,
+        B: Next.REFUSED,
+        C: Next.REFUSED,
+        D: Next.REFUSED,
+    },
+    RowStatus.ACTIVE: {
+        A: Next.REFUSED,
+        B: Next.ACTIVE_IF_COMPLETE,
+        C: Next.ACTIVE_IF_COMPLETE,
+        D: Next.SAME,
+    },
+    RowStatus.NOT_IN_SERVICE: {
+        A: Next.REFUSED,
+        B: Next.WAITING_IF_COMPLETE,
+        C: Next.WAITING_IF_COMPLETE,
+        D: Next.REFUSED,  # what is submitted cannot be taken back: "(6)" of the RFC's table
+    },
+    RowStatus.DESTROY: {
+        A: Next.GONE,
+        B: Next.GONE,
+        C: Next.GONE,
+        D: Next.GONE,
+    },
+    None: {
+        A: Next.NOT_THERE,
+        B: Next.WAITING,
+        C: Next.WAITING,
+        D: Next.SAME,
+    },
+}
+"""The table of RFC 2579, with the names that it gives to states; where it leaves a choice, one is made."""
+
+
+class RefusedError(Exception):
+    """A row cannot become what is asked for.
+
+    Args:
+        status: inconsistentValue or inconsistentName, a number of `gateway.snmp.message`.
+    """
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(f"error-status {status}")
+
+
+def next_state(state: State, action: Action, *, complete: bool, made_by_columns: bool = False) -> State:
+    """The state of a row after a SET.
+
+    Args:
+        state: before it.
+        action: what its status is set to; never notReady, which is a wrongValue.
+        complete: whether the row has all that it must have, with the other columns of the same SET.
+        made_by_columns: a column that is set makes the row: the choice of the RFC's note 4.
+
+    Raises:
+        RefusedError: it stays as it is.
+    """
+    step = TRANSITIONS[action][state]
+    if step is Next.NOT_THERE and made_by_columns:
+        step = Next.WAITING
+    if step is Next.NOT_THERE:
+        raise RefusedError(message.INCONSISTENT_NAME)
+    if_complete = step in (Next.ACTIVE_IF_COMPLETE, Next.WAITING_IF_COMPLETE)
+    if step is Next.REFUSED or (if_complete and not complete):
+        raise RefusedError(message.INCONSISTENT_VALUE)
+    if step is Next.SAME:
+        return state
+    if step is Next.GONE:
+        return None
+    if step is Next.ACTIVE_IF_COMPLETE:
+        return RowStatus.ACTIVE
+    return RowStatus.NOT_IN_SERVICE if complete else RowStatus.NOT_READY
+
+
+def transitions_table() -> str:
+    """The table as the documentation draws it."""
+    states: tuple[State, ...] = (A, B, C, D)
+    lines = [
+        "| the SET names | no row | notReady | notInService | active |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for action, steps in TRANSITIONS.items():
+        named = "other columns only" if action is None else f"`{_label(action)}`"
+        lines.append(f"| {named} | {' | '.join(steps[state].value for state in states)} |")
+    return "\n".join(lines)
+
+
+def _label(status: RowStatus) -> str:
+    first, *others = status.name.lower().split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 class CommandKey(NamedTuple):
@@ -76,7 +205,7 @@ class Command:
     """
 
     status: RowStatus = RowStatus.NOT_READY
-    target: Oid = NO_TARGET
+    target: Oid = NO_ROW
     method: str = ""
     timeout: int = 0
     arguments: Mapping[str, Argument] = field(default_factory=dict)
@@ -87,7 +216,7 @@ class Command:
     def is_complete(self) -> bool:
         """Whether it could be submitted."""
         return (
-            self.target != NO_TARGET
+            self.target != NO_ROW
             and self.method != ""
             and all(argument.is_complete for argument in self.arguments.values())
         )

@@ -1,15 +1,16 @@
-"""The cells of commands, their arguments and results in a store."""
+"""Who sees which commands: their cells in a store, and the view of a writer, who sees the own ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from heapq import merge
 
 from gateway.feed.text_values import text_of
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, gauge32, text
-from gateway.snmp.commands.columns import MAX_VALUE_OCTETS
+from gateway.snmp.commands.assignments import MAX_VALUE_OCTETS
 from gateway.snmp.commands.command import Argument, Command, CommandKey
 from gateway.snmp.commands.submission import DescribedCommand
 from gateway.snmp.fixed_mib import (
@@ -22,9 +23,9 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
     ValueSyntaxNumber,
 )
-from gateway.snmp.store import Store
+from gateway.snmp.store import MibView, Store
 from gateway.snmp.table import Table
-from gateway.snmp.tables.bindings import Cells, Pointer
+from gateway.snmp.tables.rows import Cells, Pointer
 
 _INTEGER32 = range(-(2**31), 2**31)
 
@@ -154,3 +155,46 @@ def _replace(table: Table, former: Iterable[Oid], rows: Mapping[Oid, Cells]) -> 
 
 def _time(nanoseconds: int) -> bytes | None:
     return date_and_time(nanoseconds) if nanoseconds else None
+
+
+class JoinedView:
+    """Two views as one; nothing is in both.
+
+    Args:
+        common: what everybody can read.
+        own: little beside it, and often nothing.
+    """
+
+    def __init__(self, common: MibView, own: MibView) -> None:
+        self._common = common
+        self._own = own
+
+    def read(self, name: bytes) -> bytes:
+        """As `MibView.read`."""
+        value = self._own.read(name)
+        if value == ber.NO_SUCH_OBJECT:
+            return self._common.read(name)
+        return value
+
+    def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
+        """As `MibView.walk`."""
+        common, last_common = self._common.walk(name, limit, counter64=counter64)
+        own, last_own = self._own.walk(name, limit, counter64=counter64)
+        if not own:
+            return common, last_common
+        if not common:
+            return own, last_own
+        if len(common) == limit and _key(common[-1]) < _key(own[0]):
+            return common, last_common
+        joined = list(merge(common, own, key=_key))[:limit]
+        return joined, _name(joined[-1])
+
+
+def _name(varbind: bytes) -> bytes:
+    """The name in an encoded varbind."""
+    _, start, stop = ber.read_header(varbind, 0, len(varbind))
+    return ber.read_name(varbind, start, stop)[0]
+
+
+def _key(varbind: bytes) -> bytes:
+    return ber.sort_key(ber.decode_name(_name(varbind)))

@@ -12,11 +12,16 @@ import msgspec
 from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import message
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.cells import counter64, gauge32
-from gateway.snmp.commands.changes import CommandChange, changed, changes_of
-from gateway.snmp.commands.columns import RefusedAssignmentError, wanted
-from gateway.snmp.commands.command import NO_TARGET, Command, CommandKey, Progress
+from gateway.snmp.commands.assignments import (
+    CommandChange,
+    RefusedAssignmentError,
+    changed,
+    changes_of,
+    wanted,
+)
+from gateway.snmp.commands.command import Command, CommandKey, Progress
 from gateway.snmp.commands.display import CommandRows
 from gateway.snmp.commands.submission import NotSubmittedError, Submission
 from gateway.snmp.fixed_mib import COMMANDS, CommandScalar, CommandStateNumber
@@ -205,7 +210,7 @@ class CommandTable:
 
     def _check_target(self, former: Command | None, command: Command, change: CommandChange) -> None:
         target = command.target
-        if target not in (NO_TARGET, former and former.target) and not self._submission.is_object(target):
+        if target not in (NO_ROW, former and former.target) and not self._submission.is_object(target):
             raise RefusedAssignmentError(message.INCONSISTENT_VALUE, change.command.indexes["target"])
 
     def _count(self, owner: str) -> int:

@@ -12,9 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from gateway.model.schema import ClassSchema, EventSchema
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_entries import ClassLock
-from gateway.snmp.mib.columns import ColumnText, columns_of
+from gateway.snmp.mib.clauses import (
+    ColumnText,
+    columns_of,
+    definition,
+    imports,
+    listed,
+    object_type,
+    plain,
+    quoted,
+)
 from gateway.snmp.mib.notifications import NotificationTexts
-from gateway.snmp.mib.text import definition, imports, listed, object_type, plain, quoted
 
 _OBSOLETE_GROUP_OFFSET = 1_000
 """Arcs of groups: that of the class, and for its obsolete columns that much more."""

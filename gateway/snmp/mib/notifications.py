@@ -6,12 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.model.schema import Element, EventSchema
 from gateway.model.values import ValueType
+from gateway.snmp.fixed_mib import COMMON_OBJECTS
 from gateway.snmp.lock import ARGUMENTS_ARC, Lock
 from gateway.snmp.lock_entries import ArgumentLock, EventLock, Status
-from gateway.snmp.mib.columns import NUMBERS_AS_TEXT, sentence, syntax_clause, units_clause
-from gateway.snmp.mib.text import definition, listed, object_type, plain
+from gateway.snmp.mib.clauses import (
+    NUMBERS_AS_TEXT,
+    definition,
+    listed,
+    object_type,
+    plain,
+    sentence,
+    syntax_clause,
+    units_clause,
+)
 from gateway.snmp.names import upper_camel
-from gateway.snmp.notification_numbers import COMMON_OBJECTS
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
     MAX_FLOAT_CHARACTERS,

@@ -1,18 +1,177 @@
-"""How notifications reach one receiver: traps are sent once, informs until they are answered."""
+"""How notifications reach one receiver: the queue by urgency, traps sent once, informs until answered."""
 
 from __future__ import annotations
 
+import bisect
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from gateway.model.events import Severity
-from gateway.snmp.notifications.rate_limit import RateLimit
-from gateway.snmp.notifications.selection import Condition
-from gateway.snmp.notifications.waiting import MAX_WAITING, Waiting, WaitingQueue
+from gateway.snmp.notifications.encoding import Version1Fields
+from gateway.snmp.notifications.notification import Condition
 
 _SECOND: Final = 10**9
+SMALLEST_BURST: Final = 4
+"""Tokens that a bucket holds at least, so that there is one to keep for each degree of urgency."""
+
+_KEPT: Final = {
+    # The share of a full bucket that is kept for what is more urgent, and the least number of tokens.
+    Severity.INFO: (1 / 2, 3),
+    Severity.WARNING: (1 / 4, 2),
+    Severity.MINOR: (1 / 4, 2),
+    Severity.MAJOR: (1 / 8, 1),
+    Severity.CRITICAL: (0, 0),
+}
+
+
+class RateLimit:
+    """Lets so many a second pass, and as many at once after a quiet second (at least `SMALLEST_BURST`).
+
+    A flood of one severity leaves tokens for every higher one: half of the bucket is never spent on `INFO`, a
+    quarter never on `WARNING` or `MINOR`, an eighth never on `MAJOR`. What is refilled while a flood lasts
+    goes to whoever may take it, so the whole rate is used whatever the severity.
+
+    Args:
+        rate: tokens a second.
+        now: monotonic nanoseconds.
+    """
+
+    def __init__(self, rate: int, now: int) -> None:
+        capacity = max(rate, SMALLEST_BURST)
+        # In units of a token's billionth: a nanosecond refills `rate` of them, exactly.
+        self._rate = rate
+        self._capacity = capacity * _SECOND
+        self._level = self._capacity
+        self._needed = {
+            severity: (1 + max(int(share * capacity), least)) * _SECOND
+            for severity, (share, least) in _KEPT.items()
+        }
+        self._needed[Severity.CLEARED] = self._needed[Severity.INFO]
+        self._filled = now
+
+    def take(self, urgency: Severity, now: int) -> bool:
+        """Whether one of this urgency may pass; it takes a token then."""
+        if not self.allows(urgency, now):
+            return False
+        self._level -= _SECOND
+        return True
+
+    def take_anyway(self, now: int) -> None:
+        """One passes that may not be held up; it takes a token if there is one."""
+        self._refill(now)
+        self._level = max(0, self._level - _SECOND)
+
+    def allows(self, urgency: Severity, now: int) -> bool:
+        """Whether one of this urgency could pass now."""
+        self._refill(now)
+        return self._level >= self._needed[urgency]
+
+    def allowed_at(self, urgency: Severity, now: int) -> int:
+        """When one of this urgency can pass if nothing else does before; monotonic nanoseconds."""
+        self._refill(now)
+        missing = max(0, self._needed[urgency] - self._level)
+        return now - (-missing // self._rate)
+
+    def _refill(self, now: int) -> None:
+        elapsed = max(0, now - self._filled)
+        self._filled = max(now, self._filled)
+        self._level = min(self._capacity, self._level + elapsed * self._rate)
+
+
+MAX_WAITING: Final = 2_000
+"""Notifications that wait for one receiver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A notification on its way to one receiver.
+
+    Attributes:
+        number: ascending in the order of events.
+        urgency: the most urgent is sent first, the least urgent makes room for others.
+        name: ``package:event``.
+        condition: what it begins or ends.
+        request_id: of its PDU, the same however often it is sent.
+        content: what the receiver's version has for its variable bindings.
+        ends: it ends its condition.
+    """
+
+    number: int
+    urgency: Severity
+    name: str
+    condition: Condition | None
+    request_id: int
+    content: bytes | Version1Fields
+    ends: bool = False
+
+
+class WaitingQueue:
+    """By urgency, then in the order of events; those of one condition always in the order of events.
+
+    So that an urgent beginning need not wait behind a less urgent end of the same condition, nor overtake it,
+    what stands before it becomes as urgent. There is no bound here: whoever adds looks at the length.
+    """
+
+    def __init__(self) -> None:
+        self._order: list[tuple[int, int]] = []  # urgency negated, number
+        self._waiting: dict[int, Waiting] = {}
+        self._numbers: dict[Condition, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._waiting.values())
+
+    def add(self, waiting: Waiting) -> None:
+        """Take one in, at its place: one that comes back stands where it stood."""
+        if waiting.condition is not None:
+            numbers = self._numbers.setdefault(waiting.condition, [])
+            place = bisect.bisect(numbers, waiting.number)
+            urgency = max([waiting.urgency, *(self._waiting[number].urgency for number in numbers[place:])])
+            for number in numbers[:place]:
+                self._make_urgent(self._waiting[number], urgency)
+            numbers.insert(place, waiting.number)
+            waiting = replace(waiting, urgency=urgency)
+        self._insert(waiting)
+
+    def first(self) -> Waiting | None:
+        """The oldest of the most urgent."""
+        return self._waiting[self._order[0][1]] if self._order else None
+
+    def least(self) -> Waiting | None:
+        """The oldest of the least urgent."""
+        if not self._order:
+            return None
+        place = bisect.bisect_left(self._order, (self._order[-1][0], 0))
+        return self._waiting[self._order[place][1]]
+
+    def remove(self, number: int) -> None:
+        """Take out the one of this number, which must be there."""
+        waiting = self._waiting[number]
+        self._take_out(waiting)
+        if waiting.condition is not None:
+            numbers = self._numbers[waiting.condition]
+            numbers.remove(number)
+            if not numbers:
+                del self._numbers[waiting.condition]
+
+    def _make_urgent(self, waiting: Waiting, urgency: Severity) -> None:
+        if waiting.urgency < urgency:
+            self._take_out(waiting)
+            self._insert(replace(waiting, urgency=urgency))
+
+    def _insert(self, waiting: Waiting) -> None:
+        bisect.insort(self._order, (-waiting.urgency, waiting.number))
+        self._waiting[waiting.number] = waiting
+
+    def _take_out(self, waiting: Waiting) -> None:
+        del self._order[bisect.bisect_left(self._order, (-waiting.urgency, waiting.number))]
+        del self._waiting[waiting.number]
+
+
 TRIES: Final = 5
 """How often an inform is sent before its receiver counts as silent."""
 

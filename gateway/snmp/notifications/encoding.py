@@ -19,18 +19,17 @@ from typing import Final, NamedTuple
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import date_and_time, text, truth
+from gateway.snmp.cells import CONDITION_STATES, SEVERITIES, date_and_time, text, truth
+from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.message import INFORM, TRAP_V1, TRAP_V2, VERSION_1, VERSION_2C, preamble
-from gateway.snmp.notification import Notification
-from gateway.snmp.notification_numbers import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
-from gateway.snmp.notifications.standard import (
+from gateway.snmp.notifications.notification import (
     SNMP_TRAP_ENTERPRISE,
     SNMP_TRAP_OID,
     SNMP_TRAPS,
     STANDARD_NOTIFICATIONS,
     SYS_UP_TIME,
+    Notification,
 )
-from gateway.snmp.severities import CONDITION_STATES, SEVERITIES
 
 MAX_DATAGRAM_OCTETS: Final = 1400
 """What passes every usual path in one piece: Ethernet, with room for headers, tunnels and VLAN tags."""

@@ -12,9 +12,8 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from gateway.model.events import Severity
-from gateway.snmp.notifications.selection import MAX_CONDITIONS, Condition
-from gateway.snmp.notifications.suppression import SuppressedSummary
-from gateway.snmp.notifications.waiting import MAX_WAITING
+from gateway.snmp.notifications.delivery import MAX_WAITING
+from gateway.snmp.notifications.notification import MAX_CONDITIONS, Condition, SuppressedSummary
 
 VERSION: Final = 1
 

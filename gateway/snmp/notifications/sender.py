@@ -12,10 +12,10 @@ from typing import Final
 from gateway.model.events import Severity
 from gateway.snmp import message
 from gateway.snmp.ber import BerError, Oid
-from gateway.snmp.notification import Notification, StandingAlarms
+from gateway.snmp.notifications.delivery import RateLimit
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
-from gateway.snmp.notifications.own import OwnNotifications
-from gateway.snmp.notifications.rate_limit import RateLimit
+from gateway.snmp.notifications.notification import Notification, OwnNotifications, StandingAlarms
+from gateway.snmp.notifications.receiver import Address, Target, TargetHealth, TargetSender
 from gateway.snmp.notifications.saved import SavedNotifications, SavedTarget
 from gateway.snmp.notifications.standing import (
     CHECK_INTERVAL,
@@ -25,9 +25,6 @@ from gateway.snmp.notifications.standing import (
     has_ended,
     lasts_untold,
 )
-from gateway.snmp.notifications.target import Address, Target
-from gateway.snmp.notifications.target_sender import TargetSender
-from gateway.snmp.tables.targets import TargetHealth
 
 DATAGRAMS_A_TURN: Final = 64
 """Sent by one call of `NotificationSender.work`, to all receivers together (at least one to each)."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from gateway.snmp.notifications.encoding import NO_AGENT_ADDRESS
+from gateway.snmp.notifications.receiver import Address
 from gateway.snmp.notifications.sender import NotificationSender, SendResult
-from gateway.snmp.notifications.target import Address
 
 _DATAGRAMS_A_TURN: Final = 64
 _RECEIVE_BUFFER: Final = 65_536

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeAlias
 
-from gateway.snmp.notification import StandingAlarms
-from gateway.snmp.notifications.selection import Condition, Selection
+from gateway.snmp.notifications.notification import Condition, StandingAlarms
+from gateway.snmp.notifications.receiver import Selection
 
 CHECK_INTERVAL: Final = 30 * 10**9
 """Nanoseconds between two checks."""

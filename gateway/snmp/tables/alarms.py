@@ -9,9 +9,8 @@ from gateway.feed.records import AlarmRecord
 from gateway.model.events import Severity
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import counter64, date_and_time, gauge32, text, truth
+from gateway.snmp.cells import SEVERITIES, counter64, date_and_time, gauge32, text, truth
 from gateway.snmp.fixed_mib import ALARM_ENTRY, ALARMS, AlarmColumn, AlarmScalar
-from gateway.snmp.severities import SEVERITIES
 from gateway.snmp.store import Store
 
 MAX_ALARMS = 10_000

@@ -8,15 +8,13 @@ from typing import Final
 from gateway.feed.values import ObjectLink
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.snmp import ber
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.lock import Lock
 from gateway.snmp.lock_entries import ClassLock, ElementLock
-from gateway.snmp.notification import NO_ROW
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.schema_locks import SchemaLocks
 from gateway.snmp.store import Store
-from gateway.snmp.tables.bindings import row_pointer
-from gateway.snmp.tables.rows import BoundClass, ClassTable, Row
+from gateway.snmp.tables.rows import BoundClass, ClassTable, Row, row_pointer
 from gateway.snmp.tables.summaries import Summaries
 
 _INDEX: Final = 2  # source and row

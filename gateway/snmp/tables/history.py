@@ -1,18 +1,241 @@
-"""What is over: objects that have ended (agDeletedTable), and what users had done (agOperationTable)."""
+"""What is over: objects that have ended (agDeletedTable), and what users had done (agOperationTable).
+
+Each snapshot of the feed repeats the last rows of both tables; rows that it leaves out are removed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from gateway.feed.latest import HistoryLimits
+from gateway.feed.json_values import as_json
+from gateway.feed.latest import HistoryLimits, Latest
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import DeleteRecord
-from gateway.feed.values import ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.snmp import ber
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text, truth
+from gateway.snmp.fixed_mib import (
+    DELETED,
+    DELETED_ENTRY,
+    OPERATION_ENTRY,
+    OPERATIONS,
+    DeletedColumn,
+    DeletedScalar,
+    OperationColumn,
+    OperationKindNumber,
+    OperationScalar,
+    OperationStateNumber,
+    OutcomeNumber,
+)
 from gateway.snmp.store import Store
-from gateway.snmp.tables.deleted import DeletedTable
-from gateway.snmp.tables.operations import OperationTable
+from gateway.snmp.syntax import MAX_JSON_OCTETS
+from gateway.snmp.table import Table
+from gateway.snmp.tables.rows import LIFETIMES
+
+
+class LatestRows:
+    """The rows, in the order in which they came.
+
+    Args:
+        table: with one index, which ascends as long as nothing numbers again.
+        most: rows of each source: when one more comes, the oldest of that source leaves.
+        octets: that the values in the rows of one source take together.
+    """
+
+    def __init__(self, table: Table, most: int, octets: int) -> None:
+        self._table = table
+        self._latest: Latest[int] = Latest(most, octets)
+        self._sources: dict[int, int] = {}
+        self._ids: dict[int, str] = {}
+        self._generations: dict[int, int] = {}  # in the order in which the rows came
+        self._unswept: list[int] = []
+        self._swept = 0
+        self._last = 0
+        self._told = 0
+
+    def serve(self, store: Store, count: Oid, last: Oid, told: Oid) -> None:
+        """Show how many there are, the index that came last, and how many ever came."""
+        store.scalar((*count, 0), lambda: gauge32(len(self._generations)))
+        store.scalar((*last, 0), lambda: ber.encode_integer(self._last))
+        store.scalar((*told, 0), lambda: counter64(self._told))
+
+    def knows(self, index: int) -> bool:
+        """Whether there is such a row."""
+        return index in self._generations
+
+    def put(
+        self, source: int, index: int, identity: str, cells: Mapping[int, bytes | None], generation: int
+    ) -> None:
+        """A row as it is now, told by this snapshot or since.
+
+        Args:
+            source: the number of its source.
+            index: of the row.
+            identity: of what it tells; another one at the same index is another row.
+            cells: all of them.
+            generation: of the snapshot.
+        """
+        if self._ids.get(index) != identity:
+            self._leave(index)
+            self._ids[index], self._sources[index] = identity, source
+            self._last = index
+            self._told += 1
+        self._generations[index] = generation
+        self._table.put((index,), cells)
+        for left in self._latest.put(
+            self._sources[index], index, sum(map(len, filter(None, cells.values())))
+        ):
+            self._remove(left)
+
+    def told_again(self, index: int, generation: int) -> None:
+        """A row that there is, and that is as it was, is told by this snapshot."""
+        self._generations[index] = generation
+
+    def sweep(self, generation: int) -> None:
+        """What this whole snapshot did not tell is to leave: see to it with `settle`."""
+        self._swept = generation
+        self._unswept = [index for index, told in self._generations.items() if told < generation]
+
+    def settle(self, limit: int) -> None:
+        """Take up to ``limit`` rows away that are to leave."""
+        indexes, self._unswept = self._unswept[:limit], self._unswept[limit:]
+        for index in indexes:
+            if self._generations.get(index, self._swept) < self._swept:
+                self._remove(index)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether `settle` has something left to do."""
+        return bool(self._unswept)
+
+    def _remove(self, index: int) -> None:
+        self._leave(index)
+        self._table.remove((index,))
+
+    def _leave(self, index: int) -> None:
+        if self._ids.pop(index, None) is not None:
+            self._latest.remove(self._sources.pop(index), index)
+            del self._generations[index]
+
+
+class DeletedTable:
+    """The table and its scalars in the store.
+
+    Args:
+        store: where they are made.
+        root: the configured root.
+        limits: of the rows of each source.
+
+    Attributes:
+        rows: to be swept after a snapshot.
+    """
+
+    def __init__(self, store: Store, root: Oid, limits: HistoryLimits) -> None:
+        table = store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn))
+        self.rows = LatestRows(table, limits.ends, limits.octets)
+        base = (*root, *DELETED)
+        self.rows.serve(
+            store, (*base, DeletedScalar.COUNT), (*base, DeletedScalar.LAST), (*base, DeletedScalar.TOLD)
+        )
+
+    def tell(self, record: DeleteRecord, class_name: str, row: Oid, generation: int) -> None:
+        """The end of an object of a class (``package:class``) that had ``row``; or that it is still told."""
+        if self.rows.knows(record.number):  # ends never change, and their numbers ascend for ever
+            self.rows.told_again(record.number, generation)
+        else:
+            self.rows.put(record.source, record.number, "", _end_cells(record, class_name, row), generation)
+
+
+def _end_cells(record: DeleteRecord, class_name: str, row: Oid) -> dict[int, bytes | None]:
+    lived = record.deleted - record.created if record.deleted and record.created else -1
+    return {
+        DeletedColumn.SOURCE: ber.encode_integer(record.source),
+        DeletedColumn.CLASS: text(class_name),
+        DeletedColumn.NAME: text(record.leaf_name),
+        DeletedColumn.FULL_NAME: text(record.stable_name),
+        DeletedColumn.ROW: ber.encode_oid(row),
+        DeletedColumn.NATIVE_ID: text(record.native_id),
+        DeletedColumn.LIFETIME: LIFETIMES[record.lifetime],
+        DeletedColumn.CREATED: date_and_time(record.created) if record.created else None,
+        DeletedColumn.DELETED: date_and_time(record.deleted) if record.deleted else None,
+        DeletedColumn.HEARD: date_and_time(record.heard) if record.heard else None,
+        DeletedColumn.INFERRED: truth(record.inferred),
+        DeletedColumn.DURATION: gauge64(lived) if lived >= 0 else None,
+    }
+
+
+_INDEXES = 2**31 - 1
+_INTEGER32 = range(-(2**31), 2**31)
+
+
+class OperationTable:
+    """The table and its scalars in the store.
+
+    Args:
+        store: where they are made.
+        root: the configured root.
+        limits: of the rows of each source.
+
+    Attributes:
+        rows: to be swept after a snapshot. A core that was started again numbers again.
+    """
+
+    def __init__(self, store: Store, root: Oid, limits: HistoryLimits) -> None:
+        table = store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn))
+        self.rows = LatestRows(table, limits.operations, limits.octets)
+        base = (*root, *OPERATIONS)
+        self.rows.serve(
+            store,
+            (*base, OperationScalar.COUNT),
+            (*base, OperationScalar.LAST),
+            (*base, OperationScalar.TOLD),
+        )
+
+    def tell(self, record: OperationRecord, row: Oid, generation: int) -> None:
+        """An operation on an object that has ``row``, as it is now; or that it is still told."""
+        index = (record.number - 1) % _INDEXES + 1
+        self.rows.put(record.source, index, record.operation_id, _operation_cells(record, row), generation)
+
+
+def _operation_cells(record: OperationRecord, row: Oid) -> dict[int, bytes | None]:
+    outcome, code = record.outcome, record.code
+    lasted = record.ended - record.began if record.ended else -1
+    return {
+        OperationColumn.ID: text(record.operation_id),
+        OperationColumn.PRINCIPAL: text(str(record.principal)),
+        OperationColumn.ORIGIN: text(record.principal.origin),
+        OperationColumn.SOURCE: ber.encode_integer(record.source),
+        OperationColumn.CLASS: text(record.class_name),
+        OperationColumn.NAME: text(record.leaf_name),
+        OperationColumn.FULL_NAME: text(record.stable_name),
+        OperationColumn.ROW: ber.encode_oid(row),
+        OperationColumn.KIND: ber.encode_integer(OperationKindNumber[record.kind.name]),
+        OperationColumn.METHOD: text(record.method),
+        OperationColumn.VALUES: _json({**record.values, **dict.fromkeys(record.absent)}),
+        OperationColumn.STATE: ber.encode_integer(OperationStateNumber[record.state.name]),
+        OperationColumn.OUTCOME: None if outcome is None else ber.encode_integer(OutcomeNumber[outcome.name]),
+        OperationColumn.ELEMENT: text(record.element),
+        OperationColumn.CODE: ber.encode_integer(code) if code is not None and code in _INTEGER32 else None,
+        OperationColumn.TEXT: text(record.text),
+        OperationColumn.BEGAN: date_and_time(record.began),
+        OperationColumn.ENDED: date_and_time(record.ended) if record.ended else None,
+        OperationColumn.DURATION: gauge64(lasted) if lasted >= 0 else None,
+        OperationColumn.FORMER: _json(record.former),
+        OperationColumn.FOUND: _json(record.found),
+    }
+
+
+def _json(values: Mapping[str, FeedValue | None]) -> bytes:
+    """JSON text in ASCII; nothing where it is too long, because half of it misleads."""
+    try:
+        octets = json.dumps(as_json(values), separators=(",", ":"), sort_keys=True).encode("ascii")
+    except (RecursionError, ValueError, TypeError):
+        octets = b""
+    return ber.encode_octets(octets if len(octets) <= MAX_JSON_OCTETS else b"")
+
 
 RowOid: TypeAlias = Callable[[ObjectLink, int], Oid]
 """Where the row of an object of the source with that number is, or was; zeroDotZero without one."""

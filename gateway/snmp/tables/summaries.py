@@ -14,7 +14,15 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, float64, float_text, gauge32, gauge64, text
 from gateway.snmp.fixed_mib import CLASS_ENTRY, SUM_ENTRY, ClassColumn, SumColumn
 from gateway.snmp.store import Store
-from gateway.snmp.tables.bindings import SummedColumn
+
+
+@dataclass(frozen=True, slots=True)
+class SummedColumn:
+    """A column whose values mean something added up: a statistic that is a counter or gauge."""
+
+    column: int
+    name: str
+    unit: str
 
 
 @dataclass(slots=True, eq=False)

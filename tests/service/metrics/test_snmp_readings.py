@@ -10,8 +10,8 @@ from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Reading
 from gateway.service.metrics.snmp import command_readings, set_readings
 from gateway.snmp.set_requests import MAX_RUNNING
-from tests.snmp_commands.owner import Command, Table
-from tests.snmp_set.shop import LIMIT, READER, Shop, at, integer, set_request
+from tests.snmp.commands.owner import Command, Table
+from tests.snmp.set.shop import LIMIT, READER, Shop, at, integer, set_request
 
 
 def value(readings: Iterable[Reading], family: Family, *labels: str) -> float:

@@ -15,23 +15,23 @@ import pytest
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.notifications import FILE, load
 from gateway.snmp import message
-from gateway.snmp.notification_numbers import (
+from gateway.snmp.fixed_mib import (
     NOTIFICATIONS,
     TARGET_ENTRY,
     NotificationObject,
     OwnNotification,
     TargetColumn,
 )
+from gateway.snmp.notifications.notification import AUTHENTICATION_FAILURE, COLD_START, WARM_START
 from gateway.snmp.notifications.saved import SavedInform, SavedNotifications, SavedTarget, to_text
-from gateway.snmp.notifications.standard import AUTHENTICATION_FAILURE, COLD_START, WARM_START
 from gateway.state_folder import StateError
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.waiting import wait_until
 from tests.service.processes.test_core import processes_of
 from tests.snmp.datagrams import read_answer, request
 from tests.snmp.net_snmp import exchange
-from tests.snmp_notifications.story import ROOT, Received
-from tests.snmp_notifications.udp_receiver import UdpReceiver, udp_receiver
+from tests.snmp.notifications.story import ROOT, Received
+from tests.snmp.notifications.udp_receiver import UdpReceiver, udp_receiver
 
 SOURCE_DOWN = (*ROOT, *NOTIFICATIONS, OwnNotification.SOURCE_DOWN)
 

@@ -19,7 +19,7 @@ from gateway.model.values import ValueType
 from gateway.service.processes.snmp_commands import Commands, secret_arguments
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.row_status import RowStatus
+from gateway.snmp.commands.command import RowStatus
 from gateway.snmp.fixed_mib import COMMAND_ENTRY, COMMANDS, CommandColumn, CommandScalar, OutcomeNumber
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import MibView
@@ -28,7 +28,7 @@ from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import agent, hall, source
 from tests.components.waiting import eventually
 from tests.feed.test_server import Recorder
-from tests.snmp_mib.shop import ROOT, TILL_ENTRY, Gateway, classes, till
+from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, classes, till
 
 DEADLINE = 10 * 10**9
 OWNERS_ONLY = CommandSettings()

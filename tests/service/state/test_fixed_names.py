@@ -7,7 +7,7 @@ import pytest
 from gateway.service.diagnostics.north_names import NorthNames
 from gateway.service.state.fixed_names import FixedNames
 from gateway.shipped_files import shipped_folder
-from gateway.snmp import fixed_mib, notification_numbers
+from gateway.snmp import fixed_mib
 from gateway.snmp.ber import Oid
 from gateway.snmp.lock import DEFAULT_ROOT
 from gateway.snmp.lock_files import load_shipped_locks
@@ -24,7 +24,7 @@ NAMES = NorthNames(DEFAULT_ROOT, load_shipped_locks(), None, FIXED)
         ((*fixed_mib.HEALTH, fixed_mib.Health.ROWS), "agRows"),
         (fixed_mib.SOURCE_ENTRY, "agSourceEntry"),
         ((*fixed_mib.SOURCE_ENTRY, fixed_mib.SourceColumn.STATE), "agSourceState"),
-        (notification_numbers.NOTIFICATIONS, "agNotifications"),
+        (fixed_mib.NOTIFICATIONS, "agNotifications"),
     ],
 )
 def test_the_module_s_text_has_the_numbers_of_the_code(oid: Oid, name: str) -> None:

@@ -24,7 +24,7 @@ from tests.eventlog.reading import of_kind, read_log
 from tests.jmx_java.client_machine import client_machine
 from tests.service.processes.test_core import processes_of
 from tests.service.processes.test_notifications import kill, saved
-from tests.snmp_notifications.snmptrapd import Printed, Snmptrapd, snmptrapd
+from tests.snmp.notifications.snmptrapd import Printed, Snmptrapd, snmptrapd
 
 LATE = "agEventLate.0"
 GATEWAY = "amqp.gateway:type=Gateway"

@@ -1,0 +1,548 @@
+"""Where notifications are made: of events of the feed, of active alarms, and of what the SNMP agent does.
+
+A receiver may count on the places of varbinds (RFC 2578 section 8.1: those of the OBJECTS clause, in its
+order), so an argument without a value is sent as nothing, as its syntax allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeAlias
+
+from gateway.feed.records import AlarmRecord, EventClassRecord, EventRecord
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.model.events import EventState, Severity
+from gateway.model.observations import SourceState
+from gateway.model.schema import Argument, EventSchema
+from gateway.model.values import ValueType
+from gateway.snmp import ber
+from gateway.snmp.ber import NO_ROW, Oid
+from gateway.snmp.cells import Encoder, date_and_time, float64, gauge32, text, value_encoder
+from gateway.snmp.fixed_mib import (
+    NOTIFICATION_OBJECTS,
+    NOTIFICATIONS,
+    OWN_PACKAGE,
+    NotificationObject,
+    OwnNotification,
+    SourceStateNumber,
+)
+from gateway.snmp.lock import Lock
+from gateway.snmp.lock_entries import ArgumentLock, EventLock
+from gateway.snmp.schema_locks import SchemaLocks
+from gateway.snmp.syntax import Syntax, argument_fits, argument_form
+from gateway.snmp.tables.classes import ClassTables
+
+
+@dataclass(frozen=True, slots=True)
+class StandingAlarms:
+    """What lasts at one source.
+
+    Attributes:
+        conditions: of its active alarms, with the ids of the events that raised them.
+        complete: whether a condition that is not among them has ended for certain.
+    """
+
+    conditions: Mapping[str, str]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """An event for the notification path.
+
+    Attributes:
+        oid: value of snmpTrapOID.0.
+        name: ``package:event``, by which targets are configured.
+        number: of the event within its epoch; 0 for one that the SNMP agent makes itself.
+        epoch: boot of the core that numbered it.
+        event_id: the same in every north.
+        time: nanoseconds, the agent's clock where it told one.
+        source: name of the source; empty for none.
+        class_name: ``package:class`` of the object concerned; empty for none.
+        object_name: its stable name.
+        row: where its row is, or was.
+        text: one line for people.
+        condition: what a raising and a clearing notification have in common.
+        arguments: names and BER values of the event's own arguments; of type Counter64 none.
+        heard: when the gateway heard of it, nanoseconds of its clock; 0 for what is not told by a core.
+        repeated: a snapshot tells it: it may have been told before.
+        is_late: it could not be told when it happened.
+    """
+
+    oid: Oid
+    name: str
+    number: int
+    epoch: int
+    event_id: str
+    severity: Severity
+    time: int
+    source: str
+    class_name: str
+    object_name: str
+    row: Oid
+    text: str
+    state: EventState
+    condition: str
+    arguments: tuple[tuple[Oid, bytes], ...] = ()
+    heard: int = 0
+    repeated: bool = False
+    is_late: bool = False
+
+
+MAX_CONDITIONS: Final = 10_000
+"""Conditions that are remembered for a receiver; beyond it the one told longest ago is forgotten."""
+
+
+Condition: TypeAlias = tuple[str, str]
+"""Source and condition, which together are unique."""
+
+
+def condition_of(notification: Notification) -> Condition | None:
+    """What ``notification`` begins or ends; ``None`` where it stands for itself."""
+    if not notification.condition or notification.state is EventState.ONE_SHOT:
+        return None
+    return notification.source, notification.condition
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressedSummary:
+    """What was not sent.
+
+    Attributes:
+        count: how many.
+        since: the first of them; nanoseconds since 1970-01-01 UTC.
+        names: how many of which ``package:event``, the most frequent first.
+    """
+
+    count: int
+    since: int
+    names: tuple[tuple[str, int], ...]
+
+
+class Receivers(Protocol):
+    """Who wants to be told of events."""
+
+    def notify(self, notification: Notification) -> None:
+        """An event; what a snapshot tells is told again, and is then to be passed over."""
+
+    def events_made(self, epoch: int, number: int) -> None:
+        """A core before this one made events up to ``number``: further ones of it will not be told."""
+
+
+SYS_UP_TIME: Final[Oid] = (1, 3, 6, 1, 2, 1, 1, 3, 0)
+"""sysUpTime.0, the first varbind."""
+
+SNMP_TRAP_OID: Final[Oid] = (1, 3, 6, 1, 6, 3, 1, 1, 4, 1, 0)
+"""snmpTrapOID.0, the second varbind."""
+
+SNMP_TRAP_ENTERPRISE: Final[Oid] = (1, 3, 6, 1, 6, 3, 1, 1, 4, 3, 0)
+"""snmpTrapEnterprise.0, the last varbind of a standard notification."""
+
+SNMP_TRAPS: Final[Oid] = (1, 3, 6, 1, 6, 3, 1, 1, 5)
+"""snmpTraps; the last arc of a notification below it is one more than its generic-trap in version 1."""
+
+COLD_START: Final[Oid] = (*SNMP_TRAPS, 1)
+"""The agent reinitialised itself, and its configuration may have been altered."""
+
+WARM_START: Final[Oid] = (*SNMP_TRAPS, 2)
+"""The agent reinitialised itself with its configuration unaltered."""
+
+AUTHENTICATION_FAILURE: Final[Oid] = (*SNMP_TRAPS, 5)
+"""Somebody sent a message with a community that is not known."""
+
+STANDARD_NOTIFICATIONS: Final = frozenset((*SNMP_TRAPS, arc) for arc in range(1, 7))
+"""coldStart, warmStart, linkDown, linkUp, authenticationFailure, egpNeighborLoss (RFC 3584 section 3)."""
+
+
+Varbinds: TypeAlias = tuple[tuple[Oid, bytes], ...]
+"""Names and values, in the order in which they travel."""
+
+ArgumentEncoder: TypeAlias = Callable[["FeedValue | None", int], Varbinds]
+"""From the value of an argument (``None``: absent) of a source's event to what is sent of it."""
+
+RowPointers: TypeAlias = Callable[[ObjectLink, int], bytes | None]
+"""The TLV of a RowPointer to an object of the source with that number, if it has a row."""
+
+NO_POINTER = ber.encode_oid(NO_ROW)
+_EMPTY = ber.encode_octets(b"")
+_NO_TIME = ber.encode_octets(bytes(8))  # as RFC 3165 and others tell a DateAndTime that is not known
+_NOTHING: Mapping[Syntax, bytes] = {
+    Syntax.TEXT: _EMPTY,
+    Syntax.OCTETS: _EMPTY,
+    Syntax.JSON: _EMPTY,
+    Syntax.UUID: _EMPTY,
+    Syntax.DECIMAL: _EMPTY,
+    Syntax.FLOAT_TEXT: _EMPTY,
+    Syntax.ROW_POINTER: NO_POINTER,
+    Syntax.ENUMERATION: ber.encode_integer(1),
+    Syntax.DATE_AND_TIME: _NO_TIME,
+    Syntax.FLOAT64: float64(float("nan")),
+    Syntax.GAUGE32: gauge32(0),
+    Syntax.INTEGER32: ber.encode_integer(0),
+    Syntax.UNSIGNED32: gauge32(0),
+}
+"""What is sent for an absent value; a TruthValue has nothing of the kind and is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundEvent:
+    """One version of an event, ready to be sent.
+
+    Attributes:
+        name: ``package:event``.
+        oid: of its notification.
+        encoders: by place in the notification, each with the position of its argument in the schema, -1
+            where this version has none.
+        not_shown: names of arguments that the lock has no number for.
+    """
+
+    name: str
+    oid: Oid
+    encoders: tuple[tuple[int, ArgumentEncoder], ...]
+    not_shown: tuple[str, ...] = ()
+
+    def varbinds(self, values: Mapping[int, FeedValue], source: int) -> Varbinds:
+        """What follows the common objects in a notification of this event."""
+        return tuple(
+            varbind for position, encode in self.encoders for varbind in encode(values.get(position), source)
+        )
+
+
+def bind_event(
+    schema: EventSchema, lock: Lock, event_lock: EventLock, root: Oid, pointer: RowPointers
+) -> BoundEvent:
+    """Match the arguments of ``schema`` to those that the lock has numbered."""
+    encoders = []
+    shown = set()
+    for argument_lock in lock.arguments_of(event_lock):
+        position = _position(schema, argument_lock)
+        if position >= 0:
+            shown.add(position)
+        argument = schema.arguments[position] if position >= 0 else None
+        oids = tuple(lock.argument_oid(root, arc) for arc in argument_lock.arcs)
+        encoders.append((position, _encoder(argument_lock, argument, oids, pointer)))
+    return BoundEvent(
+        str(schema.key),
+        lock.notification_oid(root, event_lock),
+        tuple(encoders),
+        tuple(argument.name for n, argument in enumerate(schema.arguments) if n not in shown),
+    )
+
+
+def bind_own_event(schema: EventSchema, root: Oid) -> BoundEvent | None:
+    """The same for an event that the gateway makes itself; ``None`` where the fixed module lacks it."""
+    found = _OWN_EVENTS.get(schema.key.name)
+    if found is None:
+        return None
+    notification, objects = found
+    positions = {argument.name: position for position, argument in enumerate(schema.arguments)}
+    return BoundEvent(
+        str(schema.key),
+        (*root, *NOTIFICATIONS, notification),
+        tuple(
+            (
+                positions.get(name, -1),
+                _value_encoder((*root, *NOTIFICATION_OBJECTS, number, 0), encode, nothing),
+            )
+            for name, number, encode, nothing in objects
+        ),
+        tuple(name for name in positions if name not in {name for name, *_ in objects}),
+    )
+
+
+def _position(schema: EventSchema, lock: ArgumentLock) -> int:
+    if not lock.current:
+        return -1
+    for position, argument in enumerate(schema.arguments):
+        # The feed does not carry the unit that a mapping names: the lock has kept it.
+        timed = argument.type in (ValueType.DURATION, ValueType.TIME)
+        form = argument_form(argument, lock.unit if timed else "")
+        if argument.name == lock.name and argument_fits(form, lock.form):
+            return position
+    return -1
+
+
+def _encoder(
+    lock: ArgumentLock, argument: Argument | None, oids: tuple[Oid, ...], pointer: RowPointers
+) -> ArgumentEncoder:
+    if lock.syntax is Syntax.ROW_POINTER:
+        return _reference_encoder(oids[0], oids[1], pointer)
+    named = argument.values if argument is not None else ()
+    single = argument is not None and argument.type is ValueType.F32
+    numbers = {entry.value: lock.numbers.get(entry.label, 1) for entry in named}
+    encode = value_encoder(lock.form, numbers, single=single)
+    return _value_encoder(oids[0], encode, _NOTHING.get(lock.syntax))
+
+
+def _value_encoder(oid: Oid, encode: Encoder, nothing: bytes | None) -> ArgumentEncoder:
+    absent: Varbinds = () if nothing is None else ((oid, nothing),)
+
+    def encoded(value: FeedValue | None, _source: int) -> Varbinds:
+        tlv = None if value is None else encode(value)
+        return absent if tlv is None else ((oid, tlv),)
+
+    return encoded
+
+
+def _reference_encoder(oid: Oid, name_oid: Oid, pointer: RowPointers) -> ArgumentEncoder:
+    absent: Varbinds = ((oid, NO_POINTER), (name_oid, _EMPTY))
+
+    def encoded(value: FeedValue | None, source: int) -> Varbinds:
+        if not isinstance(value, ObjectLink):
+            return absent
+        return ((oid, pointer(value, source) or NO_POINTER), (name_oid, text(value.stable_name)))
+
+    return encoded
+
+
+def _text(value: FeedValue) -> bytes | None:
+    return text(value) if isinstance(value, str) else None
+
+
+def _time(value: FeedValue) -> bytes | None:
+    return date_and_time(value) if isinstance(value, int) and value else None
+
+
+def _count(value: FeedValue) -> bytes | None:
+    return gauge32(value) if isinstance(value, int) else None
+
+
+_STATES = {state.value: ber.encode_integer(SourceStateNumber[state.name]) for state in SourceState}
+
+
+def _state(value: FeedValue) -> bytes | None:
+    return _STATES.get(value) if isinstance(value, str) else None
+
+
+_Object: TypeAlias = tuple[str, NotificationObject, Encoder, bytes]
+_SOURCE_OBJECTS: Iterable[_Object] = (
+    ("state", NotificationObject.SOURCE_STATE, _state, ber.encode_integer(SourceStateNumber.UNKNOWN)),
+    ("detail", NotificationObject.SOURCE_DETAIL, _text, _EMPTY),
+)
+_ALARM_OBJECTS: Iterable[_Object] = (("alarm", NotificationObject.ALARM, _text, _EMPTY),)
+_GAP_OBJECTS: Iterable[_Object] = (
+    ("start", NotificationObject.GAP_START, _time, _NO_TIME),
+    ("end", NotificationObject.GAP_END, _time, _NO_TIME),
+    ("reason", NotificationObject.GAP_REASON, _text, _EMPTY),
+)
+_LOST_OBJECT: _Object = ("lost", NotificationObject.LOG_LOST, _count, gauge32(0))
+_LOG_OBJECTS: Iterable[_Object] = (
+    ("trouble", NotificationObject.LOG_TROUBLE, _text, _EMPTY),
+    ("detail", NotificationObject.LOG_DETAIL, _text, _EMPTY),
+    _LOST_OBJECT,
+)
+_AGENT_OBJECT: _Object = ("agent", NotificationObject.AGENT, _text, _EMPTY)
+_OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
+    "sourceUp": (OwnNotification.SOURCE_UP, _SOURCE_OBJECTS),
+    "sourceDown": (OwnNotification.SOURCE_DOWN, _SOURCE_OBJECTS),
+    "alarmRaised": (OwnNotification.ALARM_RAISED, _ALARM_OBJECTS),
+    "alarmCleared": (OwnNotification.ALARM_CLEARED, _ALARM_OBJECTS),
+    "gap": (OwnNotification.GAP, _GAP_OBJECTS),
+    "logTrouble": (OwnNotification.LOG_TROUBLE, _LOG_OBJECTS),
+    "logWritten": (OwnNotification.LOG_WRITTEN, (_LOST_OBJECT,)),
+    "agentLost": (
+        OwnNotification.AGENT_LOST,
+        (_AGENT_OBJECT, ("detail", NotificationObject.AGENT_DETAIL, _text, _EMPTY)),
+    ),
+    "agentBack": (OwnNotification.AGENT_BACK, (_AGENT_OBJECT,)),
+}
+
+
+class Events:
+    """Binds events to notifications.
+
+    Args:
+        locks: where each event stands.
+        tables: the rows that events point to.
+        root: the configured root.
+    """
+
+    def __init__(self, locks: SchemaLocks, tables: ClassTables, root: Oid) -> None:
+        self._locks = locks
+        self._tables = tables
+        self._root = root
+
+    def bind(self, record: EventClassRecord) -> BoundEvent | None:
+        """Bind one version of an event; ``None`` (logged and counted) where there is no room for it."""
+        schema = record.schema
+        bound = bind_own_event(schema, self._root) if schema.key.package == OWN_PACKAGE else None
+        if bound is None:
+            found = self._locks.event_lock(schema)
+            if found is None:
+                return None
+            bound = bind_event(schema, *found, self._root, self._tables.pointer)
+        self._locks.report(schema.key, bound.not_shown)
+        return bound
+
+    def notification(
+        self, record: EventRecord, bound: BoundEvent, source_name: str, epoch: int, *, repeated: bool = False
+    ) -> Notification:
+        """Return the notification of an event."""
+        subject = record.subject
+        return Notification(
+            oid=bound.oid,
+            name=bound.name,
+            number=record.number,
+            epoch=record.boot or epoch,
+            event_id=record.event_id,
+            severity=record.severity,
+            time=record.time,
+            source=source_name,
+            class_name=subject.class_name if subject else "",
+            object_name=subject.stable_name if subject else "",
+            row=self._tables.row_oid(subject, record.source),
+            text=record.text,
+            state=record.state,
+            condition=record.condition,
+            arguments=bound.varbinds(record.values, record.source),
+            heard=record.heard,
+            repeated=repeated,
+            is_late=record.boot > 0,
+        )
+
+
+def alarm_notification(
+    record: AlarmRecord, row: Oid, source_name: str, epoch: int, root: Oid
+) -> Notification:
+    """agAlarmRaised, with the event id of the event that raised the alarm.
+
+    For a receiver that was not told of the alarm when it was raised. Its number is 0: it is no event of the
+    core's.
+    """
+    subject = record.subject
+    return Notification(
+        oid=(*root, *NOTIFICATIONS, OwnNotification.ALARM_RAISED),
+        name=f"{OWN_PACKAGE}:alarmRaised",
+        number=0,
+        epoch=epoch,
+        event_id=record.event_id,
+        severity=record.severity,
+        time=record.raised,
+        source=source_name,
+        class_name=subject.class_name if subject else "",
+        object_name=subject.stable_name if subject else "",
+        row=row,
+        text=record.text,
+        state=EventState.RAISED,
+        condition=record.condition,
+        arguments=(((*root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(record.name)),),
+    )
+
+
+_MILLISECOND = 10**6
+
+
+class OwnNotifications:
+    """Makes them.
+
+    Their event ids are ``<gateway uuid>.<boot>.s<milliseconds since 1970>``: unlike those of events, which
+    end in a number alone, they are known to SNMP only.
+
+    Args:
+        root: the configured root.
+        gateway: uuid of the gateway.
+        boot: how often its core had been started.
+        last: in whose event id the last process stopped, so that none comes twice if the clock was set back.
+    """
+
+    def __init__(self, root: Oid, gateway: str, boot: int, last: int = 0) -> None:
+        self._root = root
+        self._prefix = f"{gateway}.{boot}.s"
+        self._boot = boot
+        self.last = last
+
+    def started(self, now: int, *, warm: bool) -> Notification:
+        """ColdStart, or warmStart where the configuration is known to be what it was (RFC 3418)."""
+        if warm:
+            return self._made(
+                now, WARM_START, "snmp:warmStart", Severity.INFO, "The SNMP agent of the gateway restarted"
+            )
+        return self._made(now, COLD_START, "snmp:coldStart", Severity.WARNING, "The SNMP agent started")
+
+    def authentication_failure(self, now: int, sender: str) -> Notification:
+        """Somebody at the address ``sender`` used a community that is not known (RFC 3418)."""
+        return self._made(
+            now,
+            AUTHENTICATION_FAILURE,
+            "snmp:authenticationFailure",
+            Severity.WARNING,
+            f"SNMP request from {sender} with a community that is not known",
+        )
+
+    def suppressed(self, now: int, target: str, summary: SuppressedSummary) -> Notification:
+        """AgEventsSuppressed: what the receiver ``target`` was not sent."""
+        names = ", ".join(f"{name} {count}" for name, count in summary.names)
+        values = {
+            NotificationObject.SUPPRESSED_TARGET: text(target),
+            NotificationObject.SUPPRESSED_COUNT: gauge32(summary.count),
+            NotificationObject.SUPPRESSED_SINCE: date_and_time(summary.since) or date_and_time(0),
+            NotificationObject.SUPPRESSED_NAMES: text(names),
+        }
+        return self._made(
+            now,
+            self._own(OwnNotification.EVENTS_SUPPRESSED),
+            "gateway:eventsSuppressed",
+            Severity.WARNING,
+            f"{summary.count} notifications were not sent to this receiver: {names}",
+            tuple(
+                ((*self._root, *NOTIFICATION_OBJECTS, number, 0), value)
+                for number, value in values.items()
+                if value is not None
+            ),
+        )
+
+    def cleared(self, now: int, condition: Condition) -> Notification:
+        """AgAlarmCleared, for a condition of whose end no event told."""
+        source, name = condition
+        alarm = ((*self._root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(name.split(" ")[0]))
+        notification = self._made(
+            now,
+            self._own(OwnNotification.ALARM_CLEARED),
+            "gateway:alarmCleared",
+            Severity.CLEARED,
+            f"{name}: has ended while nobody could tell",
+            (alarm,),
+        )
+        return replace(notification, source=source, state=EventState.CLEARED, condition=name)
+
+    def test(self, now: int, target: str) -> Notification:
+        """AgTest: somebody tries whether notifications arrive."""
+        return self._made(
+            now,
+            self._own(OwnNotification.TEST),
+            "gateway:test",
+            Severity.INFO,
+            f"A test of the receiver {target}: nothing happened",
+        )
+
+    def _own(self, number: OwnNotification) -> Oid:
+        return (*self._root, *NOTIFICATIONS, number)
+
+    def _made(
+        self,
+        now: int,
+        oid: Oid,
+        name: str,
+        severity: Severity,
+        words: str,
+        arguments: tuple[tuple[Oid, bytes], ...] = (),
+    ) -> Notification:
+        self.last = max(self.last + 1, now // _MILLISECOND)
+        return Notification(
+            oid=oid,
+            name=name,
+            number=0,
+            epoch=self._boot,
+            event_id=f"{self._prefix}{self.last}",
+            severity=severity,
+            time=now,
+            source="",
+            class_name="",
+            object_name="",
+            row=NO_ROW,
+            text=words,
+            state=EventState.ONE_SHOT,
+            condition="",
+            arguments=arguments,
+        )

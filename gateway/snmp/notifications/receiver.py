@@ -1,0 +1,445 @@
+"""One receiver: what it is sent, what it is spared, and what it learns of that."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from gateway.model.events import EventState, Severity
+from gateway.snmp.fixed_mib import TargetKindNumber
+from gateway.snmp.notifications.delivery import (
+    MAX_WAITING,
+    Delivery,
+    InformDelivery,
+    RateLimit,
+    TrapDelivery,
+    Waiting,
+)
+from gateway.snmp.notifications.encoding import (
+    EncodedNotification,
+    Version1Fields,
+    inform_v2c,
+    trap_v1,
+    trap_v2c,
+)
+from gateway.snmp.notifications.notification import (
+    MAX_CONDITIONS,
+    Condition,
+    Notification,
+    SuppressedSummary,
+    condition_of,
+)
+from gateway.snmp.notifications.saved import SavedInform, SavedTarget
+
+Address: TypeAlias = tuple[str, int]
+"""An IPv4 or IPv6 literal and a UDP port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who is sent what.
+
+    Attributes:
+        name: in the configuration.
+        address: where it listens.
+        kind: version, and whether it acknowledges.
+        community: sent with each notification; never shown.
+        severity: what is less severe is not sent.
+        patterns: of ``package:event``; what matches none is not sent (`fnmatch.fnmatchcase`).
+        rate: notifications a second.
+    """
+
+    name: str
+    address: Address
+    kind: TargetKindNumber
+    community: bytes = field(repr=False)
+    severity: Severity = Severity.INFO
+    patterns: tuple[str, ...] = ("*",)
+    rate: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TargetHealth:
+    """How a receiver stands; counts are since the start of the SNMP agent.
+
+    Attributes:
+        sent: notifications, each counted once however often it had to be sent.
+        acknowledged: informs that were answered.
+        suppressed: left out because of the configured rate.
+        failed: lost for another reason.
+        waiting: informs not answered yet.
+        last_sent: nanoseconds since 1970-01-01 UTC, 0 for never.
+        lost: events that nobody could tell any more when the SNMP agent could: perhaps for this receiver.
+    """
+
+    sent: int = 0
+    acknowledged: int = 0
+    suppressed: int = 0
+    failed: int = 0
+    waiting: int = 0
+    last_sent: int = 0
+    lost: int = 0
+
+
+class Selection:
+    """The choice of one receiver.
+
+    Args:
+        severity: what is less severe is not for it. A clearing notification counts as `Severity.INFO`.
+        patterns: see `Target.patterns`.
+        told: conditions whose raising notification it was sent, with the severity of that.
+        declined: conditions whose raising notification was not for it, with the event id of that.
+    """
+
+    def __init__(
+        self,
+        severity: Severity,
+        patterns: Iterable[str],
+        told: Iterable[tuple[Condition, Severity]] = (),
+        declined: Iterable[tuple[Condition, str]] = (),
+    ) -> None:
+        self._severity = severity
+        self._matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
+        self._told: OrderedDict[Condition, Severity] = OrderedDict(told)
+        self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
+        self._doubtful: set[Condition] = set()
+
+    @property
+    def told(self) -> tuple[tuple[Condition, Severity], ...]:
+        """Conditions that the receiver believes to last, with their severity, told longest ago first."""
+        return tuple(self._told.items())
+
+    @property
+    def declined(self) -> tuple[tuple[Condition, str], ...]:
+        """Conditions that are not for the receiver, and by which event they began; oldest first."""
+        return tuple(self._declined.items())
+
+    def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
+        """Whether the receiver was neither told for certain that a condition lasts, nor declined that."""
+        untold = condition not in self._told or condition in self._doubtful
+        return untold and self._declined.get(condition) != event_id
+
+    def believes(self, condition: Condition) -> bool:
+        """Whether the receiver was told, perhaps, that a condition began, and not that it ended."""
+        return condition in self._told
+
+    def urgency(self, notification: Notification) -> Severity | None:
+        """How urgent ``notification`` is for this receiver; ``None`` if it is not for it.
+
+        The end of a condition is as urgent as its beginning was, and goes wherever that went; so does what
+        begins it again, perhaps less severe than before.
+        """
+        if self.ends_what_was_told(notification):
+            condition = condition_of(notification)
+            assert condition is not None
+            return self._told[condition]
+        urgency = max(notification.severity, Severity.INFO)
+        if condition_of(notification) in self._told:
+            return urgency
+        return urgency if urgency >= self._severity and self._matches(notification.name) else None
+
+    def ends_what_was_told(self, notification: Notification) -> bool:
+        """Whether ``notification`` ends a condition that the receiver believes to last."""
+        return notification.state is EventState.CLEARED and condition_of(notification) in self._told
+
+    def tell(self, notification: Notification, *, perhaps: bool = False) -> None:
+        """``notification`` is on its way to the receiver, or ``perhaps`` reached it before."""
+        condition = condition_of(notification)
+        if condition is None:
+            return
+        self._declined.pop(condition, None)
+        self._doubtful.discard(condition)
+        if notification.state is EventState.CLEARED:
+            self._told.pop(condition, None)
+            return
+        self._told[condition] = max(notification.severity, Severity.INFO)
+        self._told.move_to_end(condition)
+        if perhaps:
+            self._doubtful.add(condition)
+        if len(self._told) > MAX_CONDITIONS:
+            self._doubtful.discard(self._told.popitem(last=False)[0])
+
+    def decline(self, notification: Notification) -> None:
+        """``notification`` is not for the receiver."""
+        condition = condition_of(notification)
+        if condition is None or condition in self._told:
+            return
+        if notification.state is EventState.CLEARED:
+            self._declined.pop(condition, None)
+            return
+        self._declined[condition] = notification.event_id
+        self._declined.move_to_end(condition)
+        if len(self._declined) > MAX_CONDITIONS:
+            self._declined.popitem(last=False)
+
+    def forget(self, ended: Iterable[Condition]) -> None:
+        """These conditions have ended: forget that they were declined."""
+        for condition in ended:
+            self._declined.pop(condition, None)
+
+
+_SECOND: Final = 10**9
+QUIET: Final = _SECOND
+"""Nanoseconds without a suppressed notification after which a flood has ended."""
+
+LONGEST_SILENCE: Final = 10 * _SECOND
+"""Nanoseconds after which the receiver is told while the flood lasts."""
+
+MAX_NAMES: Final = 100
+"""Names that are counted one by one; all further ones count as `OTHERS`."""
+
+OTHERS: Final = "*:*"
+"""So do events that were lost before anybody could tell their names."""
+
+
+class Suppression:
+    """The count for one receiver; ``restored`` was not told yet when the process ended."""
+
+    def __init__(self, now: int, restored: SuppressedSummary | None = None) -> None:
+        self._names: Counter[str] = Counter(dict(restored.names) if restored else {})
+        self._since = restored.since if restored else 0
+        self._first = self._last = now
+
+    def count(self, name: str, now: int, wall: int, times: int = 1) -> None:
+        """So many were not sent; ``now`` is monotonic, ``wall`` since 1970-01-01 UTC, in nanoseconds."""
+        if not self._names:
+            self._since, self._first = wall, now
+        self._last = now
+        self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += times
+
+    def due(self) -> int | None:
+        """When the receiver should be told, monotonic nanoseconds; ``None`` if there is nothing to tell."""
+        return min(self._last + QUIET, self._first + LONGEST_SILENCE) if self._names else None
+
+    def summary(self) -> SuppressedSummary | None:
+        """What is to be told; ``None`` if nothing is."""
+        if not self._names:
+            return None
+        return SuppressedSummary(self._names.total(), self._since, tuple(self._names.most_common()))
+
+    def told(self) -> None:
+        """The receiver is told; counting begins again."""
+        self._names.clear()
+
+
+class TargetSender:
+    """Decides what is sent to one receiver, and when.
+
+    Args:
+        target: the receiver.
+        request_id: a new one for each notification; not to be guessed from outside.
+        monotonic: nanoseconds; all times but those shown to people are of this clock.
+        clock: nanoseconds since 1970-01-01 UTC.
+        saved: what the last process left of this receiver.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        request_id: Callable[[], int],
+        monotonic: Callable[[], int],
+        clock: Callable[[], int],
+        saved: SavedTarget | None = None,
+    ) -> None:
+        self.target = target
+        self._request_id = request_id
+        self._monotonic = monotonic
+        self._clock = clock
+        saved = saved or SavedTarget(target.name)
+        now = monotonic()
+        self._number = 0
+        self._selection = Selection(target.severity, target.patterns, saved.conditions, saved.declined)
+        self._suppression = Suppression(now, saved.suppressed)
+        self._delivery: Delivery = TrapDelivery()
+        self._limit: RateLimit | None = RateLimit(target.rate, now)
+        if target.kind is TargetKindNumber.INFORM_V2C:
+            self._limit = None  # they wait, and leave at that rate
+            restored = [
+                self._waiting(inform.urgency, inform.name, inform.condition, inform.varbinds)
+                for inform in saved.informs
+            ]
+            self._delivery = InformDelivery(target.rate, now, restored)
+        self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
+
+    @property
+    def health(self) -> TargetHealth:
+        """How the receiver stands."""
+        return TargetHealth(
+            self._sent,
+            self._acknowledged,
+            self._suppressed,
+            self._failed,
+            len(self._delivery),
+            self._last_sent,
+            self._lost,
+        )
+
+    @property
+    def selection(self) -> Selection:
+        """What is for the receiver, and what it was told to last."""
+        return self._selection
+
+    def can_take(self, notification: Notification) -> bool:
+        """Whether the rate would not hold up ``notification`` now."""
+        urgency = self._selection.urgency(notification)
+        if urgency is None:
+            return True
+        if self._limit is None:
+            return len(self._delivery) < MAX_WAITING
+        return self._limit.allows(urgency, self._monotonic())
+
+    def offer(
+        self, notification: Notification, encoded: Callable[[], EncodedNotification], *, perhaps_sent: bool
+    ) -> None:
+        """Send ``notification`` if it is for this receiver and the rate allows.
+
+        Args:
+            notification: what is told.
+            encoded: its octets, made when they are needed.
+            perhaps_sent: the last process may have sent it, and ended before that was saved. The receiver may
+                then believe in what it begins, also where the rate does not allow to say so again.
+        """
+        urgency = self._selection.urgency(notification)
+        if urgency is None:
+            self._selection.decline(notification)
+            return
+        if not self._is_allowed(notification, urgency):
+            self._suppress(notification.name)
+            if perhaps_sent:
+                self._selection.tell(notification, perhaps=True)
+            return
+        octets = encoded()
+        self._selection.tell(notification)
+        self._take(notification, urgency, octets)
+
+    def lose(self, events: int) -> None:
+        """So many events are not known any more: the receiver is told of them as of what was suppressed."""
+        self._lost += events
+        self._suppression.count(OTHERS, self._monotonic(), self._clock(), events)
+
+    def send_anyway(self, notification: Notification, encoded: EncodedNotification) -> None:
+        """Send what the receiver did not choose and no rate holds up."""
+        self._take(notification, max(notification.severity, Severity.INFO), encoded)
+
+    def next(self) -> Waiting | None:
+        """What should be sent now; `sent` or `failed` must be told of it before the next call."""
+        return self._delivery.next(self._monotonic())
+
+    def datagram(self, waiting: Waiting, agent_address: Callable[[], bytes]) -> bytes:
+        """What to send; ``agent_address`` is asked for in version 1."""
+        community, content = self.target.community, waiting.content
+        if isinstance(content, Version1Fields):
+            return trap_v1(community, agent_address(), content)
+        make = inform_v2c if self.target.kind is TargetKindNumber.INFORM_V2C else trap_v2c
+        return make(community, waiting.request_id, content)
+
+    def sent(self, waiting: Waiting) -> None:
+        """The system took it."""
+        if self._delivery.sent(waiting, self._monotonic()):
+            self._sent += 1
+        self._last_sent = self._clock()
+
+    def unsent(self, waiting: Waiting) -> None:
+        """The system could not send it: a trap is lost, an inform tried again as if it were not answered."""
+        if self._delivery.sent(waiting, self._monotonic()):
+            if self.target.kind is TargetKindNumber.INFORM_V2C:
+                self._sent += 1
+            else:
+                self._failed += 1
+
+    def answered(self, request_id: int, *, accepted: bool) -> bool:
+        """The receiver answered; whether it had been asked that. ``accepted``: without an error-status."""
+        waiting = self._delivery.answered(request_id, self._monotonic())
+        if waiting is None:
+            return False
+        if accepted:
+            self._acknowledged += 1
+        else:
+            self._failed += 1  # it would say the same again
+        return True
+
+    def due(self) -> int | None:
+        """When `next` or `suppressed` may have something, if nothing happens before; monotonic."""
+        delivery = self._delivery.due(self._monotonic())
+        summary = self._suppression.due() if self._delivery.can_be_told else None
+        return min((due for due in (delivery, summary) if due is not None), default=None)
+
+    def suppressed(self) -> SuppressedSummary | None:
+        """What the receiver should be told now that it was not sent; counting begins again then."""
+        due = self._suppression.due()
+        if due is None or due > self._monotonic() or not self._delivery.can_be_told:
+            return None
+        summary = self._suppression.summary()
+        self._suppression.told()
+        return summary
+
+    def saved(self) -> SavedTarget:
+        """What must outlive the process."""
+        informs = tuple(
+            SavedInform(waiting.urgency, waiting.name, waiting.condition, waiting.content)
+            for waiting in self._delivery.unfinished()
+            if isinstance(waiting.content, bytes)
+        )
+        return SavedTarget(
+            self.target.name, self._told(), self._selection.declined, self._suppression.summary(), informs
+        )
+
+    def _told(self) -> tuple[tuple[Condition, Severity], ...]:
+        """What the receiver believes to last, if nothing is sent to it any more."""
+        told = dict(self._selection.told)
+        for waiting in reversed(self._delivery.lost_at_an_end()):
+            if waiting.condition is None:
+                continue
+            if waiting.ends:
+                told[waiting.condition] = waiting.urgency
+            else:
+                told.pop(waiting.condition, None)
+        return tuple(told.items())[:MAX_CONDITIONS]
+
+    def _take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
+        is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1
+        content = encoded.version_1() if is_version_1 else encoded.version_2c()
+        ends = notification.state is EventState.CLEARED
+        waiting = self._waiting(urgency, notification.name, condition_of(notification), content, ends=ends)
+        dropped = self._delivery.add(waiting)
+        if dropped is None:
+            return
+        if self._delivery.answering:
+            self._suppress(dropped.name)
+        else:
+            self._failed += 1
+            self._suppression.count(dropped.name, self._monotonic(), self._clock())
+
+    def _is_allowed(self, notification: Notification, urgency: Severity) -> bool:
+        """Whether the rate allows a trap; an inform waits instead.
+
+        The end of a condition that the receiver was told of is never held up: without it an alarm would stand
+        there for ever. There cannot be more of them than of beginnings that were let pass.
+        """
+        if self._limit is None:
+            return True
+        now = self._monotonic()
+        if self._selection.ends_what_was_told(notification):
+            self._limit.take_anyway(now)
+            return True
+        return self._limit.take(urgency, now)
+
+    def _suppress(self, name: str) -> None:
+        self._suppressed += 1
+        self._suppression.count(name, self._monotonic(), self._clock())
+
+    def _waiting(
+        self,
+        urgency: Severity,
+        name: str,
+        condition: Condition | None,
+        content: bytes | Version1Fields,
+        *,
+        ends: bool = False,
+    ) -> Waiting:
+        self._number += 1
+        return Waiting(self._number, urgency, name, condition, self._request_id(), content, ends)

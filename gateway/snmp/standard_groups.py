@@ -1,0 +1,175 @@
+"""The standard groups that every SNMP agent has: system and snmp (RFC 3418), snmpMPDStats (RFC 3412)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.snmp import ber
+from gateway.snmp.ber import Oid
+from gateway.snmp.store import ScalarValue, Store
+
+_SYSTEM: Final[Oid] = (1, 3, 6, 1, 2, 1, 1)
+_OR_ENTRY: Final[Oid] = (*_SYSTEM, 9, 1)
+_OR_ID, _OR_DESCRIPTION, _OR_UP_TIME = 2, 3, 4
+_TICK: Final = 10_000_000
+_WRAP: Final = 1 << 32
+_LONGEST_TEXT: Final = 255
+
+APPLICATION_SERVICES: Final = 72
+"""sysServices of a host that offers applications: layers 4 and 7, 2^3 + 2^6."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemDescription:
+    """What an operator tells of this agent; each text is cut to 255 octets of UTF-8.
+
+    Args:
+        description: sysDescr, the product with its version and where it runs.
+        object_id: sysObjectID, what kind of agent this is.
+        contact: sysContact, whom to call.
+        name: sysName, by convention the fully qualified domain name.
+        location: sysLocation, where it stands.
+        services: sysServices.
+    """
+
+    description: str
+    object_id: Oid
+    contact: str = ""
+    name: str = ""
+    location: str = ""
+    services: int = APPLICATION_SERVICES
+
+
+class SystemGroup:
+    """The scalars of the group and the table sysORTable, in a store.
+
+    Args:
+        store: where they are served.
+        description: the fixed part.
+        clock: monotonic nanoseconds; sysUpTime counts from now on.
+    """
+
+    def __init__(self, store: Store, description: SystemDescription, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._modules: dict[Oid, int] = {}
+        self._last_index = 0
+        self._last_change = 0
+        values: dict[int, ScalarValue] = {
+            1: _text(description.description),
+            2: ber.encode_oid(description.object_id),
+            3: lambda: ber.encode_time_ticks(self.up_time()),
+            4: _text(description.contact),
+            5: _text(description.name),
+            6: _text(description.location),
+            7: ber.encode_integer(description.services),
+            8: lambda: ber.encode_time_ticks(self._last_change),
+        }
+        for number, value in values.items():
+            store.scalar((*_SYSTEM, number, 0), value)
+        self._table = store.table(_OR_ENTRY, (_OR_ID, _OR_DESCRIPTION, _OR_UP_TIME))
+
+    def up_time(self) -> int:
+        """SysUpTime: hundredths of a second since the start, modulo 2^32 (TimeTicks wrap after 497 days)."""
+        return (self._clock() - self._started) // _TICK % _WRAP
+
+    def add_module(self, capability: Oid, description: str) -> None:
+        """List a MIB module in sysORTable; one that is listed keeps its row and sysORUpTime."""
+        if capability in self._modules:
+            return
+        now = self.up_time()
+        self._last_index += 1  # the index of a removed row never comes back
+        self._modules[capability] = self._last_index
+        self._last_change = now
+        self._table.put(
+            (self._last_index,),
+            {
+                _OR_ID: ber.encode_oid(capability),
+                _OR_DESCRIPTION: _text(description),
+                _OR_UP_TIME: ber.encode_time_ticks(now),
+            },
+        )
+
+    def remove_module(self, capability: Oid) -> None:
+        """Take a MIB module out of sysORTable. Raises ``KeyError`` if it is not listed."""
+        self._table.remove((self._modules.pop(capability),))
+        self._last_change = self.up_time()
+
+
+def _text(text: str) -> bytes:
+    octets = text.encode("utf-8", "replace")[:_LONGEST_TEXT]
+    return ber.encode_octets(octets.decode("utf-8", "ignore").encode())
+
+
+_SNMP: Final[Oid] = (1, 3, 6, 1, 2, 1, 11)
+_MPD_STATS: Final[Oid] = (1, 3, 6, 1, 6, 3, 11, 2, 1)
+_AUTHEN_TRAPS_ENABLED, _AUTHEN_TRAPS_DISABLED = 1, 2
+
+_INSTANCES: Final[dict[str, Oid]] = {
+    "in_packets": (*_SNMP, 1, 0),
+    "bad_versions": (*_SNMP, 3, 0),
+    "bad_community_names": (*_SNMP, 4, 0),
+    "bad_community_uses": (*_SNMP, 5, 0),
+    "parse_errors": (*_SNMP, 6, 0),
+    "set_variables": (*_SNMP, 14, 0),
+    "set_requests": (*_SNMP, 17, 0),
+    "silent_drops": (*_SNMP, 31, 0),
+    "proxy_drops": (*_SNMP, 32, 0),
+    "unknown_security_models": (*_MPD_STATS, 1, 0),
+    "invalid_messages": (*_MPD_STATS, 2, 0),
+    "unknown_pdu_handlers": (*_MPD_STATS, 3, 0),
+}
+
+
+@dataclass(slots=True)
+class SnmpCounters:
+    """Counts since the agent's start; each is the object of its name in the groups above.
+
+    ``internal_errors`` and ``unsent`` have no standard object: requests that met an error of the agent's own,
+    and answers that the operating system did not take. Nor have ``get_requests`` and the like, whose objects
+    RFC 3418 made obsolete, nor these of SETs: ``set_statuses``, how often each error-status (as of version
+    2c) was answered, without SETs that came again, which are ``set_retransmissions``; and
+    ``sets_without_room``, which were refused because too many wait or are remembered.
+    """
+
+    in_packets: int = 0
+    bad_versions: int = 0
+    bad_community_names: int = 0
+    bad_community_uses: int = 0
+    parse_errors: int = 0
+    silent_drops: int = 0
+    proxy_drops: int = 0
+    unknown_security_models: int = 0
+    invalid_messages: int = 0
+    unknown_pdu_handlers: int = 0
+    internal_errors: int = 0
+    unsent: int = 0
+    get_requests: int = 0
+    get_nexts: int = 0
+    get_bulks: int = 0
+    set_requests: int = 0
+    set_variables: int = 0
+    set_retransmissions: int = 0
+    sets_without_room: int = 0
+    set_statuses: Counter[int] = field(default_factory=Counter)
+
+    def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
+        """Put both groups into the store.
+
+        Of the objects that RFC 3418 made obsolete only snmpInTotalSetVars and snmpInSetRequests: nothing else
+        tells a manager whether anybody changes anything.
+
+        Args:
+            store: where they are served.
+            authentication_traps: snmpEnableAuthenTraps, whether authenticationFailure is sent.
+        """
+        for name, instance in _INSTANCES.items():
+            store.scalar(instance, self._reader(name))
+        enabled = _AUTHEN_TRAPS_ENABLED if authentication_traps else _AUTHEN_TRAPS_DISABLED
+        store.scalar((*_SNMP, 30, 0), ber.encode_integer(enabled))
+
+    def _reader(self, name: str) -> Callable[[], bytes]:
+        return lambda: ber.encode_counter32(getattr(self, name) % _WRAP)

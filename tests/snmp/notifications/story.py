@@ -1,0 +1,213 @@
+"""A sender played with a clock that the test moves, and receivers that the test answers for."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gateway.model.events import EventState, Severity
+from gateway.snmp import ber, message
+from gateway.snmp.ber import Oid
+from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
+from gateway.snmp.notifications.notification import SNMP_TRAP_OID, Notification, StandingAlarms
+from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
+from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
+
+ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
+GATEWAY = "6c0f9f1e-6a5c-4f5b-9a55-2d3c7d0f7a11"
+QUEUE_DELETED: Oid = (*ROOT, 2, 1, 0, 2)
+SECOND = 10**9
+START = 1_700_000_000 * SECOND
+NMS: Address = ("192.0.2.1", 162)
+
+TRAP_V1, TRAP, INFORM = TargetKindNumber.TRAP_V1, TargetKindNumber.TRAP_V2C, TargetKindNumber.INFORM_V2C
+
+
+def event(number: int = 1, **changes: Any) -> Notification:  # noqa: ANN401  fields of all types
+    """An event of the first epoch, changed as told."""
+    return replace(
+        Notification(
+            oid=QUEUE_DELETED,
+            name="rabbitmq:queueDeleted",
+            number=number,
+            epoch=1,
+            event_id=f"{GATEWAY}.1.{number}",
+            severity=Severity.INFO,
+            time=START,
+            source="orders",
+            class_name="rabbitmq:queue",
+            object_name="/|inbox",
+            row=(*ROOT, 2, 1, 1, 2, 1, 2, 1, 7),
+            text="queue inbox in / was deleted",
+            state=EventState.ONE_SHOT,
+            condition="",
+        ),
+        **changes,
+    )
+
+
+def raised(
+    number: int, condition: str, severity: Severity = Severity.CRITICAL, name: str = "rabbitmq:alarmSet"
+) -> Notification:
+    """The beginning of a condition."""
+    return event(number, name=name, severity=severity, state=EventState.RAISED, condition=condition)
+
+
+def cleared(number: int, condition: str, name: str = "rabbitmq:alarmCleared") -> Notification:
+    """Its end."""
+    return event(number, name=name, severity=Severity.CLEARED, state=EventState.CLEARED, condition=condition)
+
+
+def target(name: str = "nms", address: Address = NMS, **changes: Any) -> Target:  # noqa: ANN401
+    """A receiver of v2c traps of everything, changed as told."""
+    return replace(Target(name, address, TRAP, b"public"), **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A notification as its receiver reads it."""
+
+    pdu_type: int
+    request_id: int
+    oid: Oid
+    values: dict[Oid, bytes]
+
+    def content(self, number: NotificationObject) -> bytes:
+        """The content octets of a common varbind or an argument of ours."""
+        value = self.values[(*ROOT, *NOTIFICATION_OBJECTS, number, 0)]
+        _, start, stop = ber.read_header(value, 0, len(value))
+        return value[start:stop]
+
+    @property
+    def event_id(self) -> str:
+        """The event id."""
+        return self.content(NotificationObject.ID).decode()
+
+    @property
+    def number(self) -> int:
+        """The last part of the event id."""
+        return int(self.event_id.rpartition(".")[2].lstrip("s"))
+
+    @property
+    def suppressed(self) -> int:
+        """How many were not sent, of a summary."""
+        return int.from_bytes(self.content(NotificationObject.SUPPRESSED_COUNT), "big")
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is none of those that the SNMP agent makes itself."""
+        return ".s" not in self.event_id
+
+
+def read(datagram: bytes) -> Received:
+    """A version 2c notification."""
+    envelope = message.read_message(datagram)
+    assert envelope.version == message.VERSION_2C
+    request = message.read_request(datagram, envelope.start, envelope.stop)
+    assert (request.first, request.second) == (0, 0)
+    names = [ber.decode_name(name) for name in request.names]
+    assert names[1] == SNMP_TRAP_OID
+    oid, _ = ber.read_name(request.values[1], 0, len(request.values[1]))
+    return Received(
+        envelope.pdu_type,
+        request.request_id,
+        ber.decode_name(oid),
+        dict(zip(names, request.values, strict=True)),
+    )
+
+
+def answer_to(datagram: bytes, status: int = 0) -> bytes:
+    """What a receiver answers to an inform."""
+    envelope = message.read_message(datagram)
+    request = message.read_request(datagram, envelope.start, envelope.stop)
+    varbinds = [ber.encode_varbind(*pair) for pair in zip(request.names, request.values, strict=True)]
+    return message.encode_response(envelope, request.request_id, status, 0, varbinds)
+
+
+@dataclass
+class Play:
+    """A sender and its world. Nothing is sent but by `work`, `pass_time` and `settle`."""
+
+    targets: Sequence[Target]
+    saved: SavedNotifications | None = None
+    boot: int = 1
+    configuration: str = "same"
+    now: int = 0
+    result: SendResult = SendResult.SENT
+    sent: dict[Address, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    failures: list[Exception] = field(default_factory=list)
+    due: int | None = None
+    standing: dict[str, StandingAlarms] | None = None
+    alarms: dict[tuple[str, str], Notification] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        request_ids = itertools.count(1000)
+        settings = SenderSettings(
+            ROOT, (*ROOT, 1), GATEWAY, self.boot, self.configuration, tuple(self.targets)
+        )
+        outside = Outside(
+            send=self._send,
+            agent_address=lambda _: bytes((192, 0, 2, 99)),
+            request_id=lambda: next(request_ids),
+            monotonic=lambda: self.now,
+            clock=lambda: START + self.now,
+            up_time=lambda: self.now // 10**7,
+            standing=lambda: self.standing,
+            alarm=lambda source, condition: self.alarms.get((source, condition)),
+            wake=lambda: None,
+            failed=self.failures.append,
+        )
+        self.sender = NotificationSender(settings, outside, self.saved)
+
+    def _send(self, address: Address, datagram: bytes) -> SendResult:
+        if self.result is SendResult.SENT:
+            self.sent[address].append(datagram)
+        return self.result
+
+    def notify(self, *notifications: Notification) -> None:
+        """Events come, and what can be sent at once is."""
+        for notification in notifications:
+            self.sender.notify(notification)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let the sender work until it wants to wait."""
+        self.due = self.sender.work()
+        while self.due is not None and self.due <= self.now:
+            self.due = self.sender.work()
+
+    def pass_time(self, nanoseconds: int) -> None:
+        """Time passes; the sender works whenever it asked to."""
+        end = self.now + nanoseconds
+        self.settle()
+        while self.due is not None and self.due <= end:
+            self.now = self.due
+            self.settle()
+        self.now = end
+        self.settle()
+
+    def received(self, address: Address = NMS) -> list[Received]:
+        """What a receiver has got since this was last asked."""
+        datagrams, self.sent[address] = self.sent[address], []
+        return [read(datagram) for datagram in datagrams]
+
+    def answer_all(self, address: Address = NMS) -> list[Received]:
+        """A receiver answers all that it has got since it was last asked, and all that comes of that."""
+        answered = []
+        while datagrams := self.sent.pop(address, []):
+            for datagram in datagrams:
+                answered.append(read(datagram))
+                self.sender.received(answer_to(datagram), address)
+            self.settle()
+        return answered
+
+    def restarted(self, **changes: Any) -> Play:  # noqa: ANN401
+        """A new process with what this one would have saved; its text goes over the disk."""
+        saved = from_text(to_text(self.sender.saved()))
+        return replace(
+            self, saved=saved, sent=defaultdict(list), **{"now": self.now + SECOND, "due": None, **changes}
+        )

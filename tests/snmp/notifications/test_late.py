@@ -1,0 +1,140 @@
+"""Events that could not be sent when they happened: sent late and marked so, or counted as lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.snmp import ber
+from gateway.snmp.cells import truth
+from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject
+from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
+from gateway.snmp.notifications.sender import LATE_AFTER
+from tests.snmp.notifications.story import INFORM, NMS, ROOT, SECOND, START, TRAP_V1, Play, event, target
+
+LATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)
+
+
+def told(play: Play) -> list[tuple[int, bool]]:
+    """Number of each event that arrived, and whether it was marked as late."""
+    return [(each.number, LATE in each.values) for each in play.received() if each.is_event]
+
+
+def test_what_happens_is_not_late() -> None:
+    play = Play([target()])
+    play.notify(event(1), event(2))
+    assert told(play) == [(1, False), (2, False)]
+
+
+def test_what_a_snapshot_tells_that_nobody_was_told_is_late() -> None:
+    play = Play([target()])
+    play.notify(event(1))
+    again = play.restarted()
+    again.notify(*(replace(event(number), repeated=True) for number in (1, 2, 3)), event(4))
+    assert told(again) == [(2, True), (3, True), (4, False)]
+
+
+def test_the_mark_is_the_last_object_and_says_true() -> None:
+    play = Play([target()])
+    play.notify(replace(event(1, epoch=2), is_late=True))
+    assert play.received() == []  # nobody was to be told of the events of before
+    play.notify(event(2, epoch=2), replace(event(3, epoch=2), repeated=True))
+    last = play.received()[-1]
+    assert list(last.values.items())[-1] == (LATE, truth(True))
+
+
+def test_events_of_a_core_that_died_go_before_those_of_the_next() -> None:
+    play = Play([target()])
+    play.notify(event(1), event(2))
+    again = play.restarted()
+    former = [replace(event(number), repeated=True, is_late=True) for number in (1, 2, 3, 4)]
+    fresh = [replace(event(number, epoch=2), repeated=True) for number in (1, 2)]
+    again.notify(*former, *fresh, event(3, epoch=2))
+    assert told(again) == [(3, True), (4, True), (1, False), (2, False), (3, False)]
+    third = again.restarted()
+    third.notify(*former, *fresh)
+    assert told(third) == []
+
+
+def test_what_the_first_snapshot_of_a_core_tells_is_late_if_it_is_old() -> None:
+    play = Play([target()])
+    old, young = START - LATE_AFTER - 1, START - SECOND
+    play.notify(*(replace(event(n, heard=heard), repeated=True) for n, heard in ((1, old), (2, young))))
+    assert told(play) == [(1, True), (2, False)]
+
+
+def test_what_a_snapshot_leaves_out_is_counted_and_told_to_each_receiver() -> None:
+    other = ("192.0.2.9", 162)
+    play = Play([target(), target("other", other)])
+    play.notify(event(1))
+    again = play.restarted()
+    again.notify(replace(event(5), repeated=True), event(6))
+    assert [health.lost for health in again.sender.health.values()] == [3, 3]
+    again.pass_time(2 * SECOND)
+    for address in (NMS, other):
+        (summary,) = [each for each in again.received(address) if not each.is_event]
+        assert summary.suppressed == 3
+        assert summary.content(NotificationObject.SUPPRESSED_NAMES) == b"*:* 3"
+
+
+def test_without_a_memory_nothing_counts_as_lost() -> None:
+    play = Play([target()])
+    play.notify(replace(event(500), repeated=True))
+    assert play.sender.health["nms"].lost == 0
+
+
+def test_the_beginning_of_a_new_core_that_nobody_knows_any_more_is_lost() -> None:
+    play = Play([target()])
+    play.notify(event(7))
+    again = play.restarted()
+    again.notify(replace(event(4, epoch=2), repeated=True))
+    assert again.sender.health["nms"].lost == 3
+
+
+def test_informs_that_the_last_process_was_not_answered_are_late() -> None:
+    play = Play([target(kind=INFORM)])
+    play.notify(event(1))
+    again = play.restarted()
+    again.settle()
+    assert told(again) == [(1, True)]
+    third = again.restarted()
+    third.settle()
+    (inform,) = third.received()
+    assert list(inform.values).count(LATE) == 1
+    assert inform.values[LATE] == truth(True)
+
+
+def test_the_mark_is_never_cut() -> None:
+    octets = ber.encode_octets(b"x" * 200)
+    own = tuple(((*ROOT, 2, 1, 1, 1000, n, 0), octets) for n in range(10))
+    for kind in (TRAP_V1, INFORM):
+        play = Play([target(kind=kind)])
+        play.notify(event(1), replace(event(2, arguments=own, text="t" * 255), repeated=True))
+        datagram = play.sent[NMS][-1]
+        assert len(datagram) <= MAX_DATAGRAM_OCTETS
+        assert ber.encode_varbind(ber.encode_name(LATE), truth(True)) in datagram
+
+
+def test_events_that_no_snapshot_tells_any_more_are_lost_however_many_cores_made_them() -> None:
+    play = Play([target(), target("other", ("192.0.2.9", 162))])
+    play.notify(event(4))
+    again = play.restarted()
+    again.sender.events_made(1, 4)
+    assert again.sender.health["nms"].lost == 0  # all of them were handled
+    again.notify(replace(event(6), repeated=True, is_late=True))
+    for made in ((1, 9), (2, 3)):
+        again.sender.events_made(*made)
+    again.notify(replace(event(1, epoch=3), repeated=True), event(2, epoch=3))
+    assert told(again) == [(6, True), (1, False), (2, False)]
+    assert [health.lost for health in again.sender.health.values()] == [7, 7]  # 1.5, 1.7 to 1.9, 2.1 to 2.3
+    third = again.restarted()
+    third.sender.events_made(2, 3)
+    assert third.sender.health["nms"].lost == 0  # told before
+
+
+def test_an_agent_that_remembers_nothing_was_not_there_and_loses_nothing() -> None:
+    play = Play([target()])
+    play.notify(*(replace(event(number), repeated=True, is_late=True) for number in (3, 4, 7)))
+    play.sender.events_made(1, 9)
+    play.notify(replace(event(1, epoch=2), repeated=True))
+    assert told(play) == [(1, False)]
+    assert play.sender.health["nms"].lost == 0

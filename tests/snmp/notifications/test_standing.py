@@ -1,0 +1,275 @@
+"""What receivers believe to last comes true, whatever event was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.model.events import Severity
+from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
+from gateway.snmp.notifications.notification import Notification, StandingAlarms
+from tests.snmp.notifications.story import INFORM, NMS, ROOT, SECOND, Play, cleared, event, raised, target
+
+OTHER = ("192.0.2.2", 162)
+RAISED = (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_RAISED)
+CLEARED = (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_CLEARED)
+TWO_CHECKS = 61 * SECOND
+
+
+def lasts(*conditions: str, complete: bool = True) -> dict[str, StandingAlarms]:
+    """What lasts at the only source, since before anybody listened."""
+    return {"orders": StandingAlarms(dict.fromkeys(conditions, "x.1.9"), complete)}
+
+
+def lasts_since(events: Mapping[str, int]) -> dict[str, StandingAlarms]:
+    """What lasts, and the number of the event that raised each."""
+    ids = {condition: event(number).event_id for condition, number in events.items()}
+    return {"orders": StandingAlarms(ids, complete=True)}
+
+
+def alarm(condition: str, severity: Severity = Severity.CRITICAL, event_id: str = "x.1.9") -> Notification:
+    """As `Projection.alarm_notification` tells it."""
+    began = raised(0, condition, severity, name="gateway:alarmRaised")
+    return replace(began, oid=RAISED, event_id=event_id)
+
+
+def knowing(play: Play, *alarms: Notification) -> Play:
+    play.alarms = {(each.source, each.condition): each for each in alarms}
+    return play
+
+
+# ---- ends ---------------------------------------------------------------------------------------------
+
+
+def test_what_ended_while_nobody_could_tell_is_ended_for_whoever_was_told_of_it() -> None:
+    play = Play([target(severity=Severity.CRITICAL), target("other", OTHER, patterns=("shop:*",))])
+    play.notify(raised(1, "memoryAlarm node a"), raised(2, "diskAlarm node a"))
+    play.received()
+    play.pass_time(600 * SECOND)
+    assert play.received() == []  # the core cannot be reached: nobody knows
+    play.standing = lasts("diskAlarm node a")
+    play.pass_time(TWO_CHECKS)
+    (end,) = play.received()
+    assert end.oid == CLEARED
+    assert end.content(NotificationObject.CONDITION) == b"memoryAlarm node a"
+    assert end.content(NotificationObject.SOURCE) == b"orders"
+    assert end.content(NotificationObject.ALARM) == b"memoryAlarm"
+    play.pass_time(600 * SECOND)
+    assert play.received() == []
+    assert play.received(OTHER) == []
+
+
+def test_what_is_not_known_to_last_for_a_moment_only_is_not_ended() -> None:
+    play = Play([target()], standing=lasts())
+    play.notify(raised(1, "c"))
+    play.pass_time(31 * SECOND)
+    play.standing = lasts("c")
+    play.pass_time(600 * SECOND)
+    assert [each.number for each in play.received()] == [1]
+
+
+def test_a_source_that_is_not_believed_ends_nothing_and_one_that_is_gone_everything() -> None:
+    play = Play([target()], standing=lasts(complete=False))
+    play.notify(raised(1, "c"))
+    play.pass_time(600 * SECOND)
+    assert len(play.received()) == 1
+    play.standing = {}
+    play.pass_time(TWO_CHECKS)
+    assert [each.oid for each in play.received()] == [CLEARED]
+
+
+# ---- beginnings ---------------------------------------------------------------------------------------
+
+
+def test_an_alarm_that_no_event_told_of_is_told_with_the_id_of_the_event_that_raised_it() -> None:
+    play = knowing(Play([target()], standing=lasts("c")), alarm("c"))
+    play.pass_time(31 * SECOND)
+    assert play.received() == []
+    play.pass_time(30 * SECOND)
+    (told,) = play.received()
+    assert (told.oid, told.event_id) == (RAISED, "x.1.9")
+    play.notify(cleared(5, "c"))
+    play.standing = lasts()
+    play.pass_time(600 * SECOND)
+    assert [each.number for each in play.received()] == [5]
+
+
+def test_a_beginning_that_the_rate_suppressed_is_told_when_the_flood_is_over() -> None:
+    names = [f"c{number}" for number in range(20)]
+    play = knowing(Play([target(rate=4)]), *map(alarm, names))
+    play.notify(*(raised(number, name) for number, name in enumerate(names, 1)))
+    play.standing = lasts(*names)
+    play.pass_time(600 * SECOND)
+    told = [each for each in play.received() if each.is_event or each.oid == RAISED]
+    conditions = [each.content(NotificationObject.CONDITION).decode() for each in told]
+    assert sorted(conditions) == sorted(names)
+
+
+def test_what_a_receiver_did_not_choose_is_never_told_to_last() -> None:
+    play = knowing(
+        Play([target(patterns=("gateway:*",)), target("severe", OTHER, severity=Severity.CRITICAL)]),
+        alarm("seen"),
+        alarm("minor", Severity.MINOR),
+    )
+    play.notify(raised(1, "seen"), raised(2, "minor", Severity.MINOR))
+    play.standing = lasts_since({"seen": 1, "minor": 2})
+    play.pass_time(600 * SECOND)
+    again = play.restarted()
+    again.pass_time(600 * SECOND)
+    assert play.received() + again.received() == []
+    assert [each.number for each in play.received(OTHER)] == [1]
+    assert again.received(OTHER) == []
+
+
+def test_what_was_declined_is_forgotten_when_it_ends() -> None:
+    play = Play([target(severity=Severity.CRITICAL)], standing=lasts_since({"c": 1}))
+    play.notify(raised(1, "c", Severity.MINOR), raised(2, "d", Severity.MINOR), cleared(3, "d"))
+    play.pass_time(TWO_CHECKS)
+    assert play.sender.saved().targets[0].declined == ((("orders", "c"), event(1).event_id),)
+    play.standing = lasts()
+    play.pass_time(TWO_CHECKS)
+    assert play.sender.saved().targets[0].declined == ()
+
+
+def test_a_new_receiver_learns_what_lasts() -> None:
+    play = knowing(Play([target()]), alarm("c"))
+    play.notify(raised(1, "c"), event(2))
+    play.received()
+    again = play.restarted(targets=[target(), target("new", OTHER)], standing=lasts("c"))
+    again.pass_time(TWO_CHECKS)
+    assert [each.oid for each in again.received(OTHER)] == [RAISED]
+    assert again.received() == []
+
+
+def test_many_are_told_a_few_at_a_time() -> None:
+    names = [f"c{number}" for number in range(1000)]
+    play = knowing(Play([target(rate=100_000)], standing=lasts(*names)), *map(alarm, names))
+    play.pass_time(TWO_CHECKS)
+    assert len(play.received()) == 200
+    play.pass_time(600 * SECOND)
+    assert len(play.received()) == 800
+
+
+class World:
+    """What really lasts, and what one receiver believes."""
+
+    def __init__(self, severity: Severity, rate: int) -> None:
+        self.play = Play([target(severity=severity, rate=rate, kind=INFORM)], standing=lasts())
+        self.active: dict[str, tuple[int, Severity]] = {}
+        self.believed: set[str] = set()
+        self.number = 0
+
+    def begin(self, condition: str, severity: Severity, *, lost: bool) -> None:
+        if condition not in self.active:
+            self.number += 1
+            self.active[condition] = (self.number, severity)
+            if not lost:
+                self.play.notify(raised(self.number, condition, severity))
+
+    def end(self, condition: str, *, lost: bool) -> None:
+        if self.active.pop(condition, None):
+            self.number += 1
+            if not lost:
+                self.play.notify(cleared(self.number, condition))
+
+    def go_on(self, seconds: int) -> None:
+        self.play.standing = lasts_since(
+            {condition: number for condition, (number, _) in self.active.items()}
+        )
+        alarms = (
+            alarm(condition, severity, event(number).event_id)
+            for condition, (number, severity) in self.active.items()
+        )
+        knowing(self.play, *alarms).pass_time(seconds * SECOND)
+        for each in self.play.answer_all():
+            condition = each.content(NotificationObject.CONDITION).decode()
+            if each.content(NotificationObject.STATE) == b"\x01":
+                self.believed.add(condition)
+            else:
+                self.believed.discard(condition)
+
+
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["raise", "clear", "lost raise", "lost clear", "wait", "restart"]),
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from([Severity.INFO, Severity.MAJOR, Severity.CRITICAL]),
+    ),
+    max_size=40,
+)
+
+
+@given(_steps, st.sampled_from([Severity.INFO, Severity.MAJOR]), st.sampled_from([1, 100]))
+def test_after_a_while_a_receiver_believes_what_is_true(
+    steps: list[tuple[str, str, Severity]], minimum: Severity, rate: int
+) -> None:
+    world = World(minimum, rate)
+    for step, condition, severity in steps:
+        if step.endswith("raise"):
+            world.begin(condition, severity, lost=step.startswith("lost"))
+        elif step.endswith("clear"):
+            world.end(condition, lost=step.startswith("lost"))
+        elif step == "restart":
+            world.play = world.play.restarted()
+        world.go_on(7 if step == "wait" else 0)
+    for _ in range(40):
+        world.go_on(10)
+    severe = {each for each, (_, severity) in world.active.items() if severity >= minimum}
+    assert severe <= world.believed <= set(world.active)
+
+
+def test_nobody_is_told_anything_where_nothing_differs() -> None:
+    play = Play([target()], standing=lasts("c"))
+    play.notify(raised(1, "c"))
+    play.pass_time(600 * SECOND)
+    assert len(play.sent[NMS]) == 1
+
+
+# ---- a process that was killed before it had saved what it sent ------------------------------------------
+
+
+def saved_and_killed(*, after: int = 0) -> Play:
+    """A process that saved what it had sent when the first event was, and knew of nothing else."""
+    play = Play([target(rate=1)])
+    play.notify(event(1))
+    play.saved = play.sender.saved()
+    play.received()
+    play.pass_time(after)
+    return play
+
+
+def test_what_was_sent_and_not_saved_is_ended_although_the_rate_does_not_allow_it_to_be_said_again() -> None:
+    first = saved_and_killed(after=2 * SECOND)
+    first.notify(raised(2, "c", Severity.INFO))
+    assert [each.number for each in first.received()] == [2]
+    second = Play([target(rate=1)], saved=first.saved, standing=lasts())
+    second.notify(event(1), event(2), raised(3, "c", Severity.INFO), cleared(4, "c"))
+    assert [each.number for each in second.received()] == [2, 4]
+
+
+def test_what_was_perhaps_not_sent_is_told_when_the_rate_allows() -> None:
+    first = saved_and_killed()
+    second = knowing(
+        Play([target(rate=1)], saved=first.saved, standing=lasts("c")), alarm("c", Severity.INFO)
+    )
+    second.notify(event(2), raised(3, "c", Severity.INFO))
+    assert [each.number for each in second.received()] == [2]
+    second.pass_time(TWO_CHECKS)
+    assert [each.oid for each in second.received() if each.oid == RAISED] == [RAISED]
+
+
+def test_what_waits_in_the_process_when_it_saves_was_not_told() -> None:
+    def told() -> list[str]:
+        return [condition for (_, condition), _ in play.sender.saved().targets[0].conditions]
+
+    play = Play([target()])
+    play.notify(raised(1, "c"))
+    assert told() == ["c"]
+    play.sender.notify(cleared(2, "c"))
+    play.sender.notify(raised(3, "d"))
+    assert told() == ["c"]
+    play.settle()
+    assert told() == ["d"]

@@ -1,0 +1,82 @@
+"""The comparison of what lasts with what receivers believe is made, and told, in slices."""
+
+from __future__ import annotations
+
+from gateway.model.events import Severity
+from gateway.snmp.notifications.notification import StandingAlarms
+from gateway.snmp.notifications.receiver import Selection
+from gateway.snmp.notifications.sender import DIFFERENCES_A_TURN
+from gateway.snmp.notifications.standing import (
+    AT_ONCE,
+    SLICE_CONDITIONS,
+    Begun,
+    Difference,
+    Ended,
+    StandingCheck,
+)
+from tests.snmp.notifications.story import SECOND, Play, raised, target
+from tests.snmp.notifications.test_standing import lasts
+
+MANY = [f"c{number}" for number in range(2 * SLICE_CONDITIONS + 500)]
+
+
+def selection(*told: str) -> Selection:
+    """Of a receiver that was told that these conditions of the only source began."""
+    return Selection(Severity.INFO, ("*",), [(("orders", each), Severity.MAJOR) for each in told])
+
+
+def whole_check(check: StandingCheck, standing: dict[str, StandingAlarms]) -> list[Difference]:
+    check.begin()
+    differences = check.go_on(standing)
+    while check.under_way:
+        differences += check.go_on(standing)
+    return differences
+
+
+def test_many_conditions_are_looked_at_in_slices() -> None:
+    check = StandingCheck({"nms": selection(*MANY)})
+    check.begin()
+    turns = 0
+    while check.under_way:
+        assert check.go_on({}) == []
+        turns += 1
+    assert turns == 3
+    assert check.go_on({}) == []  # the next one has not begun
+
+
+def test_what_differs_in_two_checks_is_told_once_for_all_receivers_or_for_each() -> None:
+    check = StandingCheck({"one": selection("over"), "other": selection("over")})
+    assert whole_check(check, lasts("new")) == []
+    assert whole_check(check, lasts("new")) == [
+        Ended(("orders", "over")),
+        Begun("one", ("orders", "new")),
+        Begun("other", ("orders", "new")),
+    ]
+
+
+def test_a_receiver_is_told_of_so_many_beginnings_at_once() -> None:
+    check = StandingCheck({"nms": selection()})
+    assert whole_check(check, lasts(*MANY)) == []
+    assert len(whole_check(check, lasts(*MANY))) == AT_ONCE
+
+
+def test_a_time_in_which_nobody_can_tell_makes_a_check_begin_anew() -> None:
+    check = StandingCheck({"nms": selection("over")})
+    assert whole_check(check, lasts()) == []
+    check.begin()
+    assert check.go_on(None) == []
+    assert not check.under_way
+    assert whole_check(check, lasts()) == []
+    assert whole_check(check, lasts()) == [Ended(("orders", "over"))]
+
+
+def test_what_lasts_again_before_its_end_was_told_is_not_ended() -> None:
+    names = [f"c{number}" for number in range(10 * DIFFERENCES_A_TURN)]
+    play = Play([target(rate=100_000)], standing=lasts())
+    play.notify(*(raised(number, name) for number, name in enumerate(names, 1)))
+    play.received()
+    play.pass_time(60 * SECOND)
+    assert 0 < len(play.received()) < len(names)
+    play.standing = lasts(*names)
+    play.pass_time(SECOND)
+    assert play.received() == []
