@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
+from gateway.cli.without_rich import without_rich
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 _RUNNING = {
@@ -71,6 +73,9 @@ COMMANDS = {
 started again should not first read what builds MIBs and demonstrations.
 """
 
+LONG_LIVED = frozenset({"run", "agent"})
+"""Commands that run until they are ended."""
+
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
@@ -121,7 +126,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        with without_rich() if cmd_name in LONG_LIVED else contextlib.nullcontext():
+            command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def invoke(self, ctx: click.Context) -> object:

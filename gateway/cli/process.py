@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.without_rich import without_rich
 from gateway.service.processes.parent_guard import ParentGuard
 
 PROCESSES = {
@@ -37,5 +38,6 @@ def process(
 ) -> None:
     """Run one process of the gateway."""
     guard = ParentGuard(lifeline)
-    working = importlib.import_module("gateway.cli.process_work")
+    with without_rich():
+        working = importlib.import_module("gateway.cli.process_work")
     working.run_process(name, PROCESSES[name], (config, copy), (lifeline, state_lock, guard))

@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 
 from gateway.cli.options import loaded
+from gateway.cli.without_rich import without_rich
 from gateway.clock import SystemClock
 from gateway.service.metrics.process import measured
 from gateway.service.processes.lifeline import Lifeline
@@ -35,7 +36,8 @@ def run_process(
     configuration = loaded(*config)
     configure_logs(name)
     module, _, function = place.partition(":")
-    run = getattr(importlib.import_module(module), function)
+    with without_rich():
+        run = getattr(importlib.import_module(module), function)
     lifeline = Lifeline(*inherited)
     work = run(configuration, SystemClock(), lifeline)
     asyncio.run(until_terminated(measured(work, name, lifeline.metrics)))
