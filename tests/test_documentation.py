@@ -11,6 +11,7 @@ from gateway.config import ami_source, model, operations, snmp, sources
 from gateway.dialects.cml import console_states as cml_console_states
 from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
+from gateway.inventory import identity
 from gateway.mapping.rules import Mapping
 from gateway.prometheus.page import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
@@ -131,3 +132,7 @@ def test_the_states_of_a_console_are_drawn_as_they_are() -> None:
     assert console_states.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     cml = (ROOT / "docs" / "conformance-cml.md").read_text(encoding="utf-8")
     assert cml_console_states.table() in cml
+
+
+def test_the_tables_of_identity_are_printed_as_the_code_follows_them() -> None:
+    assert identity.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

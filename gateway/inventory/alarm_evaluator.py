@@ -116,7 +116,7 @@ class AlarmEvaluator:
         """Look at the objects that a message body told or ended, once it is applied as a whole."""
         for link in touched.ended:
             self._ended(link, now)
-        for entry in touched.told.values():
+        for entry in touched.reported.values():
             if self._alarms.inherited:
                 self._recognise(entry, now)
             predicates = self._classes.predicates(entry.class_record)

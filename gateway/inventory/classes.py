@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 
 from gateway.feed.records import ClassRecord, EventClassRecord
-from gateway.inventory.identity import part_text
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.inventory.predicates import Predicate, predicates_of
 from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively
 from gateway.mapping.rules import ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.stable_names import part_text
 from gateway.model.values import Values, ValueType
 
 ALWAYS_TRANSIENT = frozenset({"connection", "channel", "session", "consumer", "subscription"})

@@ -1,123 +1,286 @@
-r"""Stable names: the text by which a durable object is the same over restarts of everything.
+"""Identity: which object a report is about, and what becomes of that object.
 
-A name is made of parts, one per index property in schema order, joined by ``|``. Inside a part ``\``,
-``|`` and ``#`` are escaped by ``\``; an absent part is ``\-``; a part that is a reference holds the stable
-name of its target (escaped again), and ``\?`` with the native id where the target is not known. A later
-duplicate of a name carries ``#`` and what tells it apart. So no two objects of a class can share a text,
-and no part's content can imitate the structure. Published names depend on this form: it must never change.
+A *native id* is what an agent calls an object. It finds an object and identifies none: an agent without
+memory gives the ids of before its restart to other objects. An object is identified by its class and its
+stable name (`gateway.model.stable_names`), which for a transient object includes its creation time. An object
+whose stable name cannot be made yet, or is taken, has a provisional one.
+
+The three tables below are all rules there are. `IdentityMatcher` finds the row that applies,
+`gateway.inventory.lifecycle` carries out its actions, and neither decides anything else. `table` prints them.
+What has no row changes no identity: an incomplete resync, and the loss of an agent or source, which makes
+objects stale.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from uuid import UUID
+from typing import Final
 
-from gateway.model.schema import ClassSchema
-from gateway.model.stable_names import escaped, joined
-from gateway.model.values import Reference, Value, Values, ValueType
+from gateway.feed.records import ClassRecord, Lifetime
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.objects import Entry, ObjectTable, Resyncs
+from gateway.inventory.restored_objects import RestoredObjects
+from gateway.model.observations import ObjectSeen
+from gateway.model.stable_names import incarnation_name, stable_name
+from gateway.model.values import Reference
 
-ABSENT = r"\-"
+
+class Report(enum.Enum):
+    """What a report says of an object."""
+
+    PROPERTIES = "properties"  # with statistics or without
+    STATISTICS = "statistics"  # alone
+    END = "end"  # with properties
+    BARE_END = "bare end"
+
+
+class Owner(enum.Enum):
+    """The object that has the native id of a report, as far as known."""
+
+    NONE = "no object"
+    SAME = "this object"
+    OTHER = "an object with another index or creation time"
+    OTHER_VERSION = "an object that has this name in another version of the class"
+    OUTDATED = "an object that has another name in another version of the class"
+    NAMEABLE = "a provisional object whose stable name is free"
+
+
+class Holder(enum.Enum):
+    """The object that has the stable name of a report, where the native id is new."""
+
+    UNRESOLVED = "not known yet: the name refers to an unknown object"
+    NONE = "no object"
+    NONE_YET = "no object, and the name contains a native id"
+    CONFIRMED = "an object reported since the last resync began"
+    RETURNED = "an object not reported since, with the same creation time"
+    FORMER = "an object not reported since"
+    FORMER_VERSION = "an object not reported since, of another version of the class"
+    FORMER_ID = "a transient object identified by a native id of before a restart"
+
+
+class Occasion(enum.Enum):
+    """What concerns an object without a report of it."""
+
+    MISSING = "a complete resync did not report it"
+    RESTARTED = "its agent restarted"
+    SOURCE_REMOVED = "its source was removed"
+    NAMEABLE = "it is provisional, and its stable name is free"
+
+
+class Action(enum.Enum):
+    """What is done with an object. The next action of a row finds what the one before it left."""
+
+    UPDATE = "update"  # record its values
+    END = "end"  # record its last values, then remove it
+    END_LATER = "end later"  # remove it behind those that waited for it
+    IGNORE = "ignore"  # count it: what was never reported with properties cannot be named
+    MATCH_NAME = "match name"  # look for the holder of the stable name
+    WAIT = "wait"  # for the object that the name refers to, for 10 s at most
+    CREATE = "create"  # under the stable name
+    CREATE_PROVISIONAL = "create provisional"  # transient, until the name can be made
+    CREATE_DUPLICATE = "create duplicate"  # provisional, with the native id behind the name
+    RENAME = "rename"  # remove it under the provisional name, match the stable name with all known values
+    RESUME = "resume"  # the same incarnation under another native id: counters go on
+    REBIND = "rebind"  # the same object under another native id: row and name stay, no former value does
+    LEAVE_VERSION = "leave version"  # its record of the former version is deleted; that is no end
+    UNBIND = "unbind"  # its native id means nothing any more
+    REMOVE = "remove"  # an inferred end
+
+
+BY_NATIVE_ID: Final[Mapping[tuple[Report, Owner], tuple[Action, ...]]] = {
+    (Report.PROPERTIES, Owner.NONE): (Action.MATCH_NAME,),
+    (Report.PROPERTIES, Owner.SAME): (Action.UPDATE,),
+    (Report.PROPERTIES, Owner.OTHER): (Action.UNBIND, Action.MATCH_NAME),
+    (Report.PROPERTIES, Owner.OTHER_VERSION): (Action.LEAVE_VERSION, Action.REBIND),
+    (Report.PROPERTIES, Owner.OUTDATED): (Action.REMOVE, Action.MATCH_NAME),
+    (Report.PROPERTIES, Owner.NAMEABLE): (Action.RENAME,),
+    (Report.STATISTICS, Owner.NONE): (Action.IGNORE,),
+    (Report.STATISTICS, Owner.SAME): (Action.UPDATE,),
+    (Report.STATISTICS, Owner.OTHER): (Action.UNBIND, Action.IGNORE),
+    (Report.STATISTICS, Owner.OUTDATED): (Action.REMOVE, Action.IGNORE),
+    (Report.END, Owner.NONE): (Action.MATCH_NAME, Action.END_LATER),
+    (Report.END, Owner.SAME): (Action.END,),
+    (Report.END, Owner.OTHER): (Action.UNBIND, Action.MATCH_NAME, Action.END_LATER),
+    (Report.END, Owner.OUTDATED): (Action.REMOVE, Action.MATCH_NAME, Action.END_LATER),
+    (Report.BARE_END, Owner.NONE): (Action.IGNORE,),
+    (Report.BARE_END, Owner.SAME): (Action.END,),
+    (Report.BARE_END, Owner.OTHER): (Action.UNBIND, Action.IGNORE),
+    (Report.BARE_END, Owner.OUTDATED): (Action.REMOVE, Action.IGNORE),
+}
+"""From a report and the owner of its native id to the actions; any other pair is a mistake of ours."""
+
+BY_NAME: Final[Mapping[Holder, tuple[Action, ...]]] = {
+    Holder.UNRESOLVED: (Action.WAIT,),
+    Holder.NONE: (Action.CREATE,),
+    Holder.NONE_YET: (Action.CREATE_PROVISIONAL,),
+    Holder.CONFIRMED: (Action.CREATE_DUPLICATE,),
+    Holder.RETURNED: (Action.RESUME,),
+    Holder.FORMER: (Action.REBIND,),
+    Holder.FORMER_VERSION: (Action.LEAVE_VERSION, Action.REBIND),
+    Holder.FORMER_ID: (Action.REMOVE, Action.MATCH_NAME),
+}
+"""From the holder of a stable name to the actions, where no object has the native id."""
+
+WITHOUT_REPORT: Final[Mapping[Occasion, tuple[Action, ...]]] = {
+    Occasion.MISSING: (Action.REMOVE,),
+    Occasion.RESTARTED: (Action.UNBIND,),
+    Occasion.SOURCE_REMOVED: (Action.REMOVE,),
+    Occasion.NAMEABLE: (Action.RENAME,),
+}
+"""What happens to an object that is not reported."""
+
+
+def table() -> str:
+    """Return the three tables as text, a line for each row."""
+    rows = [("report", "its native id belongs to", "actions"), ("", "", "")]
+    rows += [(r.value, o.value, _text(actions)) for (r, o), actions in BY_NATIVE_ID.items()]
+    rows += [("", "", ""), ("", "its stable name belongs to", ""), ("", "", "")]
+    rows += [("match name", holder.value, _text(actions)) for holder, actions in BY_NAME.items()]
+    rows += [("", "", ""), ("", "without a report", ""), ("", "", "")]
+    rows += [("", occasion.value, _text(actions)) for occasion, actions in WITHOUT_REPORT.items()]
+    return "\n".join(f"{first:<11} {second:<68} {third}".rstrip() for first, second, third in rows)
+
+
+def _text(actions: tuple[Action, ...]) -> str:
+    return ", ".join(action.value for action in actions)
+
+
+def report_of(seen: ObjectSeen) -> Report:
+    """Return the kind of a report."""
+    if seen.deleted:
+        return Report.BARE_END if seen.properties is None else Report.END
+    return Report.STATISTICS if seen.properties is None else Report.PROPERTIES
 
 
 @dataclass(frozen=True, slots=True)
-class StableName:
-    """The name of one object.
+class Name:
+    """The stable name that an object should have, as far as it can be made.
 
-    ``unresolved`` holds the native ids of index references whose targets are not known: the name is then
-    provisional.
+    Attributes:
+        text: the name.
+        durable: whether the object keeps its row by this name.
+        provisional: the name contains native ids, because a target is not known or is provisional itself.
+        unresolved: native ids of the targets that are not known.
     """
 
     text: str
+    durable: bool
+    provisional: bool = False
     unresolved: tuple[str, ...] = ()
 
 
-def stable_name(
-    schema: ClassSchema,
-    properties: Values,
-    native_id: str,
-    target_name: Callable[[str], str | None],
-    name_element: str = "",
-) -> StableName:
-    """The stable name of an object with these ``properties`` (in schema order).
+class IdentityMatcher:
+    """Finds the known object that a report is about. It changes nothing.
 
     Args:
-        schema: of its class.
-        properties: all of them, ``None`` where absent.
-        native_id: used where the class has neither an index nor a name, or the whole name is empty.
-        target_name: the stable name of the object with a native id, or ``None`` where it is not known.
-        name_element: the element that names objects of a class without index properties.
+        objects: that live.
+        restored: objects of before the core's start, to which names may refer.
+        classes: for lifetimes.
+        resyncs: which objects are still to be reported.
     """
-    positions = [position for position, element in enumerate(schema.properties) if element.index]
-    if not positions:
-        wanted = name_element or "name"
-        positions = [p for p, element in enumerate(schema.properties) if element.name == wanted]
-    parts: list[str] = []
-    unresolved: list[str] = []
-    for position in positions:
-        value = properties[position] if position < len(properties) else None
-        if isinstance(value, Reference):
-            target = target_name(value.native_id)
+
+    def __init__(
+        self, objects: ObjectTable, restored: RestoredObjects, classes: ClassRegistry, resyncs: Resyncs
+    ) -> None:
+        self._objects = objects
+        self._restored = restored
+        self._classes = classes
+        self._resyncs = resyncs
+
+    def owner(self, seen: ObjectSeen, class_record: ClassRecord) -> tuple[Owner, Entry | None]:
+        """Return what the native id of a report means, and the object that has it."""
+        entry = self._objects.by_native_id(seen.native_id)
+        if entry is None:
+            return Owner.NONE, None
+        if _is_other(entry, seen):
+            return Owner.OTHER, entry
+        if entry.class_record is not class_record:
+            same = self._keeps_its_name(entry, seen, class_record)
+            return (Owner.OTHER_VERSION if same else Owner.OUTDATED), entry
+        if entry.provisional and self.is_nameable(entry, seen):
+            return Owner.NAMEABLE, entry
+        return Owner.SAME, entry
+
+    def holder(
+        self, name: Name, seen: ObjectSeen, class_record: ClassRecord, *, may_wait: bool
+    ) -> tuple[Holder, Entry | None]:
+        """Return what the name of a report means whose native id is new, and the object that has the name."""
+        if name.unresolved and may_wait:
+            return Holder.UNRESOLVED, None
+        holder = self._objects.by_name(str(seen.key), name.text)
+        if holder is None:
+            return (Holder.NONE_YET if name.provisional else Holder.NONE), None
+        former = holder.record
+        is_bound = self._objects.by_native_id(former.native_id) is holder
+        if not is_bound and former.lifetime is Lifetime.TRANSIENT and not former.created:
+            return Holder.FORMER_ID, holder
+        if is_bound and not self._resyncs.wait_for(holder):
+            return Holder.CONFIRMED, holder
+        if holder.class_record is not class_record:
+            return Holder.FORMER_VERSION, holder
+        # An agent that restarted may have forgotten when its objects were created.
+        returned = former.created and seen.created in {former.created, 0}
+        return (Holder.RETURNED if returned else Holder.FORMER), holder
+
+    def is_nameable(self, entry: Entry, seen: ObjectSeen) -> bool:
+        """Whether a provisional object, reported again, could have the stable name it should have."""
+        if not entry.provisional or seen.properties is None or seen.deleted:
+            return False
+        name = self.name(seen, entry.class_record)
+        return not name.provisional and self._objects.by_name(str(entry.key), name.text) is None
+
+    def name(self, seen: ObjectSeen, class_record: ClassRecord) -> Name:
+        """Return the name of an object that was reported with all its properties."""
+        schema, properties = class_record.schema, seen.properties or ()
+        lent: list[Entry] = []  # those whose names became part of this one
+
+        def target_name(native_id: str) -> str | None:
+            target = self._objects.by_native_id(native_id)
             if target is None:
-                unresolved.append(value.native_id)
-                parts.append(r"\?" + escaped(value.native_id))
-            else:
-                parts.append(escaped(target))
-        else:
-            parts.append(ABSENT if value is None else escaped(part_text(value)))
-    if not any(part not in {"", ABSENT} for part in parts):
-        return StableName(f"#{escaped(native_id)}")
-    return StableName(joined(parts), tuple(unresolved))
+                link = self._restored.link(native_id)
+                return None if link is None else link.stable_name
+            lent.append(target)
+            return target.record.stable_name
+
+        name = stable_name(schema, properties, seen.native_id, target_name, class_record.name_element)
+        provisional = bool(name.unresolved) or any(target.provisional for target in lent)
+        # What is named after an object that never comes back never comes back itself.
+        transient = seen.transient or any(target.record.lifetime is Lifetime.TRANSIENT for target in lent)
+        if not (provisional or transient or self._classes.is_transient(schema, properties)):
+            return Name(name.text, durable=True)
+        text = incarnation_name(name.text, seen.created, seen.native_id)
+        restored = self._restored.link(seen.native_id)
+        if (
+            restored is not None
+            and restored.class_name == str(schema.key)
+            and restored.stable_name.startswith(f"{name.text}#")
+        ):
+            text = restored.stable_name  # made when its creation time was not known
+        return Name(text, durable=False, provisional=provisional, unresolved=name.unresolved)
+
+    def _keeps_its_name(self, entry: Entry, seen: ObjectSeen, class_record: ClassRecord) -> bool:
+        if entry.provisional or seen.properties is None or seen.deleted:
+            return False
+        name = self.name(seen, class_record)
+        return (
+            not name.provisional and name.text == entry.record.stable_name and str(seen.key) == str(entry.key)
+        )
 
 
-def duplicate_name(name: str, native_id: str) -> str:
-    """The name of an object that came later under a name already taken."""
-    return f"{name}#{escaped(native_id)}"
-
-
-def incarnation_name(name: str, created: int, native_id: str) -> str:
-    """What tells incarnations of a transient name apart: creation time where known, else native id."""
-    return f"{name}#{created}" if created else duplicate_name(name, native_id)
-
-
-def part_text(value: Value) -> str:
-    """The text of one index value; equal texts mean equal values within one element."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, int | float | UUID):
-        return str(value)
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def leaf_name(schema: ClassSchema, properties: Values, name_element: str, fallback: str) -> str:
-    """What people call the object: its name element, else its last index that is no reference."""
-    positions = {element.name: position for position, element in enumerate(schema.properties)}
-    candidates: Iterable[int]
-    if name_element in positions:
-        candidates = (positions[name_element],)
-    else:
-        candidates = [
-            p for p, e in enumerate(schema.properties) if e.index and e.type is not ValueType.REFERENCE
-        ][-1:] or ([positions["name"]] if "name" in positions else [])
-    for position in candidates:
-        value = properties[position] if position < len(properties) else None
-        if value is not None:
-            return part_text(value)
-    return fallback
-
-
-def _plain(value: Value) -> object:
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, Reference):
-        return value.native_id
-    if isinstance(value, bytes | UUID):
-        return part_text(value)
-    return value
+def _is_other(entry: Entry, seen: ObjectSeen) -> bool:
+    # An agent without memory may report under the ids of before its restart before the restart is noticed.
+    record = entry.record
+    if seen.created and record.created and seen.created != record.created:
+        return True
+    properties = seen.properties
+    if properties is None:
+        return False
+    for position in entry.class_record.schema.index_positions:
+        if position >= len(properties):
+            break
+        value = properties[position]
+        if value != record.values.get(position) and not isinstance(value, Reference):
+            return True
+    return False

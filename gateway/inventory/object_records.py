@@ -12,10 +12,10 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import ObjectLink
-from gateway.inventory.identity import leaf_name
 from gateway.inventory.objects import Entry
 from gateway.inventory.values import changes, resolved
 from gateway.model.observations import ObjectSeen
+from gateway.model.stable_names import leaf_name
 from gateway.model.values import Reference, Value
 
 _DISCONTINUITY_STEP = 100_000_000
@@ -117,8 +117,8 @@ def delete_record(
     )
 
 
-def told_again(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
-    """What an agent would say of an object if it told it as it is known now.
+def as_reported(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
+    """Return what an agent would report of an object as it is known now.
 
     Args:
         entry: the object.

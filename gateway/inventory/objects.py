@@ -1,4 +1,4 @@
-"""The objects of one source: the current record of each, and the indexes that find them."""
+"""The objects of one source: the record of each, the indexes that find them, the resyncs they wait for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import ObjectLink
+from gateway.model.observations import ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey, Kind
 
 
@@ -66,23 +67,23 @@ class Entry:
 
 @dataclass(slots=True)
 class Touched:
-    """Objects that one message body told or ended, for those who look at them when it is applied.
+    """Objects that one message body reported or ended, for those who look at them when it is applied.
 
     Attributes:
-        told: each once, by its identity in memory; some may have ended since.
+        reported: each once, by its identity in memory; some may have ended since.
         ended: in order; some may live again.
     """
 
-    told: dict[int, Entry] = field(default_factory=dict)
+    reported: dict[int, Entry] = field(default_factory=dict)
     ended: list[ObjectLink] = field(default_factory=list)
 
-    def tell(self, entry: Entry) -> None:
-        """An object was told, whole or in part."""
-        self.told[id(entry)] = entry
+    def add(self, entry: Entry) -> None:
+        """Note an object that was reported, whole or in part."""
+        self.reported[id(entry)] = entry
 
     def clear(self) -> None:
-        """All of them were looked at."""
-        self.told.clear()
+        """Drop all of them."""
+        self.reported.clear()
         self.ended.clear()
 
 
@@ -202,3 +203,36 @@ class ObjectTable:
         entries = self._by_leaf.get(key)
         if entries is not None and entries.pop(entry.record.row, None) is not None and not entries:
             del self._by_leaf[key]
+
+
+class Resyncs:
+    """Which resyncs of a source began, and what each covers.
+
+    Attributes:
+        generation: of objects that are reported now: the number of the last resync that began, from 1.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._began: dict[tuple[str, str], int] = {}
+
+    def begin(self, began: ResyncBegan) -> None:
+        """Note the beginning of a resync."""
+        self.generation += 1
+        self._began[began.agent, began.class_name] = self.generation
+
+    def misses(self, entry: Entry, ended: ResyncEnded) -> bool:
+        """Whether an object that a resync covers was not reported between its beginning and its end."""
+        began = self._began.get((ended.agent, ended.class_name), 0)
+        return entry.generation < began and covers(ended, entry) and entry.record.agent not in ended.without
+
+    def wait_for(self, entry: Entry) -> bool:
+        """Whether any resync that covers an object began since the object was reported."""
+        agent, class_name = entry.record.agent, str(entry.key)
+        scopes = (("", ""), (agent, ""), ("", class_name), (agent, class_name))
+        return any(entry.generation < self._began.get(scope, 0) for scope in scopes)
+
+
+def covers(resync: ResyncBegan | ResyncEnded, entry: Entry) -> bool:
+    """Whether an object is in the scope of a resync."""
+    return resync.agent in {"", entry.record.agent} and resync.class_name in {"", str(entry.key)}

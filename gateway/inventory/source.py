@@ -24,7 +24,6 @@ from gateway.inventory.alarms import AlarmKey, AlarmTable
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_texts import duration_text, one_line, time_text
 from gateway.inventory.events import EventRecorder
-from gateway.inventory.former_objects import FormerObject
 from gateway.inventory.id_allocator import IdAllocator
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
@@ -37,6 +36,7 @@ from gateway.inventory.own_events import (
     SOURCE_DOWN_ALARM,
     SOURCE_UP,
 )
+from gateway.inventory.restored_objects import RestoredObject
 from gateway.model.events import Severity
 from gateway.model.observations import (
     BELIEVED,
@@ -217,9 +217,9 @@ class SourceInventory:
         """The object that has this native id, or had it last and ended lately."""
         return self._objects.link(native_id)
 
-    def remember(self, objects: Iterable[FormerObject], *, by_native_id: bool) -> None:
-        """These lived when a gateway before this one ended (`FormerObjects.remember`)."""
-        self._objects.remember(objects, by_native_id=by_native_id)
+    def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
+        """Take in objects that lived when the core before this one ended (`RestoredObjects.restore`)."""
+        self._objects.restore(objects, by_native_id=by_native_id)
 
     @property
     def is_settling(self) -> bool:
@@ -269,7 +269,7 @@ class SourceInventory:
     def end(self, now: int) -> list[Record]:
         """The source is taken out: its objects are gone as far as anyone can know, and so are its alarms."""
         self._conditions.clear_all("its source was taken out", now)
-        self._objects.end(now)
+        self._objects.remove_source(now)
         self._objects.touched.clear()
         self._state, self._detail, self._since = SourceState.DOWN, "taken out of the configuration", now
         self._tell_source()

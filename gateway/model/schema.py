@@ -131,7 +131,7 @@ class ClassSchema:
     label: str = ""
     description: str = ""
 
-    @property
+    @cached_property
     def elements(self) -> tuple[Element, ...]:
         """Properties first, then statistics: the order of values in every snapshot and feed row."""
         return self.properties + self.statistics
@@ -140,6 +140,26 @@ class ClassSchema:
     def positions(self) -> dict[str, int]:
         """Where each element stands in ``elements``, by its name."""
         return {element.name: position for position, element in enumerate(self.elements)}
+
+    # An object's name is made for each object of a snapshot: its class is not searched each time.
+
+    @cached_property
+    def property_positions(self) -> dict[str, int]:
+        """Where each property stands, by its name."""
+        return {element.name: position for position, element in enumerate(self.properties)}
+
+    @cached_property
+    def index_positions(self) -> tuple[int, ...]:
+        """Where the index properties stand."""
+        return tuple(position for position, element in enumerate(self.properties) if element.index)
+
+    @cached_property
+    def leaf_position(self) -> int | None:
+        """Where the last index property that is no reference stands, or without one the property ``name``."""
+        for position in reversed(self.index_positions):
+            if self.properties[position].type is not ValueType.REFERENCE:
+                return position
+        return self.property_positions.get("name")
 
 
 @dataclass(frozen=True, slots=True)

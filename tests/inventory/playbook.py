@@ -127,6 +127,12 @@ class Playbook:
         self.inventory.tick(self.now)
         return [record for batch in self.batches[before:] for record in batch.records]
 
+    def remove_source(self) -> list[Record]:
+        """Take the source out of the inventory."""
+        before = len(self.batches)
+        self.inventory.remove_source(self.source, self.now)
+        return [record for batch in self.batches[before:] for record in batch.records]
+
     def snapshot(self) -> list[Record]:
         """What a new subscriber would be told."""
         return list(self.inventory.snapshot()[0])

@@ -1,83 +1,272 @@
-"""Stable names: their exact text, which can never change, and that no two objects can share one."""
+"""The tables of identity: a case reaches each row, and shows what its actions publish."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gateway.inventory.identity import duplicate_name, incarnation_name, leaf_name, stable_name
-from gateway.model.schema import ClassKey, ClassSchema, Element
-from gateway.model.values import Reference, Value, ValueType
+from gateway.feed.records import DeleteRecord, ObjectRecord, Record, UpdateRecord
+from gateway.inventory import identity, lifecycle
+from gateway.inventory.identity import (
+    BY_NAME,
+    BY_NATIVE_ID,
+    WITHOUT_REPORT,
+    Action,
+    Holder,
+    Occasion,
+    Owner,
+    Report,
+)
+from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
+from gateway.model.schema import ClassSchema, Element
+from gateway.model.values import ValueType
+from tests.inventory.playbook import (
+    NOW,
+    QUEUE,
+    SECOND,
+    Playbook,
+    connection,
+    queue,
+    statistics,
+    vhost,
+)
 
-BINDING = ClassSchema(
-    ClassKey("shop", "binding"),
-    properties=(
-        Element("vhost", ValueType.REFERENCE, index=True),
-        Element("source", ValueType.STRING, index=True),
-        Element("note", ValueType.STRING),
-        Element("key", ValueType.STRING, index=True, optional=True),
+BORN = NOW - SECOND
+SAME_NAME = replace(QUEUE, label="of another version")
+OTHER_NAME = replace(QUEUE, properties=(*QUEUE.properties, Element("node", ValueType.STRING, index=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What happens before a row applies, what applies it, and what that publishes."""
+
+    row: Hashable
+    published: list[str]
+    report: Callable[[Playbook], list[Record]]
+    before: Callable[[Playbook], object] = lambda _: None
+
+
+def told(*seen: ObjectSeen) -> Callable[[Playbook], list[Record]]:
+    """One body with these reports."""
+    return lambda play: play.tell(*seen)
+
+
+def resynchronised(*seen: ObjectSeen, restarted: bool = False) -> Callable[[Playbook], list[Record]]:
+    """A resync that reported these, and has not ended."""
+    return lambda play: play.tell(ResyncBegan(restarted=restarted), *seen)
+
+
+def version(schema: ClassSchema) -> Callable[[Playbook], list[Record]]:
+    """The class is learnt in another version."""
+    return lambda play: play.tell(ClassLearned(schema))
+
+
+def after(*steps: Callable[[Playbook], object]) -> Callable[[Playbook], None]:
+    """One after the other."""
+
+    def run(play: Playbook) -> None:
+        for step in steps:
+            step(play)
+
+    return run
+
+
+def bare_end(native_id: str, created: int = 0) -> ObjectSeen:
+    """The end of a queue, without any value."""
+    return ObjectSeen(QUEUE.key, "1.0", native_id, NOW, created, NOW + 1)
+
+
+def ended(name: str, native_id: str) -> ObjectSeen:
+    """A queue that ended."""
+    return queue(name, native_id, deleted=NOW + 1)
+
+
+def in_other_version(seen: ObjectSeen, node: str = "n1") -> ObjectSeen:
+    """The report in the version of the class in which its name has one part more."""
+    return replace(seen, properties=(*(seen.properties or ()), node))
+
+
+HAS_QUEUE = told(queue("a", "q1", created=BORN))
+
+CASES = (
+    # By native id
+    Case((Report.PROPERTIES, Owner.NONE), ["object /|a 1"], told(queue("a", "q1"))),
+    Case((Report.PROPERTIES, Owner.SAME), ["update 1"], told(queue("a", "q1", depth=5)), HAS_QUEUE),
+    Case((Report.PROPERTIES, Owner.OTHER), ["object /|b 2"], told(queue("b", "q1")), HAS_QUEUE),
+    Case(
+        (Report.PROPERTIES, Owner.OTHER_VERSION),
+        ["no end of /|a 1", "object /|a 1"],
+        told(queue("a", "q1")),
+        after(HAS_QUEUE, version(SAME_NAME)),
+    ),
+    Case(
+        (Report.PROPERTIES, Owner.OUTDATED),
+        ["inferred end of /|a 1", "object /|a|n1 2"],
+        told(in_other_version(queue("a", "q1"))),
+        after(HAS_QUEUE, version(OTHER_NAME)),
+    ),
+    Case(
+        (Report.PROPERTIES, Owner.NAMEABLE),
+        ["inferred end of /|a#q2 2", "object /|a 1"],
+        told(queue("a", "q2")),
+        after(HAS_QUEUE, told(queue("a", "q2")), told(ended("a", "q1"))),
+    ),
+    Case((Report.STATISTICS, Owner.NONE), [], told(statistics("q1", 1, 1))),
+    Case((Report.STATISTICS, Owner.SAME), ["update 1"], told(statistics("q1", 1, 1)), HAS_QUEUE),
+    Case(
+        (Report.STATISTICS, Owner.OTHER),
+        [],
+        told(replace(statistics("q1", 1, 1), created=NOW)),
+        HAS_QUEUE,
+    ),
+    Case(
+        (Report.STATISTICS, Owner.OUTDATED),
+        ["inferred end of /|a 1"],
+        told(statistics("q1", 1, 1)),
+        after(HAS_QUEUE, version(OTHER_NAME)),
+    ),
+    Case((Report.END, Owner.NONE), ["object /|a 1", "end of /|a 1"], told(ended("a", "q1"))),
+    Case((Report.END, Owner.SAME), ["update 1", "end of /|a 1"], told(ended("a", "q1")), HAS_QUEUE),
+    Case(
+        (Report.END, Owner.OTHER),
+        ["object /|b 2", "end of /|b 2"],
+        told(ended("b", "q1")),
+        HAS_QUEUE,
+    ),
+    Case(
+        (Report.END, Owner.OUTDATED),
+        ["inferred end of /|a 1", "object /|a|n1 2", "end of /|a|n1 2"],
+        told(in_other_version(ended("a", "q1"))),
+        after(HAS_QUEUE, version(OTHER_NAME)),
+    ),
+    Case((Report.BARE_END, Owner.NONE), [], told(bare_end("q1"))),
+    Case((Report.BARE_END, Owner.SAME), ["end of /|a 1"], told(bare_end("q1")), HAS_QUEUE),
+    Case((Report.BARE_END, Owner.OTHER), [], told(bare_end("q1", created=NOW)), HAS_QUEUE),
+    Case(
+        (Report.BARE_END, Owner.OUTDATED),
+        ["inferred end of /|a 1"],
+        told(bare_end("q1")),
+        after(HAS_QUEUE, version(SAME_NAME)),
+    ),
+    # By name
+    Case(Holder.UNRESOLVED, [], told(queue("a", "q1", "unknown"))),
+    Case(Holder.NONE, ["object /|a 1"], told(queue("a", "q1"))),
+    Case(
+        Holder.NONE_YET,
+        [r"object \?unknown|a#q1 1"],
+        lambda play: play.tick(11),
+        told(queue("a", "q1", "unknown")),
+    ),
+    Case(Holder.CONFIRMED, ["object /|a#q2 2"], told(queue("a", "q2")), HAS_QUEUE),
+    Case(
+        Holder.RETURNED,
+        ["object /|a 1"],
+        told(queue("a", "q2", created=BORN)),
+        after(HAS_QUEUE, resynchronised(vhost("/", "v1"), restarted=True)),
+    ),
+    Case(
+        Holder.FORMER,
+        ["object /|a 1"],
+        told(queue("a", "q2", created=NOW)),
+        after(HAS_QUEUE, resynchronised(vhost("/", "v1"))),
+    ),
+    Case(
+        Holder.FORMER_VERSION,
+        ["no end of /|a 1", "object /|a 1"],
+        told(queue("a", "q2", created=BORN)),
+        after(HAS_QUEUE, version(SAME_NAME), resynchronised(vhost("/", "v1"))),
+    ),
+    Case(
+        Holder.FORMER_ID,
+        ["inferred end of peer#c1 1", "object peer#c1 2"],
+        told(connection("peer", "c1")),
+        after(told(connection("peer", "c1")), resynchronised(restarted=True)),
+    ),
+    # Without a report
+    Case(
+        Occasion.MISSING,
+        ["inferred end of /|a 1"],
+        lambda play: play.tell(ResyncEnded(complete=True)),
+        after(HAS_QUEUE, resynchronised(vhost("/", "v1"))),
+    ),
+    Case(Occasion.RESTARTED, [], resynchronised(restarted=True)),
+    Case(
+        Occasion.SOURCE_REMOVED,
+        ["inferred end of / 1", "update 1", "inferred end of /|a 1"],
+        Playbook.remove_source,
+        HAS_QUEUE,
+    ),
+    Case(
+        Occasion.NAMEABLE,
+        ["object / 1", r"inferred end of \?v5|a#q1 1", "object /|a 2"],
+        told(vhost("/", "v5")),
+        after(
+            told(replace(vhost("/", "v1"), deleted=NOW + 1)),
+            told(queue("a", "q1", "v5")),
+            lambda play: play.tick(11),
+        ),
     ),
 )
-SINGLETON = ClassSchema(ClassKey("shop", "broker"), properties=(Element("name", ValueType.STRING),))
 
 
-def name_of(*properties: Value | None, target: str | None = "/") -> str:
-    return stable_name(BINDING, properties, "0-1-1-0-7", lambda _: target).text
+class Recording(dict[Hashable, tuple[Action, ...]]):
+    """A table that keeps which of its rows were looked up."""
+
+    def __init__(self, rows: Mapping[Hashable, tuple[Action, ...]]) -> None:
+        super().__init__(rows)
+        self.used: list[Hashable] = []
+
+    def __getitem__(self, row: Hashable) -> tuple[Action, ...]:
+        self.used.append(row)
+        return super().__getitem__(row)
 
 
-@pytest.mark.parametrize(
-    ("properties", "expected"),
-    [
-        ((Reference("v"), "logs", "any note", "a.b"), "/|logs|a.b"),
-        ((Reference("v"), "a|b", None, r"c\d"), r"/|a\|b|c\\d"),
-        ((Reference("v"), "", None, ""), "/||"),
-        ((Reference("v"), "x", None, None), r"/|x|\-"),
-        ((Reference("v"), "x#1", None, "k"), r"/|x\#1|k"),
-    ],
-)
-def test_published_names_keep_their_form(properties: tuple[Value | None, ...], expected: str) -> None:
-    assert name_of(*properties) == expected
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
+    """The three tables, as the code follows them."""
+    recorded = []
+    for name in ("BY_NATIVE_ID", "BY_NAME", "WITHOUT_REPORT"):
+        table = Recording(getattr(identity, name))
+        monkeypatch.setattr(lifecycle, name, table)
+        recorded.append(table)
+    return recorded
 
 
-def test_a_reference_holds_the_name_of_its_target_escaped() -> None:
-    assert name_of(Reference("v"), "logs", None, "k", target="a|b") == r"a\|b|logs|k"
+def published(records: list[Record]) -> Iterator[str]:
+    """What is published of objects."""
+    for record in records:
+        match record:
+            case ObjectRecord():
+                yield f"object {record.stable_name} {record.row}"
+            case UpdateRecord():
+                yield f"update {record.row}"
+            case DeleteRecord():
+                kind = "no end" if not record.number else "inferred end" if record.inferred else "end"
+                yield f"{kind} of {record.stable_name} {record.row}"
 
 
-def test_a_name_with_an_unknown_target_is_provisional() -> None:
-    name = stable_name(BINDING, (Reference("v9"), "logs", None, "k"), "x", lambda _: None)
-    assert name.text == r"\?v9|logs|k"
-    assert name.unresolved == ("v9",)
+@pytest.mark.parametrize("case", [pytest.param(case, id=str(case.row)) for case in CASES])
+def test_a_row_applies_and_its_actions_publish(tmp_path: Path, tables: list[Recording], case: Case) -> None:
+    play = Playbook(tmp_path)
+    play.synchronise(vhost("/", "v1"))
+    case.before(play)
+    for table in tables:
+        table.used.clear()
+    records = case.report(play)
+    assert case.row in [row for table in tables for row in table.used]
+    assert list(published(records)) == case.published
 
 
-def test_without_index_the_name_and_without_that_the_native_id_names() -> None:
-    assert stable_name(SINGLETON, ("main",), "0-1", lambda _: None).text == "main"
-    assert stable_name(SINGLETON, (None,), "0-1", lambda _: None).text == "#0-1"
-    assert stable_name(SINGLETON, ("",), "0-1", lambda _: None).text == "#0-1"
+def test_each_row_has_a_case() -> None:
+    assert {case.row for case in CASES} == {*BY_NATIVE_ID, *BY_NAME, *WITHOUT_REPORT}
+    assert set(BY_NAME) == set(Holder)
+    assert set(WITHOUT_REPORT) == set(Occasion)
 
 
-def test_incarnations_and_duplicates_are_told_apart() -> None:
-    assert incarnation_name("/|q", 17, "id") == "/|q#17"
-    assert incarnation_name("/|q", 0, "id") == duplicate_name("/|q", "id") == "/|q#id"
-
-
-def test_the_leaf_name_is_the_last_index_that_is_no_reference() -> None:
-    assert leaf_name(BINDING, (Reference("v"), "logs", None, "k"), "", "?") == "k"
-    assert leaf_name(BINDING, (Reference("v"), "logs", None, "k"), "source", "?") == "logs"
-    assert leaf_name(BINDING, (Reference("v"), "logs", None, None), "", "fallback") == "fallback"
-
-
-parts = st.one_of(st.none(), st.text(st.sampled_from("ab|\\#-?/\x00é"), max_size=4))
-
-
-@given(st.tuples(parts, parts, parts), st.tuples(parts, parts, parts))
-def test_different_objects_never_share_a_name(
-    one: tuple[str | None, ...], other: tuple[str | None, ...]
-) -> None:
-    def text(of: tuple[str | None, ...]) -> str:
-        vhost = None if of[0] is None else Reference("v")
-        return stable_name(BINDING, (vhost, of[1], None, of[2]), "only-id", lambda _: of[0]).text
-
-    empty = {"", None}
-    if one != other and not (set(one) <= empty and set(other) <= empty):
-        assert text(one) != text(other)
+def test_each_action_is_in_a_row_and_each_row_has_one() -> None:
+    rows = [*BY_NATIVE_ID.values(), *BY_NAME.values(), *WITHOUT_REPORT.values()]
+    assert all(rows)
+    assert {action for row in rows for action in row} == set(Action)

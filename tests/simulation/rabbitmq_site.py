@@ -171,7 +171,7 @@ class RabbitMqSite:
             RabbitMqAgentConfig(user="gateway", writer=WRITER),
             self._event_limit,
         )
-        source.remember(former_identities(core.last, self.name), by_native_id=True)
+        source.restore(former_identities(core.last, self.name), by_native_id=True)
         run.source.remember(
             former_objects(MAPPING, core.last, self.name),
             core.clock.now(),

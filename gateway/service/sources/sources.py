@@ -71,7 +71,7 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         former = former_identities(around.lasting.last, name)
         # Those of a RabbitMQ are made of its own facts.
         told = settings.kind == "rabbitmq" or hears_of_meanwhile(settings)
-        source.remember(former, by_native_id=told)
+        source.restore(former, by_native_id=told)
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):

@@ -16,7 +16,7 @@ from gateway.agents.rabbitmq.object_names import ObjectName, number_of, object_n
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
 from gateway.feed.records import Lifetime
-from gateway.inventory.former_objects import FormerObject
+from gateway.inventory.restored_objects import RestoredObject
 from gateway.mapping.files import class_schemas
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.schema import ClassSchema, Element
@@ -26,11 +26,11 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DIGITS: Final = 9
 
 
-def former_identities(last: LastState, source: str) -> Iterator[FormerObject]:
+def former_identities(last: LastState, source: str) -> Iterator[RestoredObject]:
     """The objects of a source that lived when the log ended, as the inventory remembers them."""
     for record in last.of(source):
         if record.native_id and record.object_name and record.row:
-            yield FormerObject(
+            yield RestoredObject(
                 f"{record.package}:{record.class_name}",
                 record.object_name,
                 record.row,

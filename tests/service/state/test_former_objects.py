@@ -6,7 +6,7 @@ from gateway.agents.rabbitmq.object_names import ObjectName, object_number
 from gateway.agents.rabbitmq.reading import class_readers
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.inventory.former_objects import FormerObject
+from gateway.inventory.restored_objects import RestoredObject
 from gateway.mapping.files import load_shipped_mappings
 from gateway.service.state.former_objects import former_identities, former_objects, nanoseconds
 
@@ -77,8 +77,8 @@ def test_what_cannot_be_understood_is_left_out() -> None:
 
 def test_the_inventory_knows_names_rows_and_native_ids() -> None:
     assert list(former_identities(state(VHOST, QUEUE), "orders")) == [
-        FormerObject("rabbitmq:vhost", "/", 1, "0-1-1-0-1", durable=True),
-        FormerObject("rabbitmq:queue", "/|orders", 7, "0-1-1-0-7", durable=True),
+        RestoredObject("rabbitmq:vhost", "/", 1, "0-1-1-0-1", durable=True),
+        RestoredObject("rabbitmq:queue", "/|orders", 7, "0-1-1-0-7", durable=True),
     ]
     assert list(former_identities(state(VHOST, QUEUE), "others")) == []
 

@@ -12,26 +12,26 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import ObjectLink
-from gateway.inventory.former_objects import FormerObject
+from gateway.inventory.restored_objects import RestoredObject
 from gateway.model.observations import ClassLearned, ResyncBegan
 from gateway.model.schema import ClassSchema
 from tests.inventory.playbook import NOW, SECOND, Playbook, connection, of, queue, vhost
 
 
-def returned(state: Path, *former: FormerObject) -> Playbook:
+def returned(state: Path, *former: RestoredObject) -> Playbook:
     """A gateway that starts again; the classes are known from before, nothing is read yet."""
     playbook = Playbook(state, boot=2)
-    playbook.source.remember(former, by_native_id=True)
+    playbook.source.restore(former, by_native_id=True)
     classes = [schema for schema in playbook.schemas if isinstance(schema, ClassSchema)]
     playbook.tell(*map(ClassLearned, classes))
     return playbook
 
 
-def remembered(playbook: Playbook) -> list[FormerObject]:
+def remembered(playbook: Playbook) -> list[RestoredObject]:
     """What a log says of the objects of a gateway that ends now."""
     classes = {one.number: str(one.schema.key) for one in of(ClassRecord, playbook.snapshot())}
     objects = [
-        FormerObject(
+        RestoredObject(
             classes[record.class_number],
             record.stable_name,
             record.row,
@@ -86,7 +86,7 @@ def test_a_row_is_nobodys_twice(tmp_path: Path) -> None:
 
 
 def test_a_row_that_an_older_index_may_give_anew_does_not_return(tmp_path: Path) -> None:
-    former = FormerObject("shop:connection", f"a#{NOW}", 5000, "c1", durable=False)
+    former = RestoredObject("shop:connection", f"a#{NOW}", 5000, "c1", durable=False)
     playbook = returned(tmp_path, former)
     playbook.synchronise(connection("a", "c1", NOW))
     assert playbook.objects()[f"a#{NOW}"].row == 1
