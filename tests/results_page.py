@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from gateway.demo.debian_root import PACKAGE, root_of
-from gateway.demo.installation import RELEASES
+from gateway.demo.installation import PACKAGE, RELEASES, root_of
 
 COMPONENTS = ("rabbitmq-server", "erlang-base", "snmp", "snmpd", "smitools")
 """The Debian packages that tests run against, named with their versions; other releases' RabbitMQ as well."""

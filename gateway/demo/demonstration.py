@@ -1,9 +1,13 @@
-"""Everything that the demonstration is made of, started in order and ended without a trace."""
+"""Everything that the demonstration consists of, started in order and ended without a trace."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
+import socket
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,12 +26,98 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.node_setup import Credentials
-from gateway.demo.own_commands import EndedCommand, RunningCommand, run_command
-from gateway.demo.snmp_commands import SnmpCommands
-from gateway.demo.trap_receiver import TrapReceiver, free_udp_port
+from gateway.demo.snmp_commands import SnmpCommands, TrapReceiver, free_udp_port
 from gateway.demo.workload import Workload, prepare
 from gateway.service.diagnostics.feed_session import principal
+from gateway.service.processes.lifeline import READY
 from gateway.state_folder import StateFolder
+
+STOP_SECONDS: Final = 15.0
+_PROGRAM: Final = (sys.executable, "-m", "gateway.cli.main")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCommand:
+    """How a command ended.
+
+    Attributes:
+        code: its exit code.
+        printed: on standard output.
+        complaints: on standard error.
+    """
+
+    code: int
+    printed: str
+    complaints: str
+
+
+async def run_command(*words: str) -> EndedCommand:
+    """Run ``amqp-gateway WORDS`` and wait for its end; nothing is on its standard input."""
+    process = await asyncio.create_subprocess_exec(
+        *(*_PROGRAM, *words),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        printed, complaints = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return EndedCommand(
+        process.returncode or 0, printed.decode("utf-8", "replace"), complaints.decode("utf-8", "replace")
+    )
+
+
+class RunningCommand:
+    """A command of ours as a process, held by a lifeline: it ends when we do."""
+
+    def __init__(self, process: asyncio.subprocess.Process, line: socket.socket) -> None:
+        self.process = process
+        self._line = line
+
+    @classmethod
+    async def start(cls, log: Path, *words: str) -> Self:
+        """Start ``amqp-gateway WORDS``; what it prints and logs is added to the file ``log``."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs, log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                *(*_PROGRAM, *words, "--lifeline", str(theirs.fileno())),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(os.environ),
+                start_new_session=True,
+            )
+        return cls(process, ours)
+
+    async def ready(self) -> None:
+        """Until it says that it is ready, or has ended."""
+        with contextlib.suppress(ConnectionError):
+            if await asyncio.get_running_loop().sock_recv(self._line, 1) == READY:
+                return
+        await self.process.wait()
+
+    async def kill(self) -> None:
+        """End it by SIGKILL, as a crash would."""
+        self.process.kill()
+        await self.process.wait()
+        self._line.close()
+
+    async def stop(self) -> None:
+        """End it as an operator would, and wait for its end."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.terminate()
+        try:
+            await asyncio.wait_for(self.process.wait(), timeout=STOP_SECONDS)
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+        self._line.close()
+
 
 SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}
 JMX_USER, JMX_SECRET = "monitor", "jmx-monitor"

@@ -23,9 +23,8 @@ from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 from aiormq.abc import FieldTable
 from yarl import URL
 
-from gateway.demo.ledger import Ledger, LedgerFile
+from gateway.demo.ledger import Ledger, LedgerFile, QueueName, Topology
 from gateway.demo.node_setup import Credentials
-from gateway.demo.topology import QueueName, Topology
 from gateway.links.amqp_connection import connect_once, ended
 
 VirtualHostUrl: TypeAlias = Callable[[str], str]

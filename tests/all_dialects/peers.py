@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.demo.broker import PrivateBroker
-from gateway.demo.trap_receiver import TrapReceiver
+from gateway.demo.snmp_commands import TrapReceiver
 from gateway.dialects.effects import Send
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.model.events import Severity

@@ -19,8 +19,7 @@ from typing import Any, Final, Self
 
 from gateway.demo import keeper
 from gateway.demo.broker import BrokerPorts, BrokerSettings, Credentials, PrivateBroker
-from gateway.demo.debian_root import machine_release
-from gateway.demo.installation import RELEASES
+from gateway.demo.installation import RELEASES, machine_release
 from gateway.demo.node_setup import NodeDescription, free_ports
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from gateway.demo.broker import BrokerError, BrokerSettings, PrivateBroker
-from gateway.demo.debian_root import root_of
+from gateway.demo.installation import root_of
 from gateway.demo.node_setup import free_ports
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
 from tests.components.waiting import wait_until

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.broker import BrokerNotInstalledError, BrokerSettings, PrivateBroker
-from gateway.demo.debian_root import DebianRootError, ensure_made, machine_release, root_of
 from gateway.demo.install import EXIT_NOT_INSTALLED, main
-from gateway.demo.installation import find_installation
+from gateway.demo.installation import (
+    DebianRootError,
+    ensure_made,
+    find_installation,
+    machine_release,
+    root_of,
+)
 
 ABSENT = "jessie"
 """A release that no test uses."""
@@ -87,7 +92,7 @@ def test_where_it_cannot_be_made_one_line_says_what_brings_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: user)
-    monkeypatch.setattr("gateway.demo.debian_root._search_path", lambda: str(tmp_path))
+    monkeypatch.setattr("gateway.demo.installation._search_path", lambda: str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert main(["--broker", ABSENT]) == EXIT_NOT_INSTALLED

@@ -20,9 +20,12 @@ from gateway.demo.install import (
     advice,
     ensure_installed,
     main,
+    marked,
     missing,
+    service_links,
+    service_starts_prevented,
+    started,
 )
-from gateway.demo.service_starts import marked, service_links, service_starts_prevented, started
 from gateway.service.processes.exit_codes import ExitCode
 
 ABSENT = Package("left-handed-broker", "nothing at all", lambda: False)

@@ -6,8 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from gateway.demo.ledger import SERVER_NAMED, Act, Ledger, LedgerFile
-from gateway.demo.topology import QueueName
+from gateway.demo.ledger import SERVER_NAMED, Act, Ledger, LedgerFile, QueueName
 
 ORDERS = QueueName("shop", "orders")
 MOMENT = QueueName("shop", "amq.gen-7Hx")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gateway.demo.patience import patiently
+from gateway.demo.install import patiently
 from tests.components.waiting import wait_until
 
 

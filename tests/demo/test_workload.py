@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.broker import Credentials, PrivateBroker
-from gateway.demo.ledger import Act
-from gateway.demo.topology import QueueName
+from gateway.demo.ledger import Act, QueueName
 from gateway.demo.workload import Workload, WorkloadError, prepare
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import eventually

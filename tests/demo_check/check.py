@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
+from gateway.demo.install import patiently
 from gateway.demo.ledger import Ledger
-from gateway.demo.patience import patiently
 from gateway.demo.snmp_commands import SnmpCommands, Table
 from gateway.demo.workload import Workload
 from tests.components.jmx_client import JmxClient, client_of

@@ -12,8 +12,7 @@ from yarl import URL
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.demonstration import SOURCE
 from gateway.demo.node_setup import Credentials
-from gateway.demo.snmp_commands import SnmpCommands, Table
-from gateway.demo.trap_receiver import PrintedNotification, TrapReceiver
+from gateway.demo.snmp_commands import PrintedNotification, SnmpCommands, Table, TrapReceiver
 from gateway.links.amqp_connection import connect_once
 from tests.components.jmx_client import JmxClient
 from tests.demo_check.promises import Promises

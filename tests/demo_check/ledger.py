@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from gateway.demo.demonstration import AGENT_SOURCE, SHOP, SOURCE
-from gateway.demo.ledger import SERVER_NAMED, Act, Ledger, Sums
-from gateway.demo.snmp_commands import SnmpCommands
-from gateway.demo.topology import QueueName
-from gateway.demo.trap_receiver import TrapReceiver
+from gateway.demo.ledger import SERVER_NAMED, Act, Ledger, QueueName, Sums
+from gateway.demo.snmp_commands import SnmpCommands, TrapReceiver
 from gateway.eventlog.query import ask
 from tests.components.jmx_client import JmxClient
 from tests.demo_check.comparison import without_incarnation

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from gateway.demo.demonstration import Demonstration
-from gateway.demo.ledger import Sums
-from gateway.demo.topology import QueueName
+from gateway.demo.ledger import QueueName, Sums
 from gateway.eventlog.query import ask
 from tests.demo_check.comparison import without_incarnation
 from tests.demo_check.ledger import SOURCES, Period, count_differences, published_by_each

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
-from gateway.demo.debian_root import debian_mirror
+from gateway.demo.installation import debian_mirror
 from tests.components.waiting import wait_until
 from tests.docker.dockerfile import DOCKERFILE, Instruction, stages
 

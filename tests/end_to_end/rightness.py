@@ -13,8 +13,7 @@ import psutil
 
 from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY, WITHIN_BUDGET
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
-from gateway.demo.snmp_commands import SnmpCommandError
-from gateway.demo.trap_receiver import PrintedNotification
+from gateway.demo.snmp_commands import PrintedNotification, SnmpCommandError
 from gateway.snmp.syntax import MAX_TEXT_OCTETS
 from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.demo_check.comparison import without_incarnation

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
-from gateway.demo.trap_receiver import PrintedNotification
+from gateway.demo.snmp_commands import PrintedNotification
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from gateway.demo.broker import PrivateBroker
-from gateway.demo.trap_receiver import TrapReceiver
+from gateway.demo.snmp_commands import TrapReceiver
 from gateway.dialects.qmf.am01.revisions import Revision
 from tests.components.am01_agent import REPUBLISHED, Am01Agent
 from tests.components.background import Background, background

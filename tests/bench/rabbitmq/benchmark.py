@@ -15,8 +15,7 @@ import psutil
 from aio_pika.abc import AbstractChannel
 
 from gateway.demo.broker import PrivateBroker
-from gateway.demo.debian_root import DebianRootError, ensure_made
-from gateway.demo.installation import debian_release
+from gateway.demo.installation import DebianRootError, debian_release, ensure_made
 from tests.bench.rabbitmq.watchers import Nobody, Source, Watcher, management_page, scrape
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
