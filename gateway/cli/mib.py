@@ -13,9 +13,9 @@ from gateway.config.files import NoConfigurationError, load_configuration
 from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
-from gateway.snmp.lock_files import MIB_SUFFIX, generate_files, site_modules
-from gateway.snmp.lock_growth import LockFullError
 from gateway.snmp.mib.lint import base_folders, has_usual_modules, have_smilint, lint, missing_base_modules
+from gateway.snmp.registry_files import MIB_SUFFIX, OLD_SUFFIX, REGISTRY_SUFFIX, generate_files, site_modules
+from gateway.snmp.registry_growth import RegistryFullError
 from gateway.yaml_documents import DocumentError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -35,28 +35,44 @@ def mib() -> None:
 @click.option(
     "--mapping", "files", multiple=True, type=_FILE, help="Mapping files; default: the shipped ones."
 )
-@click.option("--locks", type=_FOLDER, help="Folder of the lock files; default: the shipped ones.")
+@click.option(
+    "--registries", "folder", type=_FOLDER, help="Folder of the OID registries; default: the shipped one."
+)
+@click.option("--locks", "old_option", type=_FOLDER, hidden=True)
 @click.option("--mibs", type=_FOLDER, help="Folder of the MIB files; default: the shipped ones.")
 @click.option(
-    "--grow", is_flag=True, help="Add to the locks what is new; numbers are never changed or freed."
+    "--grow", is_flag=True, help="Add to the registries what is new; numbers are never changed or freed."
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit 12 when a file is not up to date.")
-def gen(files: tuple[Path, ...], locks: Path | None, mibs: Path | None, *, grow: bool, check: bool) -> None:
-    """Bring MIB files up to date with their locks and mappings."""
-    lock_folder = locks or shipped_folder("mappings") / "locks"
+def gen(
+    files: tuple[Path, ...],
+    folder: Path | None,
+    old_option: Path | None,
+    mibs: Path | None,
+    *,
+    grow: bool,
+    check: bool,
+) -> None:
+    """Bring MIB files up to date with their OID registries and mappings."""
+    if old_option is not None:
+        click.echo("--locks is called --registries now", err=True)
+    registries = folder or old_option or shipped_folder("mappings") / "oids"
+    for old in sorted(registries.glob(f"*{OLD_SUFFIX}")):
+        click.echo(f"{old}: registries are called *{REGISTRY_SUFFIX} now", err=True)
     mib_folder = mibs or shipped_folder("mibs")
     changed: list[Path] = []
     try:
         mappings = [load_mapping(path) for path in files] or list(load_shipped_mappings().values())
         today = dt.datetime.now(tz=dt.UTC).date()
         for mapping in mappings:
-            changed += generate_files(mapping, lock_folder, mib_folder, today, grow=grow, dry_run=check)
-    except (DocumentError, MappingError, LockFullError, ValueError, OSError) as error:
+            changed += generate_files(mapping, registries, mib_folder, today, grow=grow, dry_run=check)
+    except (DocumentError, MappingError, RegistryFullError, ValueError, OSError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     for path in changed:
         click.echo(f"{path}: {'is not up to date' if check else 'written'}")
     if check and changed:
-        raise CommandError(ExitCode.DIFFERENCE, "run `amqp-gateway mib gen --grow` and review the locks")
+        text = "run `amqp-gateway mib gen --grow` and review the OID registries"
+        raise CommandError(ExitCode.DIFFERENCE, text)
 
 
 @mib.command("lint")

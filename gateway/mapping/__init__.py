@@ -1,5 +1,5 @@
 """What no wire tells of a package: kinds, lifetimes, names; and, for agents of ours, where values come from.
 
 Strict YAML, one file a package (``mappings/*.yaml``). A mapping never carries OIDs: those are in the
-schema locks, which only grow.
+OID registries, which only grow.
 """

@@ -28,7 +28,6 @@ from gateway.feed.records import (
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock import Lock
 from gateway.snmp.notifications.notification import (
     BoundEvent,
     Events,
@@ -37,7 +36,8 @@ from gateway.snmp.notifications.notification import (
     StandingAlarms,
     alarm_notification,
 )
-from gateway.snmp.schema_locks import Log, SaveProvisional, SchemaLocks
+from gateway.snmp.oid_registry import OidRegistry
+from gateway.snmp.registry_growth import Log, OidRegistries, SaveProvisional
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables, Target, Variable
@@ -62,14 +62,14 @@ class ProjectionSettings:
 
     Attributes:
         root: the configured root of all object identifiers.
-        locks: the shipped locks.
+        registries: the shipped ones.
         serve_stale_for: nanoseconds for which the values of a stale row are still shown.
         version: of the gateway's software.
         history: how many objects that ended, and how many operations, are shown of each source.
     """
 
     root: Oid
-    locks: tuple[Lock, ...]
+    registries: tuple[OidRegistry, ...]
     serve_stale_for: int
     version: str
     history: HistoryLimits = field(default_factory=HistoryLimits)
@@ -81,8 +81,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     Args:
         store: filled here; the fixed tables are made at once, those of classes as they are told.
         settings: what is configured.
-        provisional: the lock of this site for classes that no shipped lock knows.
-        save: keeps a provisional lock that has grown; may raise ``OSError``, and is then called again.
+        provisional: the registry of this site for classes that no shipped registry knows.
+        save: keeps a provisional registry that has grown; may raise ``OSError``, and is then called again.
         clock: now, in nanoseconds since 1970-01-01 UTC.
         log: told of what cannot be shown.
         receivers: told of each event; of what a snapshot tells again, too, with the same epoch and number.
@@ -94,7 +94,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         store: Store,
         settings: ProjectionSettings,
         *,
-        provisional: Lock,
+        provisional: OidRegistry,
         save: SaveProvisional,
         clock: Callable[[], int],
         log: Log,
@@ -105,14 +105,14 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._root = root
         self._clock = clock
         self._receivers = receivers
-        self._locks = SchemaLocks(settings.locks, provisional, save=save, log=log, clock=clock)
+        self._registries = OidRegistries(settings.registries, provisional, save=save, log=log, clock=clock)
         self._summaries = Summaries(store, root)
         self._source_table = SourceTable(store, root)
         self._replica = FeedReplica(self, settings.serve_stale_for, clock())
         self._health = HealthScalars(store, root, settings.version, self._replica.status, clock)
         self._log_scalars = LogScalars(store, root)
-        self._tables = ClassTables(store, self._summaries, self._locks, root)
-        self._events = Events(self._locks, self._tables, root)
+        self._tables = ClassTables(store, self._summaries, self._registries, root)
+        self._events = Events(self._registries, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
         self._history = History(store, root, self._tables.row_oid, settings.history)
         self._operation = operation or _to_nobody
@@ -131,9 +131,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return self._health.counts
 
     @property
-    def provisional(self) -> Lock:
-        """The site's own lock as it has grown."""
-        return self._locks.provisional
+    def provisional(self) -> OidRegistry:
+        """The site's own registry as it has grown."""
+        return self._registries.provisional
 
     def standing_alarms(self) -> Mapping[str, StandingAlarms] | None:
         """What lasts, by the name of the source; ``None`` while nobody can tell."""
@@ -174,7 +174,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Apply one message of the feed; a batch is applied whole."""
         self._replica.received(message, self._clock())
         if isinstance(message, Batch):
-            self._locks.save()
+            self._registries.save()
         self._work()
         self._show()
 
@@ -194,7 +194,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
         To be called about once a second; and again soon, after requests, while it returns ``True``.
         """
-        self._locks.save()
+        self._registries.save()
         self._replica.age(self._clock())
         self._work()
         self._show()
@@ -325,7 +325,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def _show(self) -> None:
         """Bring counts, sums and health up to date."""
-        counts, locks = self._health.counts, self._locks
+        counts, registries = self._health.counts, self._registries
         for source in self._summaries.flush():
             self._source_table.count(source, *self._summaries.counts(source))
         for source, (active, worst) in self._alarms.changed_sources().items():
@@ -334,11 +334,11 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         counts.rows, counts.stale, counts.withheld = self._summaries.totals()
         counts.sources = len(self._source_table)
         counts.synchronised = self._source_table.synchronised() if self.status.connected else 0
-        counts.provisional_classes = len(locks.provisional.classes)
-        counts.classes_not_shown = len(locks.classes_not_shown)
-        counts.elements_not_shown = len(locks.elements_not_shown)
-        counts.provisional_events = len(locks.provisional.events)
-        counts.events_not_shown = len(locks.events_not_shown)
+        counts.provisional_classes = len(registries.provisional.classes)
+        counts.classes_not_shown = len(registries.classes_not_shown)
+        counts.elements_not_shown = len(registries.elements_not_shown)
+        counts.provisional_events = len(registries.provisional.events)
+        counts.events_not_shown = len(registries.events_not_shown)
         self._health.show_times()
 
 

@@ -62,7 +62,7 @@ def asked_values(
         if name in told:
             name = f"{name} ({assignment.index})"
         told[name] = (
-            MASK if variable is None or variable.lock is None else _value(variables, variable, assignment)
+            MASK if variable is None or variable.entry is None else _value(variables, variable, assignment)
         )
     return told
 
@@ -73,9 +73,9 @@ def dotted(name: Oid) -> str:
 
 
 def _name(variable: Variable | None, about: Variable | None, oid: Oid) -> str:
-    if variable is None or variable.lock is None:
+    if variable is None or variable.entry is None:
         return dotted(oid)
-    target, element = variable.target, variable.lock.name
+    target, element = variable.target, variable.entry.name
     if about is not None and _object(target) == _object(about.target):
         return element
     return f"{target.class_name} {target.stable_name or target.row} {element}"
@@ -87,8 +87,8 @@ def _object(target: Target) -> tuple[int, str, int]:
 
 def _value(variables: Variables, variable: Variable, assignment: Assignment) -> FeedValue:
     """As the element's type has it; as SNMP does where it does not fit, or stands for no value."""
-    element, lock = variable.element, variable.lock
-    if element is not None and lock is not None and lock.syntax in WRITABLE_SYNTAXES:
+    element, entry = variable.element, variable.entry
+    if element is not None and entry is not None and entry.syntax in WRITABLE_SYNTAXES:
 
         def find(instance: Oid) -> ObjectLink | None:
             target = variables.target(instance)
@@ -97,7 +97,7 @@ def _value(variables: Variables, variable: Variable, assignment: Assignment) -> 
             return ObjectLink(target.class_name, target.row, target.stable_name)
 
         try:
-            value = written_value(assignment.value, element, lock, find)
+            value = written_value(assignment.value, element, entry, find)
         except WrittenValueError:
             value = None
         if value is not None:
@@ -217,7 +217,7 @@ class RefusedSets:
         if variable is not None:
             target = variable.target
             where = target.source, target.class_name, target.row
-            element = "" if variable.lock is None else variable.lock.name
+            element = "" if variable.entry is None else variable.entry.name
         values = asked_values(self._variables, assignments, place) if assignments else {}
         refusal = NorthRefusal(outcome, text, element)
         self._report(refused_request(principal, SetElements(values), refusal, where))

@@ -1,6 +1,6 @@
-"""Columns 1 to 12 of every generated table: what the gateway itself tells of each row.
+"""Columns 1 to 12 of every generated table: what the gateway itself shows of each object.
 
-Numbers, descriptors and texts stand here once; the lock reserves the descriptors, the generator writes the
+Numbers, descriptors and texts stand here once: a registry reserves the descriptors, the generator writes the
 clauses, and the projection fills the cells.
 """
 

@@ -306,7 +306,7 @@ class SetRequests:
     def _add(self, changes: dict[tuple[int, str, int], _ObjectChange], assignment: Assignment) -> None:
         """Add one variable of an object. Raises `_RefusedError`."""
         variable = self._objects.variable(assignment.name)
-        if variable is None or variable.lock is None or variable.lock.syntax not in WRITABLE_SYNTAXES:
+        if variable is None or variable.entry is None or variable.entry.syntax not in WRITABLE_SYNTAXES:
             raise _RefusedError(message.NOT_WRITABLE, assignment.index)
         target, element = variable.target, variable.element
         if target.schema is None:
@@ -320,7 +320,7 @@ class SetRequests:
             return
         try:
             value = written_value(
-                assignment.value, element, variable.lock, lambda name: self._link(name, target.source)
+                assignment.value, element, variable.entry, lambda name: self._link(name, target.source)
             )
         except WrittenValueError as error:
             raise _RefusedError(error.status, assignment.index) from None
@@ -459,8 +459,8 @@ class SetRequests:
 
 def _is_written_back(variable: Variable, value: bytes) -> bool:
     """Whether a value is what is shown, which says less than what it stands for: nothing is to change."""
-    lock, shown = variable.lock, variable.shown
-    return lock is not None and value == shown and may_differ(lock, value, variable.whole_octets)
+    entry, shown = variable.entry, variable.shown
+    return entry is not None and value == shown and may_differ(entry, value, variable.whole_octets)
 
 
 def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAnswer) -> bool:

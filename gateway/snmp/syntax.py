@@ -1,6 +1,6 @@
 """How each type of the model is shown in SNMP: the one table of forms.
 
-The form is chosen per element from its type, kind and access, never per value, and the lock keeps it for
+The form is chosen per element from its type, kind and access, never per value, and the registry keeps it for
 ever. What turns a value into the octets of its form is in `gateway.snmp.cells`.
 """
 
@@ -110,7 +110,7 @@ UNIT_NANOSECONDS: Mapping[str, int] = {
 _WIDER = {
     Syntax.GAUGE32: Syntax.GAUGE64,
     Syntax.INTEGER32: Syntax.DECIMAL,
-    # Not wider, but what a lock has for good where it is older than the text.
+    # Not wider, but what a registry has for good where it is older than the text.
     Syntax.FLOAT_TEXT: Syntax.FLOAT64,
 }
 
@@ -212,7 +212,7 @@ _FIT_IN_NOTIFICATIONS: Mapping[Syntax, Syntax] = {
     Syntax.GAUGE32: Syntax.DECIMAL,
     Syntax.INTEGER32: Syntax.DECIMAL,
     Syntax.UNSIGNED32: Syntax.DECIMAL,
-    Syntax.FLOAT_TEXT: Syntax.FLOAT64,  # of a lock that is older than the text
+    Syntax.FLOAT_TEXT: Syntax.FLOAT64,  # of a registry that is older than the text
 }
 
 

@@ -19,7 +19,7 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import Element
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock_entries import ElementLock
+from gateway.snmp.oid_registry import ElementEntry
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
     MAX_FLOAT_CHARACTERS,
@@ -76,8 +76,8 @@ class WrittenValueError(Exception):
         return int(self.args[0])
 
 
-def written_value(tlv: bytes, element: Element, lock: ElementLock, find: FindObject) -> FeedValue | None:
-    """The value that a manager wrote into the column ``lock`` of ``element``; ``None`` takes it away.
+def written_value(tlv: bytes, element: Element, entry: ElementEntry, find: FindObject) -> FeedValue | None:
+    """The value that a manager wrote into the column ``entry`` of ``element``; ``None`` takes it away.
 
     That has a form where a syntax has values that no value is shown as, and that say nothing elsewhere, too:
     zeroDotZero of a RowPointer (RFC 2579), eight zeros of a DateAndTime (as entPhysicalMfgDate of RFC 6933),
@@ -86,13 +86,13 @@ def written_value(tlv: bytes, element: Element, lock: ElementLock, find: FindObj
     Args:
         tlv: canonical, of any type.
         element: with access ``READ_WRITE``.
-        lock: of a writable syntax.
+        entry: of the column, of a writable syntax.
         find: the object that a RowPointer leads to.
 
     Raises:
         WrittenValueError: it is none.
     """
-    syntax = lock.syntax
+    syntax = entry.syntax
     tag, start, stop = ber.read_header(tlv, 0, len(tlv))
     if tag != _TAGS[syntax]:
         raise WrittenValueError(message.WRONG_TYPE)
@@ -102,7 +102,7 @@ def written_value(tlv: bytes, element: Element, lock: ElementLock, find: FindObj
     content = tlv[start:stop]
     try:
         if tag in (ber.INTEGER, ber.GAUGE32):
-            return _number(int.from_bytes(content, "big", signed=tag == ber.INTEGER), element, lock)
+            return _number(int.from_bytes(content, "big", signed=tag == ber.INTEGER), element, entry)
         if content == _NOTHING.get(syntax):
             return None
         if tag == ber.OBJECT_IDENTIFIER:
@@ -112,20 +112,20 @@ def written_value(tlv: bytes, element: Element, lock: ElementLock, find: FindObj
         raise WrittenValueError(message.WRONG_VALUE) from None
 
 
-def may_differ(lock: ElementLock, tlv: bytes, whole_octets: int | None) -> bool:
+def may_differ(entry: ElementEntry, tlv: bytes, whole_octets: int | None) -> bool:
     """Whether what a cell shows may say less than the value it stands for.
 
     Who writes back such a cell wants no change: a text that was cut must not become the value.
 
     Args:
-        lock: of the column.
+        entry: of the column.
         tlv: what is shown.
         whole_octets: of the whole value, where a second column tells them.
     """
-    if lock.syntax in (Syntax.JSON, Syntax.DATE_AND_TIME) or lock.unit:
+    if entry.syntax in (Syntax.JSON, Syntax.DATE_AND_TIME) or entry.unit:
         return True
     _, start, stop = ber.read_header(tlv, 0, len(tlv))
-    if lock.syntax is Syntax.ENUMERATION:
+    if entry.syntax is Syntax.ENUMERATION:
         return tlv[start:stop] == _UNKNOWN
     return whole_octets is not None and whole_octets != stop - start
 
@@ -137,21 +137,21 @@ _NOTHING: Final[Mapping[Syntax, bytes]] = {
 }
 """Contents that stand for no value."""
 
-_UNKNOWN: Final = b"\x01"  # stands for labels that the lock does not know, too
+_UNKNOWN: Final = b"\x01"  # stands for labels that the registry does not know, too
 
 
-def _number(number: int, element: Element, lock: ElementLock) -> FeedValue:
-    if lock.syntax is Syntax.TRUTH:
+def _number(number: int, element: Element, entry: ElementEntry) -> FeedValue:
+    if entry.syntax is Syntax.TRUTH:
         if number not in (_TRUE, _FALSE):
             raise ValueError(number)
         return number == _TRUE
-    if lock.syntax is Syntax.ENUMERATION:
-        labels = {entry.number: entry.value for entry in lock.values}
+    if entry.syntax is Syntax.ENUMERATION:
+        labels = {value.number: value.value for value in entry.values}
         for named in element.values:
             if named.label == labels.get(number):
                 return named.value
         raise ValueError(number)
-    return number * UNIT_NANOSECONDS[lock.unit] if lock.unit else number
+    return number * UNIT_NANOSECONDS[entry.unit] if entry.unit else number
 
 
 def _found(link: ObjectLink | None) -> ObjectLink:

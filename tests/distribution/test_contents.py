@@ -71,7 +71,7 @@ def test_the_wheel_has_the_package_with_its_data_and_nothing_else(wheel: zipfile
     [
         "gateway/py.typed",
         "gateway/shipped/mappings/rabbitmq.yaml",
-        "gateway/shipped/mappings/locks/rabbitmq.lock.yaml",
+        "gateway/shipped/mappings/oids/rabbitmq.oids.yaml",
         "gateway/shipped/mibs/AMQP-GATEWAY-MIB.mib",
         "gateway/shipped/mibs/AMQP-GATEWAY-RABBITMQ-MIB.mib",
         JAR,

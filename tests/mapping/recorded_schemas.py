@@ -12,8 +12,8 @@ from gateway.mapping.files import applied, applied_event, is_statistic, load_shi
 from gateway.mapping.rules import ArgumentRule, ElementRule, Mapping, MethodArgumentRule
 from gateway.model.schema import ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_files import load_shipped_locks
+from gateway.snmp.oid_registry import OidRegistry
+from gateway.snmp.registry_files import load_shipped_registries
 from gateway.snmp.syntax import argument_fits, argument_form, form_of
 from tests.dialects.cml.recordings import exchange
 from tests.dialects.qmf.recordings import definitions
@@ -23,7 +23,7 @@ QPID, QPID_ACL, OPENAMQ = "org.apache.qpid.broker", "org.apache.qpid.acl", "open
 PACKAGES = (QPID, QPID_ACL, OPENAMQ)
 
 MAPPINGS = load_shipped_mappings()
-LOCKS = {lock.package: lock for lock in load_shipped_locks()}
+REGISTRIES = {registry.package: registry for registry in load_shipped_registries()}
 
 
 @cache
@@ -83,13 +83,13 @@ def mapped_names(
             yield f"events.{event}.{name}", event_argument
 
 
-def without_a_column(schema: ClassSchema | EventSchema, lock: Lock) -> set[str]:
-    """What a shipped lock has no number for, of a class or event with its mapping laid over."""
+def without_a_column(schema: ClassSchema | EventSchema, registry: OidRegistry) -> set[str]:
+    """What a shipped registry has no number for, of a class or event with its mapping laid over."""
     mapping = MAPPINGS[schema.key.package]
     if isinstance(schema, EventSchema):
-        event_lock = lock.find_event(schema.key)
-        assert event_lock is not None
-        numbered = lock.arguments_of(event_lock)
+        event_entry = registry.find_event(schema.key)
+        assert event_entry is not None
+        numbered = registry.arguments_of(event_entry)
         return {
             each.name
             for each in applied_event(mapping, schema).arguments
@@ -97,8 +97,8 @@ def without_a_column(schema: ClassSchema | EventSchema, lock: Lock) -> set[str]:
                 one.name == each.name and argument_fits(argument_form(each), one.form) for one in numbered
             )
         }
-    class_lock = lock.find(schema.key)
-    assert class_lock is not None
+    class_entry = registry.find(schema.key)
+    assert class_entry is not None
     rule = mapping.classes[schema.key.name]
     units = {name: one.snmp_unit for name, one in (*rule.properties.items(), *rule.statistics.items())}
     return {
@@ -106,6 +106,6 @@ def without_a_column(schema: ClassSchema | EventSchema, lock: Lock) -> set[str]:
         for each in applied(mapping, schema).elements
         if not any(
             one.current and one.name == each.name and form_of(each, units[each.name]).fits(one.form)
-            for one in class_lock.elements
+            for one in class_entry.elements
         )
     }

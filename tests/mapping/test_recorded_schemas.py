@@ -12,13 +12,13 @@ from gateway.model.values import ValueType
 from gateway.snmp.syntax import Syntax
 from tests.mapping.recorded_schemas import (
     JAVA,
-    LOCKS,
     MAPPINGS,
     OPENAMQ,
     PACKAGES,
     QPID,
     QPID_ACL,
     QPIDD,
+    REGISTRIES,
     element,
     mapped_names,
     recorded,
@@ -80,7 +80,7 @@ def test_every_reference_says_to_what(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_version_of_a_class_fits_into_the_columns_of_the_lock(package: str) -> None:
-    missing = {str(schema.key): without_a_column(schema, LOCKS[package]) for schema in recorded(package)}
+    missing = {str(schema.key): without_a_column(schema, REGISTRIES[package]) for schema in recorded(package)}
     domain = missing.pop(f"{QPID}:domain", None)
     assert domain in (None, {"password"}), "a secret has no column"
     assert not any(missing.values()), missing
@@ -89,7 +89,7 @@ def test_every_version_of_a_class_fits_into_the_columns_of_the_lock(package: str
 def test_a_number_that_has_more_bits_in_one_broker_than_in_the_other_has_one_column() -> None:
     widths = [element(recorded_class("queue", QPID, p), "msgDepth").type.integer_bits for p in (QPIDD, JAVA)]
     assert widths == [64, 32]
-    (queue,) = (each for each in LOCKS[QPID].classes if each.name == "queue")
+    (queue,) = (each for each in REGISTRIES[QPID].classes if each.name == "queue")
     assert [each.syntax for each in queue.elements if each.name == "msgDepth"] == [Syntax.GAUGE64]
 
 

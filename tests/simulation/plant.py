@@ -19,8 +19,8 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import ValueType
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_growth import extend, new_lock
+from gateway.snmp.oid_registry import OidRegistry
+from gateway.snmp.registry_growth import extend, new_registry
 from tests.simulation.ledger import Ledger
 from tests.simulation.native_dialect import ROUNDED, Whim, with_request
 from tests.simulation.scheduler import MILLISECOND, Clock, Scheduler
@@ -121,8 +121,8 @@ MAPPING = MappingFile.model_validate(
         },
     }
 )
-LOCK: Lock = extend(
-    new_lock(PACKAGE, 900, "PLANT-MIB", "plt", dt.date(2026, 5, 1)), SCHEMAS, dt.date(2026, 5, 1)
+REGISTRY: OidRegistry = extend(
+    new_registry(PACKAGE, 900, "PLANT-MIB", "plt", dt.date(2026, 5, 1)), SCHEMAS, dt.date(2026, 5, 1)
 )
 
 _HALLS = ("north", "south")

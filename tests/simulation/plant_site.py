@@ -31,7 +31,7 @@ class PlantSite:
 
     name = "plant"
     mapping = plants.MAPPING
-    lock = plants.LOCK
+    registry = plants.REGISTRY
     shown: Mapping[str, frozenset[str]] = {
         f"{plants.PACKAGE}:{schema.key.name}": frozenset(element.name for element in schema.elements)
         for schema in plants.SCHEMAS

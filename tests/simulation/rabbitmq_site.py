@@ -15,7 +15,7 @@ from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
 from gateway.service.sources.rabbitmq import RabbitMqPort
 from gateway.service.state.former_objects import former_identities, former_objects
-from gateway.snmp.lock_files import load_shipped_locks
+from gateway.snmp.registry_files import load_shipped_registries
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
@@ -39,7 +39,7 @@ from tests.simulation.site import (
     lose,
 )
 
-LOCK = next(lock for lock in load_shipped_locks() if lock.package == "rabbitmq")
+REGISTRY = next(registry for registry in load_shipped_registries() if registry.package == "rabbitmq")
 MANAGEMENT_HOST = "amqp-gateway"
 HEARTBEATS_MISSED = 30 * SECOND
 """A connection for events that has been half-open for so long is given up: three of its heartbeats."""
@@ -50,7 +50,7 @@ class RabbitMqSite:
 
     name = "rabbitmq"
     mapping = MAPPING
-    lock = LOCK
+    registry = REGISTRY
     shown = SHOWN
     sets_natively = False
     wishes: Mapping[str, Sequence[Wish]] = {

@@ -21,10 +21,9 @@ from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
 from gateway.operations.policy import Permission
 from gateway.service.sources.sources import READ_WHOLE
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_growth import new_lock
+from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection
-from gateway.snmp.schema_locks import SeenSchemas
+from gateway.snmp.registry_growth import SeenSchemas, new_registry
 from tests.jmx.model_machine import ModelMachine
 from tests.simulation.asking import NorthLink, NorthSurroundings
 from tests.simulation.core import Core, Parts, SourceRun, Surroundings
@@ -149,11 +148,11 @@ class Simulation:
         )
         kinds = random.choice(_SITES)
         self._sites: tuple[Site, ...] = tuple(kind(stage) for kind in kinds)
-        self._locks = tuple(site.lock for site in self._sites)
-        self._provisional = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
+        self._registries = tuple(site.registry for site in self._sites)
+        self._provisional = new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
         shown = {name: elements for site in self._sites for name, elements in site.shown.items()}
         self.told = FeedInvariants(self.scheduler, truth)
-        reader = TableReader(self._locks, shown)
+        reader = TableReader(self._registries, shown)
         self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
         self._log = SimulatedLog(seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log")
         self._around = Surroundings(
@@ -317,7 +316,7 @@ class Simulation:
     def _new_snmp(self) -> None:
         self._snmp = SnmpProcess(
             self._north,
-            self._locks,
+            self._registries,
             self._provisional,
             self._save_provisional,
             self._made.projection,
@@ -404,8 +403,8 @@ class Simulation:
             return {}
         return {machine.names[name]: row for name, row in self._beans(machine).items()}
 
-    def _save_provisional(self, lock: Lock, _seen: SeenSchemas) -> None:
-        self._provisional = lock
+    def _save_provisional(self, registry: OidRegistry, _seen: SeenSchemas) -> None:
+        self._provisional = registry
 
     def _heard(self, source: str) -> None:
         self.told.contact[source] = self.scheduler.now

@@ -12,7 +12,7 @@ from gateway.feed.operations import Action
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.sources.console_port import ConsolePort
-from gateway.snmp.lock import Lock
+from gateway.snmp.oid_registry import OidRegistry
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
@@ -65,7 +65,7 @@ class Site(Protocol):
     Attributes:
         name: of the source.
         mapping: of its package.
-        lock: of its package.
+        registry: of its package.
         shown: the elements of each class (``package:class``) whose values are compared.
         wishes: what users want done to the objects of each class.
         sets_natively: whether its dialect has a request of its own to set properties.
@@ -74,7 +74,7 @@ class Site(Protocol):
 
     name: str
     mapping: MappingFile
-    lock: Lock
+    registry: OidRegistry
     shown: Mapping[str, frozenset[str]]
     wishes: Mapping[str, Sequence[Wish]]
     sets_natively: bool

@@ -10,10 +10,10 @@ from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
 from gateway.mapping.rules import Mapping
 from gateway.service.processes.snmp_commands import Commands
-from gateway.snmp.lock import Lock
+from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
+from gateway.snmp.registry_growth import SeenSchemas
 from gateway.snmp.requests import Access, Responder, Sender
-from gateway.snmp.schema_locks import SeenSchemas
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
@@ -36,7 +36,7 @@ class SnmpProcess:
 
     Args:
         around: what it is started with.
-        locks: the shipped locks.
+        registries: the shipped locks.
         provisional: the site's own, as it was kept.
         save: keeps it.
         projection: what it is made of.
@@ -47,9 +47,9 @@ class SnmpProcess:
     def __init__(
         self,
         around: NorthSurroundings,
-        locks: tuple[Lock, ...],
-        provisional: Lock,
-        save: Callable[[Lock, SeenSchemas], None],
+        registries: tuple[OidRegistry, ...],
+        provisional: OidRegistry,
+        save: Callable[[OidRegistry, SeenSchemas], None],
         projection: type[Projection],
         receivers: Receivers,
         mappings: Iterable[Mapping],
@@ -66,7 +66,7 @@ class SnmpProcess:
         self._sending = Sending(scheduler, clock, receivers, boot, lambda: self.projection)
         self.projection = projection(
             self.store,
-            ProjectionSettings(ROOT, locks, SERVE_STALE_FOR, "1.2.3"),
+            ProjectionSettings(ROOT, registries, SERVE_STALE_FOR, "1.2.3"),
             provisional=provisional,
             save=save,
             clock=clock.now,

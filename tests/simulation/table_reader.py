@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import ClassLock
+from gateway.snmp.oid_registry import ClassEntry, OidRegistry
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import MibView, Store
 from gateway.snmp.syntax import Syntax
@@ -42,9 +41,9 @@ class _Table:
     labels: dict[int, dict[int, bytes]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, lock: Lock, class_lock: ClassLock, elements: frozenset[str]) -> _Table:
-        table = cls(lock.entry_oid(ROOT, class_lock))
-        for element in class_lock.elements:
+    def of(cls, registry: OidRegistry, class_entry: ClassEntry, elements: frozenset[str]) -> _Table:
+        table = cls(registry.entry_oid(ROOT, class_entry))
+        for element in class_entry.elements:
             if element.name not in elements or not element.current:
                 continue
             column = element.column
@@ -62,16 +61,16 @@ class TableReader:
     """Knows the tables of classes.
 
     Args:
-        locks: which columns the elements of each class have.
+        registries: which columns the elements of each class have.
         elements: those that are read, by class (``package:class``).
     """
 
-    def __init__(self, locks: tuple[Lock, ...], elements: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, registries: tuple[OidRegistry, ...], elements: Mapping[str, frozenset[str]]) -> None:
         self._tables = {
-            name: _Table.of(lock, class_lock, elements[name])
-            for lock in locks
-            for class_lock in lock.classes
-            for name in (f"{lock.package}:{class_lock.name}",)
+            name: _Table.of(registry, class_entry, elements[name])
+            for registry in registries
+            for class_entry in registry.classes
+            for name in (f"{registry.package}:{class_entry.name}",)
             if name in elements
         }
 

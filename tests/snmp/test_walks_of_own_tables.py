@@ -10,8 +10,8 @@ import pytest
 
 from gateway.feed.records import ObjectRecord
 from gateway.snmp.fixed_mib import TargetKindNumber
-from gateway.snmp.lock import DEFAULT_ROOT
 from gateway.snmp.notifications.receiver import TargetHealth
+from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.tables.health import TargetTable
 from tests.components.net_snmp import own_environment, with_modules
 from tests.components.shop import SECOND, START, agent, hall, source

@@ -13,7 +13,7 @@ import pytest
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.service.state.backup import back_up
 from gateway.service.state.restore import LEAST_BOOTS, LEAST_ROWS, MAX_ROWS, Leap, restore
-from gateway.snmp.lock_files import SiteSchemas
+from gateway.snmp.registry_files import SiteRegistry
 from gateway.state_folder import StateError, StateFolder
 from tests.components.full_disk import full_disk
 from tests.state.started_state import DAY, NOW, started, texts
@@ -147,8 +147,8 @@ def test_state_of_version_1_is_restored_and_brought_up_to_date(tmp_path: Path) -
     assert state.boots == 3 + LEAST_BOOTS
     with closing(started(state)) as index:
         assert index.durable_row(1, "rabbitmq:queue", "/|invoices") == 2
-    lock = SiteSchemas(state.path, "hamburg").load(NOW.date())
-    assert [(entry.name, entry.arc) for entry in lock.classes] == [("zoo:dog", 1)]
+    registry = SiteRegistry(state.path, "hamburg").load(NOW.date())
+    assert [(entry.name, entry.arc) for entry in registry.classes] == [("zoo:dog", 1)]
 
 
 @pytest.mark.parametrize("octets", [0, 30_000])

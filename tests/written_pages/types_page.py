@@ -48,7 +48,7 @@ _MEANING = {
     Syntax.FLOAT_TEXT: "the shortest decimal number that reads back the same, such as `0.5` or `1e+22`, or "
     "`NaN`, `Infinity`, `-Infinity`",
     Syntax.TRUTH: "true(1), false(2)",
-    Syntax.ENUMERATION: "numbers of the lock; unknown(1) for a value that the lock does not have",
+    Syntax.ENUMERATION: "numbers of the registry; unknown(1) for a value that the registry does not have",
     Syntax.DATE_AND_TIME: "UTC, to the tenth of a second",
     Syntax.ROW_POINTER: "the first readable column of the row pointed to; beside it a column with its name",
     Syntax.TEXT: f"UTF-8, cut between characters at {MAX_TEXT_OCTETS} octets; beside it a column with the "
@@ -69,7 +69,7 @@ def types_page() -> str:
         "",
         "How a type of the model (`gateway.model.values`) is shown in SNMP. The form is chosen for each",
         "element from its type, its kind (which a mapping tells) and its access, never from a value, and is",
-        "kept in the schema lock. What a form cannot say has no instance: absent is never zero.",
+        "kept in the OID registry. What a form cannot say has no instance: absent is never zero.",
         "",
         "| model type | Python value | kind, or what else decides | SYNTAX | what stands there |",
         "| --- | --- | --- | --- | --- |",
@@ -88,7 +88,7 @@ def types_page() -> str:
         "`snmp_also` there is a second object in a finer unit, the last of the notification.",
         "Only what refers to an object has a second object beside it, with its name. The places of varbinds",
         "do not depend on what is known: what is absent is told as nothing, and only a truth value is left",
-        "out. An argument that the lock of a site has as `AgFloat64` stays one; NaN is its nothing.",
+        "out. An argument that the registry of a site has as `AgFloat64` stays one; NaN is its nothing.",
         "",
         "| SYNTAX | model types | nothing |",
         "| --- | --- | --- |",

@@ -15,9 +15,8 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.fixed_names import MODULE_NAME, FixedNames
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock import ARGUMENTS_ARC, Lock
-from gateway.snmp.lock_entries import ClassLock, EventLock
-from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
+from gateway.snmp.oid_registry import ARGUMENTS_ARC, ClassEntry, EventEntry, OidRegistry
+from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
 from gateway.state_folder import StateError, StateFolder
 from gateway.terminal.changes import KnownObject, ObjectKey
@@ -60,7 +59,7 @@ class NorthNames:
 
     Args:
         root: of all object identifiers; ``None`` where SNMP is off.
-        locks: the shipped ones and the site's.
+        registries: the shipped ones and the site's.
         buckets: of JMX; ``None`` where it is off.
         fixed: names of the gateway's own module.
     """
@@ -68,13 +67,13 @@ class NorthNames:
     def __init__(
         self,
         root: Oid | None,
-        locks: Iterable[Lock],
+        registries: Iterable[OidRegistry],
         buckets: Mapping[str, int] | None,
         fixed: FixedNames | None = None,
     ) -> None:
         self._root = root
         self._fixed = fixed or FixedNames()
-        self._locks = tuple(locks) if root is not None else ()
+        self._registries = tuple(registries) if root is not None else ()
         self._buckets = buckets
 
     @classmethod
@@ -82,20 +81,23 @@ class NorthNames:
         """As the running gateway has them.
 
         Raises:
-            CommandError: a lock or the state folder cannot be read.
+            CommandError: a registry or the state folder cannot be read.
         """
         snmp, jmx = loaded.settings.snmp, loaded.settings.jmx
         try:
             state = StateFolder(loaded.state_folder)
             today = dt.datetime.now(tz=dt.UTC).date()
-            locks = (*load_shipped_locks(), SiteSchemas(state.path, loaded.settings.site).load(today))
+            registries = (
+                *load_shipped_registries(),
+                SiteRegistry(state.path, loaded.settings.site).load(today),
+            )
             fixed = FixedNames.of(shipped_folder("mibs"))
         except StateError as error:
             raise CommandError(ExitCode.STATE, str(error)) from error
         except (DocumentError, OSError) as error:
             raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
         root = _dotted(snmp.root) if snmp.enabled else None
-        return cls(root, locks, jmx.buckets if jmx.enabled else None, fixed)
+        return cls(root, registries, jmx.buckets if jmx.enabled else None, fixed)
 
     # ---- of objects -------------------------------------------------------------------------------------
 
@@ -105,33 +107,33 @@ class NorthNames:
 
     def element(self, key: ClassKey, element: str, row: ObjectKey | None = None) -> SnmpMeaning | None:
         """The column of an element (of an empty name: of the object's name), or one cell of it."""
-        found = self._class_lock(key)
+        found = self._class_entry(key)
         if found is None or self._root is None:
             return None
-        lock, class_lock = found
+        registry, class_entry = found
         column: int = RowColumn.NAME
         if element:
-            columns = [e.column for e in class_lock.elements if e.name == element and e.current]
+            columns = [e.column for e in class_entry.elements if e.name == element and e.current]
             if not columns:
                 return None
             column = columns[0]
         index = () if row is None else (row.source, row.row)
-        return self.meaning((*lock.entry_oid(self._root, class_lock), column, *index))
+        return self.meaning((*registry.entry_oid(self._root, class_entry), column, *index))
 
     def table(self, key: ClassKey) -> SnmpMeaning | None:
         """The table of a class."""
-        found = self._class_lock(key)
+        found = self._class_entry(key)
         if found is None or self._root is None:
             return None
-        lock, class_lock = found
-        return self.meaning(lock.entry_oid(self._root, class_lock)[:-1])
+        registry, class_entry = found
+        return self.meaning(registry.entry_oid(self._root, class_entry)[:-1])
 
     def notification(self, key: ClassKey) -> SnmpMeaning | None:
         """The notification of an event."""
-        for lock in self._locks:
-            event_lock = lock.find_event(key)
-            if event_lock is not None and self._root is not None:
-                return self.meaning(lock.notification_oid(self._root, event_lock))
+        for registry in self._registries:
+            event_entry = registry.find_event(key)
+            if event_entry is not None and self._root is not None:
+                return self.meaning(registry.notification_oid(self._root, event_entry))
         return None
 
     def object_name(self, known: KnownObject) -> str:
@@ -159,22 +161,22 @@ class NorthNames:
         fixed = self._fixed.by_descriptor.get(match["name"])
         if fixed is not None and match["module"] in {None, MODULE_NAME}:
             return (*self._root, *fixed, *index)
-        for lock in self._locks:
-            if match["module"] in {None, lock.module}:
-                oid = dict(_descriptors(lock, self._root)).get(match["name"])
+        for registry in self._registries:
+            if match["module"] in {None, registry.module}:
+                oid = dict(_descriptors(registry, self._root)).get(match["name"])
                 if oid is not None:
                     return (*oid, *index)
         return None
 
     def meaning(self, oid: Oid) -> SnmpMeaning | None:
-        """What an object identifier names; ``None`` where it is not below a lock's module."""
+        """What an object identifier names; ``None`` where it is not below a registry's module."""
         if self._root is None or oid[: len(self._root)] != self._root:
             return None
         relative = oid[len(self._root) :]
-        for lock in self._locks:
-            arc = lock.module_arc
+        for registry in self._registries:
+            arc = registry.module_arc
             if relative[: len(arc)] == arc:
-                return _meaning(lock, oid, relative[len(arc) :])
+                return _meaning(registry, oid, relative[len(arc) :])
         return self._fixed_meaning(oid, relative)
 
     def _fixed_meaning(self, oid: Oid, relative: Oid) -> SnmpMeaning | None:
@@ -197,90 +199,93 @@ class NorthNames:
             return None
         return next((known for known in objects if _properties(self.object_name(known)) == wanted), None)
 
-    def _class_lock(self, key: ClassKey) -> tuple[Lock, ClassLock] | None:
-        for lock in self._locks:
-            class_lock = lock.find(key)
-            if class_lock is not None and class_lock.elements:
-                return lock, class_lock
+    def _class_entry(self, key: ClassKey) -> tuple[OidRegistry, ClassEntry] | None:
+        for registry in self._registries:
+            class_entry = registry.find(key)
+            if class_entry is not None and class_entry.elements:
+                return registry, class_entry
         return None
 
 
-def _meaning(lock: Lock, oid: Oid, relative: Oid) -> SnmpMeaning:
+def _meaning(registry: OidRegistry, oid: Oid, relative: Oid) -> SnmpMeaning:
     """What stands below a module: ``0.E`` an event, ``1.C`` a class, ``1.1000.A`` an argument."""
     dotted = ".".join(map(str, oid))
     match relative:
         case (0, arc, *_):
-            for event_lock in lock.events:
-                if event_lock.arc == arc:
+            for event_entry in registry.events:
+                if event_entry.arc == arc:
                     return SnmpMeaning(
-                        dotted, _named(lock, event_lock.descriptor), _key(lock, event_lock), is_event=True
+                        dotted,
+                        _named(registry, event_entry.descriptor),
+                        _key(registry, event_entry),
+                        is_event=True,
                     )
         case (1, area, arc, *rest) if area == ARGUMENTS_ARC:
-            for argument in lock.arguments:
+            for argument in registry.arguments:
                 if arc in argument.arcs:
                     descriptor = argument.descriptors[argument.arcs.index(arc)]
-                    return SnmpMeaning(dotted, _named(lock, descriptor, rest), element=argument.name)
+                    return SnmpMeaning(dotted, _named(registry, descriptor, rest), element=argument.name)
         case (1, arc, *rest):
-            for class_lock in lock.classes:
-                if class_lock.arc == arc:
-                    return _class_meaning(lock, class_lock, dotted, tuple(rest))
-    return SnmpMeaning(dotted, lock.module)
+            for class_entry in registry.classes:
+                if class_entry.arc == arc:
+                    return _class_meaning(registry, class_entry, dotted, tuple(rest))
+    return SnmpMeaning(dotted, registry.module)
 
 
-def _class_meaning(lock: Lock, class_lock: ClassLock, dotted: str, rest: Oid) -> SnmpMeaning:
+def _class_meaning(registry: OidRegistry, class_entry: ClassEntry, dotted: str, rest: Oid) -> SnmpMeaning:
     """What stands below a table: ``1.COLUMN.SOURCE.ROW``."""
-    key = _key(lock, class_lock)
+    key = _key(registry, class_entry)
     match rest:
         case (1, column, *index):
-            name, descriptor, description = _column(class_lock, column)
+            name, descriptor, description = _column(class_entry, column)
             row = ObjectKey(index[0], str(key), index[1]) if len(index) == 2 else None  # noqa: PLR2004
-            return SnmpMeaning(dotted, _named(lock, descriptor, index), key, name, description, row)
+            return SnmpMeaning(dotted, _named(registry, descriptor, index), key, name, description, row)
         case _:
             suffix = "Entry" if rest else "Table"
-            return SnmpMeaning(dotted, _named(lock, class_lock.descriptor + suffix), key)
+            return SnmpMeaning(dotted, _named(registry, class_entry.descriptor + suffix), key)
 
 
-def _column(class_lock: ClassLock, column: int) -> tuple[str, str, str]:
+def _column(class_entry: ClassEntry, column: int) -> tuple[str, str, str]:
     """Name, descriptor and description of a column; the description of the gateway's own only."""
     if column in set(RowColumn):
         text = ROW_COLUMNS[RowColumn(column)]
         name = text.suffix[0].lower() + text.suffix[1:]
-        return name, class_lock.descriptor + text.suffix, text.description.format(label=class_lock.name)
-    for element in class_lock.elements:
+        return name, class_entry.descriptor + text.suffix, text.description.format(label=class_entry.name)
+    for element in class_entry.elements:
         if column in element.columns:
             return element.name, element.descriptors[element.columns.index(column)], ""
-    return "", f"{class_lock.descriptor}Entry.{column}", ""
+    return "", f"{class_entry.descriptor}Entry.{column}", ""
 
 
-def _descriptors(lock: Lock, root: Oid) -> Iterator[tuple[str, Oid]]:
+def _descriptors(registry: OidRegistry, root: Oid) -> Iterator[tuple[str, Oid]]:
     """Every descriptor that names something, with its object identifier without an index."""
-    for class_lock in lock.classes:
-        entry = lock.entry_oid(root, class_lock)
-        yield class_lock.descriptor + "Table", entry[:-1]
-        yield class_lock.descriptor + "Entry", entry
+    for class_entry in registry.classes:
+        entry = registry.entry_oid(root, class_entry)
+        yield class_entry.descriptor + "Table", entry[:-1]
+        yield class_entry.descriptor + "Entry", entry
         for number, text in ROW_COLUMNS.items():
-            yield class_lock.descriptor + text.suffix, (*entry, number)
-        for element in class_lock.elements:
+            yield class_entry.descriptor + text.suffix, (*entry, number)
+        for element in class_entry.elements:
             for column, descriptor in zip(element.columns, element.descriptors, strict=True):
                 yield descriptor, (*entry, column)
-    for event_lock in lock.events:
-        yield event_lock.descriptor, lock.notification_oid(root, event_lock)
-    for argument in lock.arguments:
+    for event_entry in registry.events:
+        yield event_entry.descriptor, registry.notification_oid(root, event_entry)
+    for argument in registry.arguments:
         for arc, descriptor in zip(argument.arcs, argument.descriptors, strict=True):
-            yield descriptor, lock.argument_oid(root, arc)[:-1]
+            yield descriptor, registry.argument_oid(root, arc)[:-1]
 
 
 def _dotted(text: str) -> Oid:
     return tuple(int(arc) for arc in text.strip(".").split("."))
 
 
-def _named(lock: Lock, descriptor: str, index: Iterable[int] = ()) -> str:
-    return f"{lock.module}::{'.'.join((descriptor, *map(str, index)))}"
+def _named(registry: OidRegistry, descriptor: str, index: Iterable[int] = ()) -> str:
+    return f"{registry.module}::{'.'.join((descriptor, *map(str, index)))}"
 
 
-def _key(lock: Lock, entry: ClassLock | EventLock) -> ClassKey:
+def _key(registry: OidRegistry, entry: ClassEntry | EventEntry) -> ClassKey:
     package, _, name = entry.name.rpartition(":")
-    return ClassKey(package or lock.package, name)
+    return ClassKey(package or registry.package, name)
 
 
 def _properties(object_name: str) -> dict[str, str] | None:

@@ -16,7 +16,7 @@ class ExitCode(enum.IntEnum):
     USAGE = 2
     """The command line is wrong."""
     CONFIGURATION = 3
-    """The configuration, a mapping, a lock or a secret is missing or wrong."""
+    """The configuration, a mapping, an OID registry or a secret is missing or wrong."""
     STATE = 4
     """The state folder is missing, damaged, in use, or of another version."""
     UNREACHABLE = 5

@@ -37,8 +37,8 @@ from gateway.service.processes.garbage import tune_garbage_collection
 from gateway.service.processes.history import history_limits
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.state.told_events import ToldEvents
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_files import load_shipped_locks
+from gateway.snmp.oid_registry import OidRegistry
+from gateway.snmp.registry_files import load_shipped_registries
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
@@ -71,12 +71,12 @@ async def run_jmx(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline)
     """
     try:
         users = Users(read_passwords(loaded, StateFolder(loaded.state_folder)))
-        locks = load_shipped_locks() if loaded.settings.snmp.enabled else ()
+        registries = load_shipped_registries() if loaded.settings.snmp.enabled else ()
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
     except (SecretError, DocumentError, FileNotFoundError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-    oids = column_oids(loaded.settings.snmp.root, locks)
+    oids = column_oids(loaded.settings.snmp.root, registries)
     tune_garbage_collection()
     agent = _JmxAgent(loaded, clock, lifeline, users, oids)
     await until_one_ends(agent.run(), lifeline.parent_gone())
@@ -123,22 +123,22 @@ def exit_code(error: JmxError) -> ExitCode:
     return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
 
 
-def column_oids(root: str, locks: Iterable[Lock]) -> ColumnOids:
-    """What finds the SNMP column that shows an element too: its first one, in a shipped lock.
+def column_oids(root: str, registries: Iterable[OidRegistry]) -> ColumnOids:
+    """What finds the SNMP column that shows an element too: its first one, in a shipped registry.
 
     Args:
         root: of all object identifiers, dotted.
-        locks: the shipped ones; a provisional column's number is this site's affair.
+        registries: the shipped ones; a provisional column's number is this site's affair.
     """
-    locks = tuple(locks)
+    registries = tuple(registries)
 
     def find(class_name: str, element: str) -> str:
         package, _, name = class_name.partition(":")
-        for lock in locks:
-            class_lock = lock.find(ClassKey(package, name))
-            for locked in class_lock.elements if class_lock is not None else ():
-                if class_lock is not None and locked.name == element and locked.current:
-                    return ".".join(map(str, (root, *lock.entry_oid((), class_lock), locked.columns[0])))
+        for registry in registries:
+            class_entry = registry.find(ClassKey(package, name))
+            for locked in class_entry.elements if class_entry is not None else ():
+                if class_entry is not None and locked.name == element and locked.current:
+                    return ".".join(map(str, (root, *registry.entry_oid((), class_entry), locked.columns[0])))
         return ""
 
     return find

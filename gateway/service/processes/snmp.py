@@ -36,9 +36,9 @@ from gateway.service.processes.snmp_commands import Commands
 from gateway.service.sources.mappings import load_mappings
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import MODULE
-from gateway.snmp.lock_files import SiteSchemas, load_shipped_locks
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
+from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import SetRequests, SetSettings
@@ -81,18 +81,18 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     community = read_community(loaded, state)
     writers = read_writers(loaded, state, community)
     try:
-        locks = load_shipped_locks()
+        registries = load_shipped_registries()
         mappings = load_mappings(loaded) if writers else {}
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-    site = SiteSchemas(state.path, loaded.settings.site)
+    site = _site_registry(loaded, state)
     root = root_of(settings.root)
     store, counters, failures = Store(), SnmpCounters(), _Failures()
     counters.serve(store, authentication_traps=settings.authentication_traps)
-    lock = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
-    lock.serve(store)
+    registry = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
+    registry.serve(store)
     system = SystemGroup(store, _description(loaded, root), time.monotonic_ns)
-    for shipped in locks:
+    for shipped in registries:
         system.add_module((*root, *shipped.module_arc), shipped.module)
     notifications = Notifications(
         sender_settings(loaded, state, root, targets_of(loaded, community)),
@@ -106,7 +106,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     projection = Projection(
         store,
         ProjectionSettings(
-            root, locks, settings.serve_stale_for, _version(), history_limits(loaded.settings.history)
+            root, registries, settings.serve_stale_for, _version(), history_limits(loaded.settings.history)
         ),
         provisional=site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()),
         save=site.save,
@@ -131,7 +131,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         counters,
         SetSettings(deadline, settings.best_effort),
         time.monotonic_ns,
-        lock,
+        registry,
         refused_sets,
     )
     responder = Responder(access, counters, failures.failed, sets=sets)
@@ -216,6 +216,13 @@ async def _tick(projection: Projection, notifications: Notifications, commands: 
         commands.table.tick()
         notifications.show()
         await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
+
+
+def _site_registry(loaded: LoadedConfiguration, state: StateFolder) -> SiteRegistry:
+    site = SiteRegistry(state.path, loaded.settings.site)
+    if site.old_path is not None:
+        log.info("oid-registry-has-old-name", path=str(site.old_path), renamed="with the next class or event")
+    return site
 
 
 def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gateway.model.schema import Access, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
-from gateway.snmp.lock_entries import ClassLock, ElementLock, ValueLock
+from gateway.snmp.oid_registry import ClassEntry, ElementEntry, ValueEntry
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
@@ -148,31 +148,33 @@ class ColumnText:
     description: str
 
 
-def columns_of(class_lock: ClassLock, versions: Sequence[ClassSchema]) -> list[ColumnText]:
-    """All columns, ascending; ``versions`` (the newest last) tell what the lock does not keep."""
-    columns = [_own_column(class_lock, column) for column in ROW_COLUMNS]
-    for lock in class_lock.elements:
-        element = _element_of(class_lock, lock, versions)
-        columns.append(_element_column(class_lock, lock, element))
-        if lock.twin is not None:
-            columns.append(_twin_column(lock, element))
+def columns_of(class_entry: ClassEntry, versions: Sequence[ClassSchema]) -> list[ColumnText]:
+    """All columns, ascending; ``versions`` (the newest last) tell what the registry does not keep."""
+    columns = [_own_column(class_entry, column) for column in ROW_COLUMNS]
+    for entry in class_entry.elements:
+        element = _element_of(class_entry, entry, versions)
+        columns.append(_element_column(class_entry, entry, element))
+        if entry.twin is not None:
+            columns.append(_twin_column(entry, element))
     return sorted(columns, key=lambda column: column.number)
 
 
-def _element_of(class_lock: ClassLock, lock: ElementLock, versions: Sequence[ClassSchema]) -> Element | None:
+def _element_of(
+    class_entry: ClassEntry, entry: ElementEntry, versions: Sequence[ClassSchema]
+) -> Element | None:
     for schema in reversed(versions):
         for element in schema.elements:
-            if element.name == lock.name and column_of(class_lock, element) is lock:
+            if element.name == entry.name and column_of(class_entry, element) is entry:
                 return element
     return None
 
 
-def _own_column(class_lock: ClassLock, column: RowColumn) -> ColumnText:
+def _own_column(class_entry: ClassEntry, column: RowColumn) -> ColumnText:
     text = ROW_COLUMNS[column]
     type_name = text.syntax.partition(" ")[0]
     return ColumnText(
         number=column,
-        descriptor=class_lock.descriptor + text.suffix,
+        descriptor=class_entry.descriptor + text.suffix,
         syntax=text.syntax,
         type_name=type_name,
         module=_OWN_SYNTAX_MODULES[type_name],
@@ -183,96 +185,96 @@ def _own_column(class_lock: ClassLock, column: RowColumn) -> ColumnText:
     )
 
 
-def _element_column(class_lock: ClassLock, lock: ElementLock, element: Element | None) -> ColumnText:
-    smi = SMI_TYPES[lock.syntax]
+def _element_column(class_entry: ClassEntry, entry: ElementEntry, element: Element | None) -> ColumnText:
+    smi = SMI_TYPES[entry.syntax]
     return ColumnText(
-        number=lock.column,
-        descriptor=lock.descriptor,
-        syntax=syntax_clause(lock, element),
+        number=entry.column,
+        descriptor=entry.descriptor,
+        syntax=syntax_clause(entry, element),
         type_name=smi.name,
         module=smi.module,
-        units=units_clause(lock, element),
-        access="read-write" if element is not None and _is_writable(lock, element) else "read-only",
-        status=lock.status.value,
-        description=_description(class_lock, lock, element),
+        units=units_clause(entry, element),
+        access="read-write" if element is not None and _is_writable(entry, element) else "read-only",
+        status=entry.status.value,
+        description=_description(class_entry, entry, element),
     )
 
 
-def _is_writable(lock: ElementLock, element: Element) -> bool:
-    return lock.current and element.access is Access.READ_WRITE and lock.syntax in WRITABLE_SYNTAXES
+def _is_writable(entry: ElementEntry, element: Element) -> bool:
+    return entry.current and element.access is Access.READ_WRITE and entry.syntax in WRITABLE_SYNTAXES
 
 
-def _twin_column(lock: ElementLock, element: Element | None) -> ColumnText:
-    assert lock.twin is not None
-    syntax, description = _TWINS.get(lock.syntax, _LENGTH)
+def _twin_column(entry: ElementEntry, element: Element | None) -> ColumnText:
+    assert entry.twin is not None
+    syntax, description = _TWINS.get(entry.syntax, _LENGTH)
     smi = SMI_TYPES[syntax]
     return ColumnText(
-        number=lock.twin.column,
-        descriptor=lock.twin.descriptor,
+        number=entry.twin.column,
+        descriptor=entry.twin.descriptor,
         syntax=f"{smi.name} {smi.bounds}".rstrip(),
         type_name=smi.name,
         module=smi.module,
-        units=units_clause(lock, element) if lock.syntax in _TWINS else "octets",
+        units=units_clause(entry, element) if entry.syntax in _TWINS else "octets",
         access="read-only",
-        status=lock.status.value,
-        description=description.format(of=lock.descriptor),
+        status=entry.status.value,
+        description=description.format(of=entry.descriptor),
     )
 
 
-def syntax_clause(lock: ValueLock, element: Element | None) -> str:
+def syntax_clause(entry: ValueEntry, element: Element | None) -> str:
     """The SYNTAX clause, as narrow as the element's range or size allows."""
-    if lock.syntax is Syntax.ENUMERATION:
-        labels = ",\n".join(f"                    {value.label}({value.number})" for value in lock.values)
+    if entry.syntax is Syntax.ENUMERATION:
+        labels = ",\n".join(f"                    {value.label}({value.number})" for value in entry.values)
         return f"INTEGER {{\n{labels}\n                }}"
-    smi = SMI_TYPES[lock.syntax]
-    bounds = (element and (_range(lock, element) or _size(lock, element))) or smi.bounds
+    smi = SMI_TYPES[entry.syntax]
+    bounds = (element and (_range(entry, element) or _size(entry, element))) or smi.bounds
     return f"{smi.name} {bounds}".rstrip()
 
 
-def _range(lock: ValueLock, element: Element) -> str:
-    if lock.syntax not in _RANGED or (element.minimum is None and element.maximum is None):
+def _range(entry: ValueEntry, element: Element) -> str:
+    if entry.syntax not in _RANGED or (element.minimum is None and element.maximum is None):
         return ""
-    lowest, highest = _RANGED[lock.syntax]
-    divisor = UNIT_NANOSECONDS.get(lock.unit, 1)
+    lowest, highest = _RANGED[entry.syntax]
+    divisor = UNIT_NANOSECONDS.get(entry.unit, 1)
     low = lowest if element.minimum is None else max(lowest, int(element.minimum) // divisor)
     high = highest if element.maximum is None else min(highest, int(element.maximum) // divisor)
     return f"({low}..{high})" if low <= high else ""
 
 
-def _size(lock: ValueLock, element: Element) -> str:
-    limit = _SIZED.get(lock.syntax)
+def _size(entry: ValueEntry, element: Element) -> str:
+    limit = _SIZED.get(entry.syntax)
     if limit is None or element.max_length is None or not 0 < element.max_length < limit:
         return ""
     return f"(SIZE (0..{element.max_length}))"
 
 
-def units_clause(lock: ValueLock, element: Element | None) -> str:
+def units_clause(entry: ValueEntry, element: Element | None) -> str:
     """What stands in the UNITS clause; empty for none."""
-    if lock.syntax not in NUMERIC_SYNTAXES:
+    if entry.syntax not in NUMERIC_SYNTAXES:
         return ""
-    if lock.unit or element is None:
-        return lock.unit
+    if entry.unit or element is None:
+        return entry.unit
     return "nanoseconds" if element.type is ValueType.DURATION else element.unit
 
 
-def _description(class_lock: ClassLock, lock: ElementLock, element: Element | None) -> str:
-    if not lock.current:
-        return f"Obsolete, and never instantiated: '{lock.name}' has another column now, or none."
+def _description(class_entry: ClassEntry, entry: ElementEntry, element: Element | None) -> str:
+    if not entry.current:
+        return f"Obsolete, and never instantiated: '{entry.name}' has another column now, or none."
     said = (element.description or element.label) if element else ""
-    sentences = [sentence(said or f"'{lock.name}' of the source; it gives no description.")]
+    sentences = [sentence(said or f"'{entry.name}' of the source; it gives no description.")]
     if element is not None and element.access is Access.READ_CREATE:
         sentences.append("It is set when the object is created and does not change.")
-    if element is not None and _is_writable(lock, element):
+    if element is not None and _is_writable(entry, element):
         sentences.append("It can be set by whom the configuration of the gateway allows it to.")
-    if lock.kind is Kind.COUNTER:
-        discontinuity = class_lock.descriptor + ROW_COLUMNS[RowColumn.DISCONTINUITY].suffix
+    if entry.kind is Kind.COUNTER:
+        discontinuity = class_entry.descriptor + ROW_COLUMNS[RowColumn.DISCONTINUITY].suffix
         sentences.append(f"{discontinuity} tells when it may have begun again.")
-    elif lock.kind in _KINDS:
-        sentences.append(_KINDS[lock.kind])
-    if lock.twin is not None:
-        sentences.append(_CUT[lock.syntax].format(twin=lock.twin.descriptor))
-    if lock.syntax in NUMBERS_AS_TEXT:
-        sentences.append(NUMBERS_AS_TEXT[lock.syntax])
+    elif entry.kind in _KINDS:
+        sentences.append(_KINDS[entry.kind])
+    if entry.twin is not None:
+        sentences.append(_CUT[entry.syntax].format(twin=entry.twin.descriptor))
+    if entry.syntax in NUMBERS_AS_TEXT:
+        sentences.append(NUMBERS_AS_TEXT[entry.syntax])
     return " ".join(sentences)
 
 

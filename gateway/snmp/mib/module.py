@@ -1,7 +1,7 @@
-"""The MIB module of a lock: text that is the same octets for the same lock and schemas.
+"""The MIB module of a registry: text that is the same octets for the same registry and schemas.
 
 Layout below the module's own arc: ``.0`` notifications, ``.1`` objects (one table per class, numbered by
-the lock, and at 1000 what only notifications carry), ``.2`` conformance.
+the registry, and at 1000 what only notifications carry), ``.2`` conformance.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.model.schema import ClassSchema, EventSchema
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import ClassLock
 from gateway.snmp.mib.clauses import (
     ColumnText,
     columns_of,
@@ -23,6 +21,7 @@ from gateway.snmp.mib.clauses import (
     quoted,
 )
 from gateway.snmp.mib.notifications import NotificationTexts
+from gateway.snmp.oid_registry import ClassEntry, OidRegistry
 
 _OBSOLETE_GROUP_OFFSET = 1_000
 """Arcs of groups: that of the class, and for its obsolete columns that much more."""
@@ -34,45 +33,48 @@ _CONTACT = "The operator of the gateway that serves this module."
 
 
 def module_text(
-    lock: Lock, schemas: Iterable[ClassSchema], events: Iterable[EventSchema] = (), description: str = ""
+    registry: OidRegistry,
+    schemas: Iterable[ClassSchema],
+    events: Iterable[EventSchema] = (),
+    description: str = "",
 ) -> str:
-    """The text of the module ``lock.module``.
+    """The text of the module ``registry.module``.
 
     Args:
-        lock: numbers, names and syntaxes.
+        registry: numbers, names and syntaxes.
         schemas: descriptions, units and ranges, with the mapping applied; of several versions of a class the
-            last one that has an element describes it. A class without any is written from the lock alone.
+            last one that has an element describes it. A class without any is written from the registry alone.
         events: the same of events.
         description: of the package.
     """
     versions: dict[str, list[ClassSchema]] = {}
     for schema in schemas:
-        versions.setdefault(lock.entry_name(schema.key), []).append(schema)
+        versions.setdefault(registry.entry_name(schema.key), []).append(schema)
     tables = [
-        (class_lock, columns_of(class_lock, versions.get(class_lock.name, ())))
-        for class_lock in sorted(lock.classes, key=lambda class_lock: class_lock.arc)
-        if class_lock.elements
+        (class_entry, columns_of(class_entry, versions.get(class_entry.name, ())))
+        for class_entry in sorted(registry.classes, key=lambda class_entry: class_entry.arc)
+        if class_entry.elements
     ]
-    notifications = NotificationTexts(lock, events)
+    notifications = NotificationTexts(registry, events)
     parts = [
-        f"{lock.module} DEFINITIONS ::= BEGIN",
-        _note(lock),
-        imports(_imports(lock, [columns for _, columns in tables], notifications.imports())),
-        _identity(lock, description),
-        _arcs(lock),
+        f"{registry.module} DEFINITIONS ::= BEGIN",
+        _note(registry),
+        imports(_imports(registry, [columns for _, columns in tables], notifications.imports())),
+        _identity(registry, description),
+        _arcs(registry),
     ]
-    for class_lock, columns in tables:
-        parts.append(_table(lock, class_lock, columns, versions.get(class_lock.name, ())))
-    parts += _reservations(lock)
+    for class_entry, columns in tables:
+        parts.append(_table(registry, class_entry, columns, versions.get(class_entry.name, ())))
+    parts += _reservations(registry)
     parts += notifications.definitions()
-    parts += [part for class_lock, columns in tables for part in _groups(lock, class_lock, columns)]
+    parts += [part for class_entry, columns in tables for part in _groups(registry, class_entry, columns)]
     parts += notifications.groups()
     required = [
         (
-            f"{class_lock.descriptor}Group",
-            f"Mandatory where a source has objects of the class {plain(class_lock.name)}.",
+            f"{class_entry.descriptor}Group",
+            f"Mandatory where a source has objects of the class {plain(class_entry.name)}.",
         )
-        for class_lock, _ in tables
+        for class_entry, _ in tables
     ]
     required += notifications.required_groups()
     if required:
@@ -82,23 +84,27 @@ def module_text(
             for column in columns
             if column.access == "read-write" and column.status == "current"
         ]
-        parts.append(_compliance(lock, required, writable))
+        parts.append(_compliance(registry, required, writable))
     return "\n\n".join([*parts, "END"]) + "\n"
 
 
-def _note(lock: Lock) -> str:
-    what = "classes that no shipped lock knows" if lock.provisional else f"the package {plain(lock.package)}"
+def _note(registry: OidRegistry) -> str:
+    what = (
+        "classes that no shipped registry knows"
+        if registry.provisional
+        else f"the package {plain(registry.package)}"
+    )
     return (
-        f"-- Generated by amqp-gateway from its schema lock of {what}. Do not edit:\n"
-        "-- numbers come from the lock, texts from the mapping and the schema."
+        f"-- Generated by amqp-gateway from the OID registry of {what}. Do not edit:\n"
+        "-- numbers come from the registry, texts from the mapping and the schema."
     )
 
 
 def _imports(
-    lock: Lock, tables: Sequence[Sequence[ColumnText]], more: Mapping[str, set[str]]
+    registry: OidRegistry, tables: Sequence[Sequence[ColumnText]], more: Mapping[str, set[str]]
 ) -> Mapping[str, set[str]]:
     names: dict[str, set[str]] = {
-        "AMQP-GATEWAY-MIB": {"agRoot" if lock.provisional else "agPackages"},
+        "AMQP-GATEWAY-MIB": {"agRoot" if registry.provisional else "agPackages"},
         "SNMPv2-SMI": {"MODULE-IDENTITY"},
     }
     if tables:
@@ -113,21 +119,21 @@ def _imports(
     return names
 
 
-def _identity(lock: Lock, description: str) -> str:
+def _identity(registry: OidRegistry, description: str) -> str:
     default = (
         "Objects of classes that this site's sources have and no shipped module knows. The numbers are this "
         "site's own."
-        if lock.provisional
-        else f"Objects of the management package '{lock.package}'."
+        if registry.provisional
+        else f"Objects of the management package '{registry.package}'."
     )
     clauses = [
-        ("LAST-UPDATED", f'"{lock.last_updated:%Y%m%d}0000Z"'),
+        ("LAST-UPDATED", f'"{registry.last_updated:%Y%m%d}0000Z"'),
         ("ORGANIZATION", f'"{_ORGANIZATION}"'),
         ("CONTACT-INFO", f'"{_CONTACT}"'),
         ("DESCRIPTION", description or default),
     ]
-    for revision in reversed(lock.revisions):
-        first = revision == lock.revisions[0]
+    for revision in reversed(registry.revisions):
+        first = revision == registry.revisions[0]
         clauses += [
             ("REVISION", f'"{revision:%Y%m%d}0000Z"'),
             (
@@ -135,12 +141,12 @@ def _identity(lock: Lock, description: str) -> str:
                 "First version." if first else "Classes, elements or events added, or some obsolete.",
             ),
         ]
-    value = "agRoot 3" if lock.provisional else f"agPackages {lock.arc}"
-    return definition(f"{lock.prefix}MIB MODULE-IDENTITY", clauses, value)
+    value = "agRoot 3" if registry.provisional else f"agPackages {registry.arc}"
+    return definition(f"{registry.prefix}MIB MODULE-IDENTITY", clauses, value)
 
 
-def _arcs(lock: Lock) -> str:
-    prefix = lock.prefix
+def _arcs(registry: OidRegistry) -> str:
+    prefix = registry.prefix
     arcs = [
         ("Notifications", f"{prefix}MIB 0"),
         ("Objects", f"{prefix}MIB 1"),
@@ -152,19 +158,22 @@ def _arcs(lock: Lock) -> str:
 
 
 def _table(
-    lock: Lock, class_lock: ClassLock, columns: Sequence[ColumnText], versions: Sequence[ClassSchema]
+    registry: OidRegistry,
+    class_entry: ClassEntry,
+    columns: Sequence[ColumnText],
+    versions: Sequence[ClassSchema],
 ) -> str:
-    base = class_lock.descriptor
+    base = class_entry.descriptor
     entry_type = base[0].upper() + base[1:] + "Entry"
     said = versions[-1].description if versions else ""
-    label = plain(class_lock.name)
+    label = plain(class_entry.name)
     table = object_type(
         f"{base}Table",
         f"SEQUENCE OF {entry_type}",
         "not-accessible",
         "current",
         f"Objects of the class '{label}', of all sources. {said}",
-        f"{lock.prefix}Objects {class_lock.arc}",
+        f"{registry.prefix}Objects {class_entry.arc}",
     )
     entry = definition(
         f"{base}Entry OBJECT-TYPE",
@@ -173,7 +182,7 @@ def _table(
             ("MAX-ACCESS", "not-accessible"),
             ("STATUS", "current"),
             ("DESCRIPTION", f"One object of the class '{label}'. {_ABSENT}"),
-            ("INDEX", f"{{ agSourceIndex, {class_lock.index_descriptor} }}"),
+            ("INDEX", f"{{ agSourceIndex, {class_entry.index_descriptor} }}"),
         ],
         f"{base}Table 1",
     )
@@ -196,35 +205,35 @@ def _column(base: str, column: ColumnText) -> str:
     )
 
 
-def _reservations(lock: Lock) -> list[str]:
-    reserved = [class_lock for class_lock in lock.classes if not class_lock.elements]
+def _reservations(registry: OidRegistry) -> list[str]:
+    reserved = [class_entry for class_entry in registry.classes if not class_entry.elements]
     if not reserved:
         return []
-    lines = [f"--   {{ {lock.prefix}Objects {c.arc} }} {c.descriptor}Table" for c in reserved]
+    lines = [f"--   {{ {registry.prefix}Objects {c.arc} }} {c.descriptor}Table" for c in reserved]
     return ["\n".join(["-- Set aside for classes that have no elements yet:", *lines])]
 
 
-def _groups(lock: Lock, class_lock: ClassLock, columns: Sequence[ColumnText]) -> list[str]:
+def _groups(registry: OidRegistry, class_entry: ClassEntry, columns: Sequence[ColumnText]) -> list[str]:
     shown = [column for column in columns if column.access != "not-accessible"]
-    label = plain(class_lock.name)
+    label = plain(class_entry.name)
     groups = [
         _group(
-            f"{class_lock.descriptor}Group",
+            f"{class_entry.descriptor}Group",
             [column for column in shown if column.status == "current"],
             "current",
             f"What is told of objects of the class '{label}'.",
-            f"{lock.prefix}Groups {class_lock.arc}",
+            f"{registry.prefix}Groups {class_entry.arc}",
         )
     ]
     obsolete = [column for column in shown if column.status != "current"]
     if obsolete:
         groups.append(
             _group(
-                f"{class_lock.descriptor}ObsoleteGroup",
+                f"{class_entry.descriptor}ObsoleteGroup",
                 obsolete,
                 "obsolete",
                 f"Columns that objects of the class '{label}' once had.",
-                f"{lock.prefix}Groups {class_lock.arc + _OBSOLETE_GROUP_OFFSET}",
+                f"{registry.prefix}Groups {class_entry.arc + _OBSOLETE_GROUP_OFFSET}",
             )
         )
     return groups
@@ -242,7 +251,7 @@ def _group(descriptor: str, columns: Sequence[ColumnText], status: str, descript
     )
 
 
-def _compliance(lock: Lock, required: Sequence[tuple[str, str]], writable: Sequence[str]) -> str:
+def _compliance(registry: OidRegistry, required: Sequence[tuple[str, str]], writable: Sequence[str]) -> str:
     """What there must be at least, which is nothing that can be set: that is for the configuration to say."""
     clauses = [
         f"        GROUP       {group}\n        DESCRIPTION\n{quoted(when, 12)}" for group, when in required
@@ -253,12 +262,12 @@ def _compliance(lock: Lock, required: Sequence[tuple[str, str]], writable: Seque
         for descriptor in writable
     ]
     text = definition(
-        f"{lock.prefix}Compliance MODULE-COMPLIANCE",
+        f"{registry.prefix}Compliance MODULE-COMPLIANCE",
         [
             ("STATUS", "current"),
             ("DESCRIPTION", "What a gateway serves of this module."),
             ("MODULE", "\n" + "\n".join(clauses)),
         ],
-        f"{lock.prefix}Compliances 1",
+        f"{registry.prefix}Compliances 1",
     )
     return textwrap.dedent(text)

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from gateway.model.schema import Element, EventSchema
 from gateway.model.values import ValueType
 from gateway.snmp.fixed_mib import COMMON_OBJECTS
-from gateway.snmp.lock import ARGUMENTS_ARC, Lock
-from gateway.snmp.lock_entries import ArgumentLock, EventLock, Status
 from gateway.snmp.mib.clauses import (
     NUMBERS_AS_TEXT,
     definition,
@@ -19,7 +17,14 @@ from gateway.snmp.mib.clauses import (
     syntax_clause,
     units_clause,
 )
-from gateway.snmp.names import upper_camel
+from gateway.snmp.oid_registry import (
+    ARGUMENTS_ARC,
+    ArgumentEntry,
+    EventEntry,
+    OidRegistry,
+    Status,
+    upper_camel,
+)
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
     MAX_FLOAT_CHARACTERS,
@@ -73,29 +78,29 @@ class NotificationTexts:
     """The parts of one module that are about its events.
 
     Args:
-        lock: numbers, names and syntaxes.
+        registry: numbers, names and syntaxes.
         schemas: descriptions and units, with the mapping applied; of several versions of an event the last.
     """
 
-    def __init__(self, lock: Lock, schemas: Iterable[EventSchema]) -> None:
-        self._lock = lock
-        self._schemas = {lock.entry_name(schema.key): schema for schema in schemas}
-        self._told = {argument.arc: tuple(self._elements(argument)) for argument in lock.arguments}
+    def __init__(self, registry: OidRegistry, schemas: Iterable[EventSchema]) -> None:
+        self._registry = registry
+        self._schemas = {registry.entry_name(schema.key): schema for schema in schemas}
+        self._told = {argument.arc: tuple(self._elements(argument)) for argument in registry.arguments}
 
     def imports(self) -> Mapping[str, set[str]]:
         """The names that the parts need, by module."""
-        if not self._lock.events:
+        if not self._registry.events:
             return {}
         names: dict[str, set[str]] = {
             "AMQP-GATEWAY-MIB": set(COMMON_DESCRIPTORS),
             "SNMPv2-SMI": {"NOTIFICATION-TYPE"},
             "SNMPv2-CONF": {"NOTIFICATION-GROUP", "MODULE-COMPLIANCE"},
         }
-        if self._lock.arguments:
+        if self._registry.arguments:
             names["SNMPv2-SMI"].add("OBJECT-TYPE")
             names["SNMPv2-CONF"].add("OBJECT-GROUP")
-        types = [SMI_TYPES[argument.syntax] for argument in self._lock.arguments]
-        if any(argument.twin for argument in self._lock.arguments):
+        types = [SMI_TYPES[argument.syntax] for argument in self._registry.arguments]
+        if any(argument.twin for argument in self._registry.arguments):
             types.append(SMI_TYPES[Syntax.TEXT])
         for smi in types:
             if smi.module:
@@ -104,24 +109,26 @@ class NotificationTexts:
 
     def definitions(self) -> list[str]:
         """The objects, then the notifications; nothing where there are no events."""
-        if not self._lock.events:
+        if not self._registry.events:
             return []
-        prefix = self._lock.prefix
+        prefix = self._registry.prefix
         parts = []
-        if self._lock.arguments:
+        if self._registry.arguments:
             parts.append(
                 "-- Only notifications carry these.\n"
                 f"{prefix}NotificationObjects OBJECT IDENTIFIER ::= {{ {prefix}Objects {ARGUMENTS_ARC} }}"
             )
-        for argument in self._lock.arguments:
+        for argument in self._registry.arguments:
             parts += self._objects(argument)
-        return parts + [self._notification(event_lock) for event_lock in self._lock.events]
+        return parts + [self._notification(event_entry) for event_entry in self._registry.events]
 
     def groups(self) -> list[str]:
         """Conformance groups: objects and notifications, each current and obsolete."""
-        objects = [(name, a.status) for a in self._lock.arguments for name in a.descriptors]
-        notifications = [(event_lock.descriptor, event_lock.status) for event_lock in self._lock.events]
-        prefix = self._lock.prefix
+        objects = [(name, a.status) for a in self._registry.arguments for name in a.descriptors]
+        notifications = [
+            (event_entry.descriptor, event_entry.status) for event_entry in self._registry.events
+        ]
+        prefix = self._registry.prefix
         found = []
         for offset, (macro, clause, infix, entries) in enumerate(
             (
@@ -145,29 +152,29 @@ class NotificationTexts:
 
     def required_groups(self) -> list[tuple[str, str]]:
         """The current groups, each with when it has to be there."""
-        prefix, when = self._lock.prefix, "Mandatory where a source tells of events."
+        prefix, when = self._registry.prefix, "Mandatory where a source tells of events."
         wanted = []
-        if any(argument.current for argument in self._lock.arguments):
+        if any(argument.current for argument in self._registry.arguments):
             wanted.append((f"{prefix}NotificationObjectGroup", when))
-        if any(event_lock.status is Status.CURRENT for event_lock in self._lock.events):
+        if any(event_entry.status is Status.CURRENT for event_entry in self._registry.events):
             wanted.append((f"{prefix}NotificationGroup", when))
         return wanted
 
-    def _elements(self, argument: ArgumentLock) -> Iterable[tuple[str, Element]]:
+    def _elements(self, argument: ArgumentEntry) -> Iterable[tuple[str, Element]]:
         """What the events that have the argument say of it, by the event's name."""
-        for event_lock in self._lock.events:
-            schema = self._schemas.get(event_lock.name)
-            if schema is None or argument.arc not in event_lock.arguments:
+        for event_entry in self._registry.events:
+            schema = self._schemas.get(event_entry.name)
+            if schema is None or argument.arc not in event_entry.arguments:
                 continue
             for told in schema.arguments:
                 timed = told.type in (ValueType.DURATION, ValueType.TIME)
                 form = argument_form(told, argument.unit if timed else "")
                 if told.name == argument.name and argument_fits(form, argument.form):
-                    yield event_lock.name, element_of(told)
+                    yield event_entry.name, element_of(told)
 
-    def _objects(self, argument: ArgumentLock) -> list[str]:
+    def _objects(self, argument: ArgumentEntry) -> list[str]:
         told = self._told[argument.arc]
-        base = f"{self._lock.prefix}NotificationObjects"
+        base = f"{self._registry.prefix}NotificationObjects"
         bounds = ARGUMENT_SIZES.get(argument.syntax)
         syntax = f"{SMI_TYPES[argument.syntax].name} {bounds}" if bounds else syntax_clause(argument, None)
         units = next(
@@ -199,19 +206,19 @@ class NotificationTexts:
             )
         return parts
 
-    def _notification(self, event_lock: EventLock) -> str:
-        schema = self._schemas.get(event_lock.name)
+    def _notification(self, event_entry: EventEntry) -> str:
+        schema = self._schemas.get(event_entry.name)
         said = (schema.description or schema.label) if schema else ""
-        own = [name for argument in self._lock.arguments_of(event_lock) for name in argument.descriptors]
-        label = plain(event_lock.name)
+        own = [name for argument in self._registry.arguments_of(event_entry) for name in argument.descriptors]
+        label = plain(event_entry.name)
         return definition(
-            f"{event_lock.descriptor} NOTIFICATION-TYPE",
+            f"{event_entry.descriptor} NOTIFICATION-TYPE",
             [
                 ("OBJECTS", listed([*COMMON_DESCRIPTORS, *own], 4)),
-                ("STATUS", event_lock.status.value),
+                ("STATUS", event_entry.status.value),
                 ("DESCRIPTION", sentence(said or f"The event '{label}'; its source gives no description.")),
             ],
-            f"{self._lock.prefix}Notifications {event_lock.arc}",
+            f"{self._registry.prefix}Notifications {event_entry.arc}",
         )
 
 
@@ -223,7 +230,7 @@ _GROUP_TEXTS = {
 }
 
 
-def _argument_description(argument: ArgumentLock, told: Sequence[tuple[str, Element]]) -> str:
+def _argument_description(argument: ArgumentEntry, told: Sequence[tuple[str, Element]]) -> str:
     nothing = NOTHING.get(argument.syntax, "Empty")
     if not argument.current:
         return f"Obsolete: '{argument.name}' has another object now, or none. {nothing} for ever."
@@ -243,7 +250,7 @@ def _argument_description(argument: ArgumentLock, told: Sequence[tuple[str, Elem
     return " ".join(sentences)
 
 
-def _what_it_is(argument: ArgumentLock, told: Sequence[tuple[str, Element]]) -> str:
+def _what_it_is(argument: ArgumentEntry, told: Sequence[tuple[str, Element]]) -> str:
     """What events say of an argument that they share: once where they agree, else each for itself."""
     events: dict[str, list[str]] = {}
     for event, element in told:

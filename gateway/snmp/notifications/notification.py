@@ -27,9 +27,8 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
     SourceStateNumber,
 )
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import ArgumentLock, EventLock
-from gateway.snmp.schema_locks import SchemaLocks
+from gateway.snmp.oid_registry import ArgumentEntry, EventEntry, OidRegistry
+from gateway.snmp.registry_growth import OidRegistries
 from gateway.snmp.syntax import Syntax, argument_fits, argument_form
 from gateway.snmp.tables.classes import ClassTables
 
@@ -194,7 +193,7 @@ class BoundEvent:
         oid: of its notification.
         encoders: by place in the notification, each with the position of its argument in the schema, -1
             where this version has none.
-        not_shown: names of arguments that the lock has no number for.
+        not_shown: names of arguments that the registry has no number for.
     """
 
     name: str
@@ -210,21 +209,21 @@ class BoundEvent:
 
 
 def bind_event(
-    schema: EventSchema, lock: Lock, event_lock: EventLock, root: Oid, pointer: RowPointers
+    schema: EventSchema, registry: OidRegistry, event_entry: EventEntry, root: Oid, pointer: RowPointers
 ) -> BoundEvent:
-    """Match the arguments of ``schema`` to those that the lock has numbered."""
+    """Match the arguments of ``schema`` to those that the registry has numbered."""
     encoders = []
     shown = set()
-    for argument_lock in lock.arguments_of(event_lock):
-        position = _position(schema, argument_lock)
+    for argument_entry in registry.arguments_of(event_entry):
+        position = _position(schema, argument_entry)
         if position >= 0:
             shown.add(position)
         argument = schema.arguments[position] if position >= 0 else None
-        oids = tuple(lock.argument_oid(root, arc) for arc in argument_lock.arcs)
-        encoders.append((position, _encoder(argument_lock, argument, oids, pointer)))
+        oids = tuple(registry.argument_oid(root, arc) for arc in argument_entry.arcs)
+        encoders.append((position, _encoder(argument_entry, argument, oids, pointer)))
     return BoundEvent(
         str(schema.key),
-        lock.notification_oid(root, event_lock),
+        registry.notification_oid(root, event_entry),
         tuple(encoders),
         tuple(argument.name for n, argument in enumerate(schema.arguments) if n not in shown),
     )
@@ -251,28 +250,28 @@ def bind_own_event(schema: EventSchema, root: Oid) -> BoundEvent | None:
     )
 
 
-def _position(schema: EventSchema, lock: ArgumentLock) -> int:
-    if not lock.current:
+def _position(schema: EventSchema, entry: ArgumentEntry) -> int:
+    if not entry.current:
         return -1
     for position, argument in enumerate(schema.arguments):
-        # The feed does not carry the unit that a mapping names: the lock has kept it.
+        # The feed does not carry the unit that a mapping names: the registry has kept it.
         timed = argument.type in (ValueType.DURATION, ValueType.TIME)
-        form = argument_form(argument, lock.unit if timed else "")
-        if argument.name == lock.name and argument_fits(form, lock.form):
+        form = argument_form(argument, entry.unit if timed else "")
+        if argument.name == entry.name and argument_fits(form, entry.form):
             return position
     return -1
 
 
 def _encoder(
-    lock: ArgumentLock, argument: Argument | None, oids: tuple[Oid, ...], pointer: RowPointers
+    entry: ArgumentEntry, argument: Argument | None, oids: tuple[Oid, ...], pointer: RowPointers
 ) -> ArgumentEncoder:
-    if lock.syntax is Syntax.ROW_POINTER:
+    if entry.syntax is Syntax.ROW_POINTER:
         return _reference_encoder(oids[0], oids[1], pointer)
     named = argument.values if argument is not None else ()
     single = argument is not None and argument.type is ValueType.F32
-    numbers = {entry.value: lock.numbers.get(entry.label, 1) for entry in named}
-    encode = value_encoder(lock.form, numbers, single=single)
-    return _value_encoder(oids[0], encode, _NOTHING.get(lock.syntax))
+    numbers = {value.value: entry.numbers.get(value.label, 1) for value in named}
+    encode = value_encoder(entry.form, numbers, single=single)
+    return _value_encoder(oids[0], encode, _NOTHING.get(entry.syntax))
 
 
 def _value_encoder(oid: Oid, encode: Encoder, nothing: bytes | None) -> ArgumentEncoder:
@@ -353,13 +352,13 @@ class Events:
     """Binds events to notifications.
 
     Args:
-        locks: where each event stands.
+        registries: where each event stands.
         tables: the rows that events point to.
         root: the configured root.
     """
 
-    def __init__(self, locks: SchemaLocks, tables: ClassTables, root: Oid) -> None:
-        self._locks = locks
+    def __init__(self, registries: OidRegistries, tables: ClassTables, root: Oid) -> None:
+        self._registries = registries
         self._tables = tables
         self._root = root
 
@@ -368,11 +367,11 @@ class Events:
         schema = record.schema
         bound = bind_own_event(schema, self._root) if schema.key.package == OWN_PACKAGE else None
         if bound is None:
-            found = self._locks.event_lock(schema)
+            found = self._registries.event_entry(schema)
             if found is None:
                 return None
             bound = bind_event(schema, *found, self._root, self._tables.pointer)
-        self._locks.report(schema.key, bound.not_shown)
+        self._registries.report(schema.key, bound.not_shown)
         return bound
 
     def notification(

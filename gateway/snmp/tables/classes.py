@@ -9,10 +9,9 @@ from gateway.feed.values import ObjectLink
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW, Oid
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import ClassLock, ElementLock
+from gateway.snmp.oid_registry import ClassEntry, ElementEntry, OidRegistry
+from gateway.snmp.registry_growth import OidRegistries
 from gateway.snmp.row_columns import RowColumn
-from gateway.snmp.schema_locks import SchemaLocks
 from gateway.snmp.store import Store
 from gateway.snmp.tables.rows import BoundClass, ClassTable, Row, row_pointer
 from gateway.snmp.tables.summaries import Summaries
@@ -46,7 +45,7 @@ class Variable:
 
     Attributes:
         target: the object.
-        lock: of its column; ``None`` where that shows no element.
+        entry: of its column in the registry; ``None`` where that shows no element.
         element: in the version of the class that the object is of; ``None`` where that has no such one, or
             the object is not there.
         shown: its cell as it is, or would be if it were not withheld; ``None`` for no value.
@@ -54,7 +53,7 @@ class Variable:
     """
 
     target: Target
-    lock: ElementLock | None
+    entry: ElementEntry | None
     element: Element | None = None
     shown: bytes | None = None
     whole_octets: int | None = None
@@ -66,14 +65,14 @@ class ClassTables:
     Args:
         store: where tables are made.
         summaries: what counts and sums their rows.
-        locks: where each class stands.
+        registries: where each class stands.
         root: the configured root.
     """
 
-    def __init__(self, store: Store, summaries: Summaries, locks: SchemaLocks, root: Oid) -> None:
+    def __init__(self, store: Store, summaries: Summaries, registries: OidRegistries, root: Oid) -> None:
         self._store = store
         self._summaries = summaries
-        self._locks = locks
+        self._registries = registries
         self._root = root
         self._tables: dict[str, ClassTable] = {}
         self._pointed: dict[str, bytes] = {}
@@ -81,12 +80,12 @@ class ClassTables:
 
     def bind(self, schema: ClassSchema) -> BoundClass | None:
         """The table for one version of a class; ``None`` (logged and counted) where there is no room."""
-        found = self._locks.class_lock(schema)
+        found = self._registries.class_entry(schema)
         if found is None:
             return None
         table = self._table(*found, schema.key)
         bound = table.bind(schema, self.pointer)
-        self._locks.report(schema.key, bound.binding.not_shown)
+        self._registries.report(schema.key, bound.binding.not_shown)
         return bound
 
     def pointer(self, link: ObjectLink, source: int) -> bytes | None:
@@ -127,18 +126,18 @@ class ClassTables:
             return None
         table, column = self._tables[target.class_name], name[-_COLUMN_AND_INDEX]
         row = table.rows.get(name[-_INDEX:])
-        lock, element = table.element(column, row)
-        if row is None or lock is None:
-            return Variable(target, lock)
-        return Variable(target, lock, element, *table.shown(row, lock))
+        entry, element = table.element(column, row)
+        if row is None or entry is None:
+            return Variable(target, entry)
+        return Variable(target, entry, element, *table.shown(row, entry))
 
-    def _table(self, lock: Lock, class_lock: ClassLock, key: ClassKey) -> ClassTable:
+    def _table(self, registry: OidRegistry, class_entry: ClassEntry, key: ClassKey) -> ClassTable:
         table = self._tables.get(str(key))
         if table is None:
-            table = ClassTable(self._store, self._summaries, lock, class_lock, key, self._root)
+            table = ClassTable(self._store, self._summaries, registry, class_entry, key, self._root)
             self._tables[str(key)] = table
             self._names[table.entry] = str(key)
             self._pointed[str(key)] = ber.encode_name((*table.entry, RowColumn.NAME))
         else:
-            table.extend(class_lock)
+            table.extend(class_entry)
         return table

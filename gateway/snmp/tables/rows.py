@@ -23,8 +23,7 @@ from gateway.snmp.cells import (
     truth,
     value_encoder,
 )
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_entries import FIRST_ELEMENT_COLUMN, ClassLock, ElementLock
+from gateway.snmp.oid_registry import FIRST_ELEMENT_COLUMN, ClassEntry, ElementEntry, OidRegistry
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
 from gateway.snmp.syntax import Form, Syntax, form_of
@@ -48,7 +47,7 @@ class Binding:
     """One version of a class, ready to be written.
 
     Attributes:
-        writers: by position in ``ClassSchema.elements``; ``None`` for what the lock has no column for.
+        writers: by position in ``ClassSchema.elements``; ``None`` for what the registry has no column for.
         sums: what is summed, by position.
         not_shown: names of elements without a column.
     """
@@ -59,65 +58,65 @@ class Binding:
     not_shown: tuple[str, ...]
 
 
-def bind(schema: ClassSchema, class_lock: ClassLock, pointer: Pointer) -> Binding:
-    """Match the elements of ``schema`` to the current columns of ``class_lock``."""
-    columns = {position: column_of(class_lock, element) for position, element in enumerate(schema.elements)}
+def bind(schema: ClassSchema, class_entry: ClassEntry, pointer: Pointer) -> Binding:
+    """Match the elements of ``schema`` to the current columns of ``class_entry``."""
+    columns = {position: column_of(class_entry, element) for position, element in enumerate(schema.elements)}
     return Binding(
         schema,
         tuple(
-            None if lock is None else _writer(lock, schema.elements[position], pointer)
-            for position, lock in columns.items()
+            None if entry is None else _writer(entry, schema.elements[position], pointer)
+            for position, entry in columns.items()
         ),
         dict(_summed(schema, columns)),
-        tuple(schema.elements[position].name for position, lock in columns.items() if lock is None),
+        tuple(schema.elements[position].name for position, entry in columns.items() if entry is None),
     )
 
 
-def column_of(class_lock: ClassLock, element: Element) -> ElementLock | None:
+def column_of(class_entry: ClassEntry, element: Element) -> ElementEntry | None:
     """The current column that can hold all values of ``element``; an exact match before a wider one."""
     fitting = [
-        lock
-        for lock in class_lock.elements
-        if lock.current and lock.name == element.name and _fits(element, lock)
+        entry
+        for entry in class_entry.elements
+        if entry.current and entry.name == element.name and _fits(element, entry)
     ]
-    return min(fitting, key=lambda lock: lock.form != _form(element, lock), default=None)
+    return min(fitting, key=lambda entry: entry.form != _form(element, entry), default=None)
 
 
-def _fits(element: Element, lock: ElementLock) -> bool:
-    return _form(element, lock).fits(lock.form)
+def _fits(element: Element, entry: ElementEntry) -> bool:
+    return _form(element, entry).fits(entry.form)
 
 
-def _form(element: Element, lock: ElementLock) -> Form:
-    # The feed does not carry the unit that a mapping names: the lock has kept it.
+def _form(element: Element, entry: ElementEntry) -> Form:
+    # The feed does not carry the unit that a mapping names: the registry has kept it.
     timed = element.type in (ValueType.DURATION, ValueType.TIME)
-    return form_of(element, lock.unit if timed else "")
+    return form_of(element, entry.unit if timed else "")
 
 
 def _summed(
-    schema: ClassSchema, columns: dict[int, ElementLock | None]
+    schema: ClassSchema, columns: dict[int, ElementEntry | None]
 ) -> Iterator[tuple[int, SummedColumn]]:
-    for position, lock in columns.items():
+    for position, entry in columns.items():
         element = schema.elements[position]
         if (
-            lock is not None
+            entry is not None
             and position >= len(schema.properties)
-            and lock.syntax in _SUMMED_SYNTAXES
-            and lock.kind in _SUMMED_KINDS
+            and entry.syntax in _SUMMED_SYNTAXES
+            and entry.kind in _SUMMED_KINDS
             and element.type.integer_bits
         ):
-            yield position, SummedColumn(lock.column, element.name, element.unit)
+            yield position, SummedColumn(entry.column, element.name, element.unit)
 
 
-def _writer(lock: ElementLock, element: Element, pointer: Pointer) -> Writer:
-    if lock.syntax is Syntax.ROW_POINTER:
-        return _reference_writer(lock.column, lock.twin.column if lock.twin else None, pointer)
+def _writer(entry: ElementEntry, element: Element, pointer: Pointer) -> Writer:
+    if entry.syntax is Syntax.ROW_POINTER:
+        return _reference_writer(entry.column, entry.twin.column if entry.twin else None, pointer)
     single = element.type is ValueType.F32
-    if lock.twin is not None:
-        floats = lock.syntax is Syntax.FLOAT64
-        encode = float_encoder(single=single) if floats else encoder_with_length(lock.syntax)
-        return _pair_writer(lock.column, lock.twin.column, encode)
-    numbers = {named.value: lock.numbers.get(named.label, 1) for named in element.values}
-    return _plain_writer(lock.column, value_encoder(lock.form, numbers, single=single))
+    if entry.twin is not None:
+        floats = entry.syntax is Syntax.FLOAT64
+        encode = float_encoder(single=single) if floats else encoder_with_length(entry.syntax)
+        return _pair_writer(entry.column, entry.twin.column, encode)
+    numbers = {named.value: entry.numbers.get(named.label, 1) for named in element.values}
+    return _plain_writer(entry.column, value_encoder(entry.form, numbers, single=single))
 
 
 def _plain_writer(column: int, encode: Callable[[FeedValue], bytes | None]) -> Writer:
@@ -245,8 +244,8 @@ class ClassTable:
     Args:
         store: where the table is made.
         summaries: what counts its rows and sums its columns.
-        lock: the lock that knows the class.
-        class_lock: the class in it.
+        registry: the registry that knows the class.
+        class_entry: the class in it.
         key: package and name of the class.
         root: the configured root.
     """
@@ -255,26 +254,26 @@ class ClassTable:
         self,
         store: Store,
         summaries: Summaries,
-        lock: Lock,
-        class_lock: ClassLock,
+        registry: OidRegistry,
+        class_entry: ClassEntry,
         key: ClassKey,
         root: Oid,
     ) -> None:
-        self.entry = lock.entry_oid(root, class_lock)
+        self.entry = registry.entry_oid(root, class_entry)
         self.rows: dict[Oid, Row] = {}
         self._store = store
         self._summaries = summaries
         self._names = (key.package, key.name)
-        self._class_index = lock.class_index(class_lock)
-        self._class_lock = class_lock
-        self._columns = _columns(class_lock)
+        self._class_index = registry.class_index(class_entry)
+        self._class_entry = class_entry
+        self._columns = _columns(class_entry)
         self._table = store.table(self.entry, self._columns)
         self._slots: dict[int, int] = {}
         self._summed: list[SummedColumn] = []
 
     def bind(self, schema: ClassSchema, pointer: Pointer) -> BoundClass:
         """Make one version of the class ready to be written."""
-        binding = bind(schema, self._class_lock, pointer)
+        binding = bind(schema, self._class_entry, pointer)
         new = [column for column in binding.sums.values() if column.column not in self._slots]
         for column in new:
             self._slots[column.column] = len(self._summed)
@@ -284,10 +283,10 @@ class ClassTable:
         slots = {position: self._slots[column.column] for position, column in binding.sums.items()}
         return BoundClass(self, binding, slots)
 
-    def extend(self, class_lock: ClassLock) -> None:
-        """Take up columns that the lock has got since; rows keep their cells."""
-        columns = _columns(class_lock)
-        self._class_lock = class_lock
+    def extend(self, class_entry: ClassEntry) -> None:
+        """Take up columns that the registry has got since; rows keep their cells."""
+        columns = _columns(class_entry)
+        self._class_entry = class_entry
         if columns == self._columns:
             return
         kept = {index: self._table.row(index) for index in self.rows}
@@ -350,21 +349,21 @@ class ClassTable:
         self._count(row, counted)
         self._write(row, cells, _times(record))
 
-    def element(self, column: int, row: Row | None) -> tuple[ElementLock | None, Element | None]:
-        """What a column shows: its entry in the lock, and the element of this row's version of the class."""
-        lock = next((e for e in self._class_lock.elements if e.current and e.column == column), None)
-        if lock is None or row is None:
-            return lock, None
+    def element(self, column: int, row: Row | None) -> tuple[ElementEntry | None, Element | None]:
+        """What a column shows: its entry in the entry, and the element of this row's version of the class."""
+        entry = next((e for e in self._class_entry.elements if e.current and e.column == column), None)
+        if entry is None or row is None:
+            return entry, None
         elements = row.bound.binding.schema.elements
-        found = (e for e in elements if e.name == lock.name and column_of(self._class_lock, e) is lock)
-        return lock, next(found, None)
+        found = (e for e in elements if e.name == entry.name and column_of(self._class_entry, e) is entry)
+        return entry, next(found, None)
 
-    def shown(self, row: Row, lock: ElementLock) -> tuple[bytes | None, int | None]:
+    def shown(self, row: Row, entry: ElementEntry) -> tuple[bytes | None, int | None]:
         """The cell of an element, and the octets of the whole value where a second column tells them."""
         cells = self._table.row(row.index) if row.withheld is None else row.withheld
-        octets = cells.get(lock.twin.column) if lock.twin is not None else None
+        octets = cells.get(entry.twin.column) if entry.twin is not None else None
         measured = octets is not None and octets[0] == ber.GAUGE32
-        return cells.get(lock.column), int.from_bytes(octets[2:], "big") if octets and measured else None
+        return cells.get(entry.column), int.from_bytes(octets[2:], "big") if octets and measured else None
 
     def stable_name(self, row: Row) -> str:
         """What the row's object is called, as its row shows it: a very long name is cut."""
@@ -457,10 +456,10 @@ class ClassTable:
         summary.withheld += rows * (state is Freshness.WITHHELD)
 
 
-def _columns(class_lock: ClassLock) -> tuple[int, ...]:
+def _columns(class_entry: ClassEntry) -> tuple[int, ...]:
     """The columns that are ever filled: the gateway's own and those of current elements."""
     own = tuple(column for column in RowColumn if column is not RowColumn.INDEX)
-    elements = sorted(c for element in class_lock.elements if element.current for c in element.columns)
+    elements = sorted(c for element in class_entry.elements if element.current for c in element.columns)
     return (*own, *elements)
 
 

@@ -16,8 +16,9 @@ from typing import Final
 import psutil
 
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock import DEFAULT_ROOT, read_lock
 from gateway.snmp.message import GET_NEXT
+from gateway.snmp.oid_registry import DEFAULT_ROOT
+from gateway.snmp.registry_files import read_registry
 from tests.bench.feed_player import FeedPlayer
 from tests.bench.rows import OURS
 from tests.bench.snmp.table import COLUMNS, index, records
@@ -100,12 +101,12 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
         north = stack.enter_context(running(*command, log=folder / "snmp.log"))
         north.ready()
         core.begin(records(rows))
-        lock_file = site.state.path / "provisional.lock.yaml"
-        wait_until(lock_file.exists, "the class of the rows")
-        lock = read_lock(lock_file)
-        [queue] = lock.classes
+        registry_file = site.state.path / "provisional.oids.yaml"
+        wait_until(registry_file.exists, "the class of the rows")
+        registry = read_registry(registry_file)
+        [queue] = registry.classes
         assert queue.columns == tuple(COLUMNS)
-        entry = lock.entry_oid(DEFAULT_ROOT, queue)
+        entry = registry.entry_oid(DEFAULT_ROOT, queue)
         _wait_for_last_row(site.snmp_port, entry, rows)
         yield Agent(OURS, site.snmp_port, north.process.pid), entry
 

@@ -12,7 +12,7 @@ from gateway.model.observations import SourceState
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock_entries import FIRST_ELEMENT_COLUMN
+from gateway.snmp.oid_registry import FIRST_ELEMENT_COLUMN
 
 SOURCE: Final = 1
 """The first sub-identifier of each index; the second is the row's number, from 1."""

@@ -16,7 +16,8 @@ from gateway.demo.node_setup import free_ports
 from gateway.dialects.qmf.agent import ManagedObject
 from gateway.jmx.names import object_name
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock import DEFAULT_ROOT, read_lock
+from gateway.snmp.oid_registry import DEFAULT_ROOT
+from gateway.snmp.registry_files import read_registry
 from tests.bench.jmx.programs import Load, compile_java, load_client
 from tests.bench.latency.agent import AGENT_USER, GATEWAY_USER, LinkedAgent
 from tests.bench.latency.site import endpoint_of, grant, linked, url_of
@@ -118,12 +119,12 @@ def _is_there(client: Load, name: str) -> bool:
 
 def _shows_last(site: Site, community: bytes, objects: int) -> bool:
     """Whether SNMP shows the last row of as many as there are objects."""
-    path = site.state.path / "provisional.lock.yaml"
+    path = site.state.path / "provisional.oids.yaml"
     if not path.exists():
         return False
-    lock = read_lock(path)
-    [queue] = lock.classes
-    column: Oid = (*lock.entry_oid(DEFAULT_ROOT, queue), COLUMNS[-1])
+    registry = read_registry(path)
+    [queue] = registry.classes
+    column: Oid = (*registry.entry_oid(DEFAULT_ROOT, queue), COLUMNS[-1])
     return answers_with(site.snmp_port, (*column, *index(objects - 1)), (*column, *index(objects)), community)
 
 

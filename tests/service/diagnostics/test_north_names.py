@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from gateway.model.schema import ClassKey
 from gateway.service.diagnostics.north_names import NorthNames
-from gateway.snmp.lock import DEFAULT_ROOT
-from gateway.snmp.lock_files import load_shipped_locks
+from gateway.snmp.oid_registry import DEFAULT_ROOT
+from gateway.snmp.registry_files import load_shipped_registries
 from gateway.terminal.changes import ObjectKey
 from tests.terminal.told import known_shop, till
 
-LOCKS = load_shipped_locks()
-NAMES = NorthNames(DEFAULT_ROOT, LOCKS, {})
+REGISTRIES = load_shipped_registries()
+NAMES = NorthNames(DEFAULT_ROOT, REGISTRIES, {})
 ROOT = ".".join(map(str, DEFAULT_ROOT))
 QUEUE = ClassKey("rabbitmq", "queue")
 MIB = "AMQP-GATEWAY-RABBITMQ-MIB::"
@@ -53,28 +53,34 @@ def test_a_cell_names_class_element_and_row() -> None:
 
 
 def test_each_descriptor_of_the_shipped_modules_is_found_again() -> None:
-    for lock in LOCKS:
-        for class_lock in lock.classes:
-            for element in class_lock.elements:
+    for registry in REGISTRIES:
+        for class_entry in registry.classes:
+            for element in class_entry.elements:
                 for descriptor in element.descriptors:
-                    oid = NAMES.oid_of(f"{lock.module}::{descriptor}.1.2")
+                    oid = NAMES.oid_of(f"{registry.module}::{descriptor}.1.2")
                     assert oid is not None
                     meaning = NAMES.meaning(oid)
                     assert meaning is not None
-                    assert meaning.descriptor == f"{lock.module}::{descriptor}.1.2"
-        for event_lock in lock.events:
-            oid = NAMES.oid_of(event_lock.descriptor)
+                    assert meaning.descriptor == f"{registry.module}::{descriptor}.1.2"
+        for event_entry in registry.events:
+            oid = NAMES.oid_of(event_entry.descriptor)
             assert oid is not None
             found = NAMES.meaning(oid)
             assert found is not None
-            assert (found.is_event, found.descriptor) == (True, f"{lock.module}::{event_lock.descriptor}")
-        for argument in lock.arguments:
+            assert (found.is_event, found.descriptor) == (
+                True,
+                f"{registry.module}::{event_entry.descriptor}",
+            )
+        for argument in registry.arguments:
             for descriptor in argument.descriptors:
                 oid = NAMES.oid_of(descriptor)
                 assert oid is not None
                 found = NAMES.meaning(oid)
                 assert found is not None
-                assert (found.element, found.descriptor) == (argument.name, f"{lock.module}::{descriptor}")
+                assert (found.element, found.descriptor) == (
+                    argument.name,
+                    f"{registry.module}::{descriptor}",
+                )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +91,7 @@ def test_what_is_no_object_identifier(text: str) -> None:
 
 
 def test_where_a_north_is_off_it_calls_nothing_anything() -> None:
-    names = NorthNames(None, LOCKS, None)
+    names = NorthNames(None, REGISTRIES, None)
     known = next(iter(known_shop(till(1)).objects.values()))
     assert names.row(known) is None
     assert names.notification(ClassKey("rabbitmq", "queueCreated")) is None

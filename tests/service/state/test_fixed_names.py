@@ -9,11 +9,11 @@ from gateway.service.state.fixed_names import FixedNames
 from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
 from gateway.snmp.ber import Oid
-from gateway.snmp.lock import DEFAULT_ROOT
-from gateway.snmp.lock_files import load_shipped_locks
+from gateway.snmp.oid_registry import DEFAULT_ROOT
+from gateway.snmp.registry_files import load_shipped_registries
 
 FIXED = FixedNames.of(shipped_folder("mibs"))
-NAMES = NorthNames(DEFAULT_ROOT, load_shipped_locks(), None, FIXED)
+NAMES = NorthNames(DEFAULT_ROOT, load_shipped_registries(), None, FIXED)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.processes.snmp_commands import Commands
-from gateway.snmp.lock import DEFAULT_ROOT
+from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import UdpServer
 from gateway.snmp.set_requests import SetRequests, SetSettings

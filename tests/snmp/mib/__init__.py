@@ -1,1 +1,1 @@
-"""The MIB side of the SNMP north: lock, syntaxes, generated modules, and the projection of the feed."""
+"""The MIB side of SNMP: OID registries, syntaxes, generated modules, and the projection of the feed."""

@@ -28,16 +28,16 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.secrets import SecretRules
-from gateway.snmp.lock import DEFAULT_ROOT, Lock
-from gateway.snmp.lock_growth import new_lock
+from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
+from gateway.snmp.registry_growth import new_registry
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
 from tests.components.opened_index import opened_index
 from tests.components.shop import START, Feeding
 from tests.dialects.cml.recordings import exchange, replies
 from tests.dialects.qmf.recordings import definitions, readable, recorded
-from tests.mapping.recorded_schemas import LOCKS, MAPPINGS, QPID, QPID_ACL
+from tests.mapping.recorded_schemas import MAPPINGS, QPID, QPID_ACL, REGISTRIES
 
 RULES = SecretRules(pattern for mapping in MAPPINGS.values() for pattern in secret_patterns(mapping))
 
@@ -93,19 +93,19 @@ def _seen(described: ClassDescription, number: int, reply: InspectReply, parent:
 
 
 class Site(Feeding):
-    """One inventory with all recorded brokers, and what SNMP shows of it with the shipped locks."""
+    """One inventory with all recorded brokers, and what SNMP shows of it with the shipped registries."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.logged: list[tuple[str, str]] = []
         self.batches: list[Batch] = []
         self.store = Store()
-        provisional: Lock = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
+        provisional: OidRegistry = new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
         self.projection = Projection(
             self.store,
-            ProjectionSettings(DEFAULT_ROOT, tuple(LOCKS.values()), 60, "1.2.3"),
+            ProjectionSettings(DEFAULT_ROOT, tuple(REGISTRIES.values()), 60, "1.2.3"),
             provisional=provisional,
-            save=lambda _lock, _seen: None,
+            save=lambda _registry, _seen: None,
             clock=lambda: self.now,
             log=self.log,
         )
@@ -147,8 +147,8 @@ class Site(Feeding):
 
     def names(self, package: str, class_name: str) -> dict[int, set[str]]:
         """The names of the rows of a class's table, by source."""
-        (class_lock,) = (each for each in LOCKS[package].classes if each.name == class_name)
-        column = (*LOCKS[package].entry_oid(DEFAULT_ROOT, class_lock), RowColumn.NAME)
+        (class_entry,) = (each for each in REGISTRIES[package].classes if each.name == class_name)
+        column = (*REGISTRIES[package].entry_oid(DEFAULT_ROOT, class_entry), RowColumn.NAME)
         found: dict[int, set[str]] = {}
         here = column
         while (step := self.store.next(here)) is not None and step[0][: len(column)] == column:

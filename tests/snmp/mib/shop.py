@@ -1,4 +1,4 @@
-"""A small package, its lock, and a core that tells of it: what the projection's playbooks are made of."""
+"""A small package, its registry, and a core that tells of it: what the projection's playbooks are made of."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, Event
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.event_growth import extend_events
-from gateway.snmp.lock import Lock
-from gateway.snmp.lock_growth import extend, new_lock
 from gateway.snmp.notifications.notification import Notification
+from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
-from gateway.snmp.schema_locks import SeenSchemas
+from gateway.snmp.registry_growth import SeenSchemas, extend, extend_events, new_registry
 from gateway.snmp.store import Store
 from tests.components.shop import (
     HALL_CLASS,
@@ -73,13 +71,13 @@ TILL_CLOSED = EventSchema(
         Argument("waiting", ValueType.U16, optional=True),
     ),
 )
-LOCK: Lock = extend_events(
-    extend(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), [HALL, TILL], DAY), [TILL_CLOSED], DAY
+REGISTRY: OidRegistry = extend_events(
+    extend(new_registry("shop", 7, "SHOP-MIB", "shp", DAY), [HALL, TILL], DAY), [TILL_CLOSED], DAY
 )
 """hall 1: name 100. till 2: hall 100, hallName 101, name 102, state 103, note 104, noteLength 105,
 sales 106, waiting 107. tillClosed 1: till 1 and its name 2, clerk 3, sales 4, waiting 5."""
 
-PROVISIONAL: Lock = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY)
+PROVISIONAL: OidRegistry = new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY)
 
 HALL_ENTRY: Oid = (*ROOT, 2, 7, 1, 1, 1)
 TILL_ENTRY: Oid = (*ROOT, 2, 7, 1, 2, 1)
@@ -93,8 +91,8 @@ class Gateway(Feeding):
     """A projection and its store."""
 
     store: Store = field(default_factory=Store)
-    provisional: Lock = PROVISIONAL
-    saved: list[Lock] = field(default_factory=list)
+    provisional: OidRegistry = PROVISIONAL
+    saved: list[OidRegistry] = field(default_factory=list)
     disk_full: bool = False
     notified: list[Notification] = field(default_factory=list)
     made: list[tuple[int, int]] = field(default_factory=list)
@@ -105,7 +103,7 @@ class Gateway(Feeding):
     def __post_init__(self) -> None:
         self.projection = Projection(
             self.store,
-            ProjectionSettings(self.root, (LOCK,), SERVE_STALE_FOR, "1.2.3", self.history),
+            ProjectionSettings(self.root, (REGISTRY,), SERVE_STALE_FOR, "1.2.3", self.history),
             provisional=self.provisional,
             save=self.save,
             clock=lambda: self.now,
@@ -119,10 +117,10 @@ class Gateway(Feeding):
     def events_made(self, epoch: int, number: int) -> None:
         self.made.append((epoch, number))
 
-    def save(self, lock: Lock, _schemas: SeenSchemas) -> None:
+    def save(self, registry: OidRegistry, _schemas: SeenSchemas) -> None:
         if self.disk_full:
             raise OSError(errno.ENOSPC, "no space left")
-        self.saved.append(lock)
+        self.saved.append(registry)
 
     def received(self, message: FeedMessage) -> None:
         self.projection.received(message)

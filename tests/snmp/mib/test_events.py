@@ -32,8 +32,8 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
     SourceStateNumber,
 )
-from gateway.snmp.lock import lock_text, parse_lock, read_lock
 from gateway.snmp.notifications.notification import NO_POINTER, Notification, bind_event, bind_own_event
+from gateway.snmp.registry_files import parse_registry, read_registry, registry_text
 from gateway.snmp.row_columns import RowColumn
 from tests.components.shop import SECOND, START, agent, hall, source
 from tests.snmp.mib.shop import (
@@ -234,12 +234,12 @@ def test_an_event_that_the_fixed_module_lacks_is_provisional(gateway: Gateway) -
     assert gateway.notified[0].oid == (*ROOT, 3, 0, 1)
 
 
-# ---- events that no shipped lock knows -------------------------------------------------------------------
+# ---- events that no shipped registry knows --------------------------------------------------------------
 
 BARK = EventSchema(ClassKey("zoo", "bark"), (Argument("dog", ValueType.STRING),))
 
 
-def test_an_unknown_event_gets_a_provisional_number_and_the_lock_is_kept(gateway: Gateway) -> None:
+def test_an_unknown_event_gets_a_provisional_number_and_the_registry_is_kept(gateway: Gateway) -> None:
     gateway.tell(event_class(BARK, 60), event(8, {0: "Rex"}, class_number=60))
     (notification,) = gateway.notified
     assert notification.oid == (*ROOT, 3, 0, 1)
@@ -267,12 +267,14 @@ def test_an_event_that_finds_no_room_is_counted_and_logged_once(gateway: Gateway
     assert gateway.cell((*ROOT, *HEALTH), Health.EVENTS_NOT_SHOWN, 0) == ber.encode_gauge32(1)
 
 
-def test_an_argument_that_a_shipped_lock_lacks_is_logged_and_the_others_are_told(gateway: Gateway) -> None:
+def test_an_argument_that_a_shipped_registry_lacks_is_logged_and_the_others_are_told(
+    gateway: Gateway,
+) -> None:
     newer = replace(TILL_CLOSED, arguments=(Argument("rats", ValueType.U8), *TILL_CLOSED.arguments))
     gateway.tell(event_class(newer, 60), event(8, {0: 9, 2: "Ann"}, class_number=60))
     assert gateway.notified[0].arguments[2] == ((*ARGUMENTS, 3, 0), text("Ann"))
     assert gateway.logged == [
-        ("element-not-in-lock", "shop:tillClosed.rats: the shipped lock has no number for it")
+        ("element-not-in-registry", "shop:tillClosed.rats: the shipped registry has no number for it")
     ]
 
 
@@ -286,15 +288,15 @@ def test_a_narrower_number_is_told_in_the_wider_form(gateway: Gateway) -> None:
 # ---- every form ------------------------------------------------------------------------------------------
 
 SHOP = load_mapping(DATA / "shop.yaml")
-SHOP_LOCK = read_lock(DATA / "shop.lock.yaml")
+SHOP_REGISTRY = read_registry(DATA / "shop.oids.yaml")
 CLOSED = event_schemas(SHOP)["tillClosed"]
 
 
 def varbinds(values: dict[str, FeedValue]) -> dict[int, bytes]:
     """What is sent of these arguments of tillClosed, by arc."""
-    event_lock = SHOP_LOCK.find_event(CLOSED.key)
-    assert event_lock is not None
-    bound = bind_event(CLOSED, SHOP_LOCK, event_lock, ROOT, lambda _link, _source: None)
+    event_entry = SHOP_REGISTRY.find_event(CLOSED.key)
+    assert event_entry is not None
+    bound = bind_event(CLOSED, SHOP_REGISTRY, event_entry, ROOT, lambda _link, _source: None)
     names = [argument.name for argument in CLOSED.arguments]
     sent = bound.varbinds({names.index(name): value for name, value in values.items()}, 1)
     assert [oid for oid, _ in sent] == sorted(oid for oid, _ in sent)
@@ -302,7 +304,7 @@ def varbinds(values: dict[str, FeedValue]) -> dict[int, bytes]:
 
 
 def arc(name: str) -> int:
-    (found,) = (argument.arc for argument in SHOP_LOCK.arguments if argument.name == name)
+    (found,) = (argument.arc for argument in SHOP_REGISTRY.arguments if argument.name == name)
     return found
 
 
@@ -332,11 +334,13 @@ def test_each_form_has_its_value(name: str, value: FeedValue, sent: bytes) -> No
 
 
 @pytest.mark.parametrize(("value", "told"), [(2.5, 2.5), (None, math.nan)])
-def test_a_number_that_a_lock_has_as_octets_is_told_so(value: float | None, told: float) -> None:
-    older = parse_lock(lock_text(SHOP_LOCK).replace("floatText", "float64"), Path("older.lock.yaml"))
-    event_lock = older.find_event(CLOSED.key)
-    assert event_lock is not None
-    bound = bind_event(CLOSED, older, event_lock, ROOT, lambda _link, _source: None)
+def test_a_number_that_a_registry_has_as_octets_is_told_so(value: float | None, told: float) -> None:
+    older = parse_registry(
+        registry_text(SHOP_REGISTRY).replace("floatText", "float64"), Path("older.oids.yaml")
+    )
+    event_entry = older.find_event(CLOSED.key)
+    assert event_entry is not None
+    bound = bind_event(CLOSED, older, event_entry, ROOT, lambda _link, _source: None)
     place = [argument.name for argument in CLOSED.arguments].index("mean")
     sent = dict(bound.varbinds({} if value is None else {place: value}, 1))
     assert sent[older.argument_oid(ROOT, arc("mean"))] == ber.encode_octets(struct.pack(">d", told))
@@ -345,18 +349,20 @@ def test_a_number_that_a_lock_has_as_octets_is_told_so(value: float | None, told
 @pytest.mark.parametrize(("type_", "sent"), [(ValueType.F32, "0.1"), (ValueType.F64, "0.10000000149011612")])
 def test_a_number_has_as_few_digits_as_its_type_allows(type_: ValueType, sent: str) -> None:
     arguments = tuple(replace(one, type=type_) if one.name == "mean" else one for one in CLOSED.arguments)
-    event_lock = SHOP_LOCK.find_event(CLOSED.key)
-    assert event_lock is not None
+    event_entry = SHOP_REGISTRY.find_event(CLOSED.key)
+    assert event_entry is not None
     bound = bind_event(
-        replace(CLOSED, arguments=arguments), SHOP_LOCK, event_lock, ROOT, lambda _link, _source: None
+        replace(CLOSED, arguments=arguments), SHOP_REGISTRY, event_entry, ROOT, lambda _link, _source: None
     )
     place = [argument.name for argument in arguments].index("mean")
     (single,) = struct.unpack(">f", struct.pack(">f", 0.1))
-    assert dict(bound.varbinds({place: single}, 1))[SHOP_LOCK.argument_oid(ROOT, arc("mean"))] == text(sent)
+    assert dict(bound.varbinds({place: single}, 1))[SHOP_REGISTRY.argument_oid(ROOT, arc("mean"))] == text(
+        sent
+    )
 
 
 def test_nothing_has_a_form_of_its_own_but_for_a_truth_value() -> None:
-    nothing = {argument.name: varbinds({}).get(argument.arc) for argument in SHOP_LOCK.arguments}
+    nothing = {argument.name: varbinds({}).get(argument.arc) for argument in SHOP_REGISTRY.arguments}
     assert nothing == {
         "till": NO_POINTER,
         "clerk": EMPTY,

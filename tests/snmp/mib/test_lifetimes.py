@@ -6,12 +6,12 @@ import pytest
 
 from gateway.mapping.files import event_schemas, load_shipped_mappings
 from gateway.snmp import ber
-from gateway.snmp.lock_files import load_shipped_locks
 from gateway.snmp.notifications.notification import bind_event
+from gateway.snmp.registry_files import load_shipped_registries
 from tests.components.shop import SECOND
 from tests.snmp.mib.shop import ROOT
 
-(LOCK,) = (lock for lock in load_shipped_locks() if lock.package == "rabbitmq")
+(REGISTRY,) = (registry for registry in load_shipped_registries() if registry.package == "rabbitmq")
 SCHEMAS = event_schemas(load_shipped_mappings()["rabbitmq"])
 
 
@@ -30,13 +30,17 @@ SCHEMAS = event_schemas(load_shipped_mappings()["rabbitmq"])
 def test_a_lifetime_has_the_resolution_that_there_is(
     event: str, lived: int | None, seconds: str, milliseconds: str
 ) -> None:
-    schema, event_lock = SCHEMAS[event], LOCK.find_event(SCHEMAS[event].key)
-    assert event_lock is not None
-    bound = bind_event(schema, LOCK, event_lock, ROOT, lambda _link, _source: None)
+    schema, event_entry = SCHEMAS[event], REGISTRY.find_event(SCHEMAS[event].key)
+    assert event_entry is not None
+    bound = bind_event(schema, REGISTRY, event_entry, ROOT, lambda _link, _source: None)
     place = [argument.name for argument in schema.arguments].index("lifetime")
     sent = bound.varbinds({} if lived is None else {place: lived}, 1)
     values = dict(sent)
-    oids = [LOCK.argument_oid(ROOT, lock.arc) for lock in LOCK.arguments if lock.name == "lifetime"]
+    oids = [
+        REGISTRY.argument_oid(ROOT, registry.arc)
+        for registry in REGISTRY.arguments
+        if registry.name == "lifetime"
+    ]
     texts = [ber.encode_octets(text.encode()) for text in (seconds, milliseconds)]
     assert [values[oid] for oid in oids] == texts
     assert sent[-1] == (oids[1], texts[1])

@@ -24,20 +24,18 @@ from gateway.model.schema import (
 )
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
-from gateway.snmp.event_growth import extend_events
-from gateway.snmp.lock import Lock, lock_text, read_lock
-from gateway.snmp.lock_entries import Status
-from gateway.snmp.lock_files import generated
-from gateway.snmp.lock_growth import extend, new_lock, reserve
 from gateway.snmp.mib.clauses import plain
 from gateway.snmp.mib.lint import base_folders, lint, pysmi_complaints, smilint_complaints
 from gateway.snmp.mib.module import module_text
+from gateway.snmp.oid_registry import OidRegistry, Status
+from gateway.snmp.registry_files import generated, read_registry, registry_text
+from gateway.snmp.registry_growth import extend, extend_events, new_registry, reserve
 from tests.hypothesis_profiles import examples
 
 DATA = Path(__file__).parents[2] / "data" / "snmp_mib"
 DAY, NEXT_DAY = dt.date(2026, 5, 1), dt.date(2026, 6, 2)
 SHOP = load_mapping(DATA / "shop.yaml")
-EMPTY = reserve(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), ["hall", "till", "clerk"], DAY)
+EMPTY = reserve(new_registry("shop", 7, "SHOP-MIB", "shp", DAY), ["hall", "till", "clerk"], DAY)
 
 
 def complaints(folder: Path, module: str, text: str) -> list[str]:
@@ -48,9 +46,9 @@ def complaints(folder: Path, module: str, text: str) -> list[str]:
     return [str(complaint) for complaint in lint(path, base_folders())]
 
 
-def test_the_lock_and_the_module_of_the_shop_are_these_octets() -> None:
-    lock, text = generated(SHOP, EMPTY, DAY, grow=True)
-    assert lock_text(lock) == (DATA / "shop.lock.yaml").read_text(encoding="utf-8")
+def test_the_registry_and_the_module_of_the_shop_are_these_octets() -> None:
+    registry, text = generated(SHOP, EMPTY, DAY, grow=True)
+    assert registry_text(registry) == (DATA / "shop.oids.yaml").read_text(encoding="utf-8")
     assert text == (DATA / "SHOP-MIB.mib").read_text(encoding="utf-8")
 
 
@@ -58,8 +56,8 @@ def test_the_module_of_the_shop_is_accepted_without_a_word(tmp_path: Path) -> No
     assert complaints(tmp_path, "SHOP-MIB", (DATA / "SHOP-MIB.mib").read_text(encoding="utf-8")) == []
 
 
-def test_without_growing_what_the_lock_lacks_is_left_out() -> None:
-    lock = read_lock(DATA / "shop.lock.yaml")
+def test_without_growing_what_the_registry_lacks_is_left_out() -> None:
+    registry = read_registry(DATA / "shop.oids.yaml")
     hall = SHOP.classes["hall"]
     wider = SHOP.model_copy(
         update={
@@ -69,13 +67,13 @@ def test_without_growing_what_the_lock_lacks_is_left_out() -> None:
             }
         }
     )
-    same, text = generated(wider, lock, NEXT_DAY, grow=False)
-    assert same is lock
+    same, text = generated(wider, registry, NEXT_DAY, grow=False)
+    assert same is registry
     assert "shpHallSales" not in text
 
 
-def test_a_grown_lock_gives_a_new_revision_and_keeps_the_first(tmp_path: Path) -> None:
-    lock = read_lock(DATA / "shop.lock.yaml")
+def test_a_grown_registry_gives_a_new_revision_and_keeps_the_first(tmp_path: Path) -> None:
+    registry = read_registry(DATA / "shop.oids.yaml")
     schemas = class_schemas(SHOP)
     till = schemas["till"]
     schemas["till"] = replace(
@@ -85,7 +83,7 @@ def test_a_grown_lock_gives_a_new_revision_and_keeps_the_first(tmp_path: Path) -
             Element("sales", ValueType.F64, description="Sales, exactly."),
         ),
     )
-    grown = extend(lock, schemas.values(), NEXT_DAY, retire=True)
+    grown = extend(registry, schemas.values(), NEXT_DAY, retire=True)
     text = module_text(grown, schemas.values())
     assert 'LAST-UPDATED "202606020000Z"' in text
     assert text.index('REVISION    "202606020000Z"') < text.index('REVISION    "202605010000Z"')
@@ -101,8 +99,8 @@ def test_a_float_that_can_be_set_is_one_column_of_text(tmp_path: Path) -> None:
         (Element("heat", ValueType.F64, access=Access.READ_WRITE, unit="degrees"),),
         (Element("draught", ValueType.F32),),
     )
-    lock = extend(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), [schema], DAY)
-    text = module_text(lock, [schema])
+    registry = extend(new_registry("shop", 7, "SHOP-MIB", "shp", DAY), [schema], DAY)
+    text = module_text(registry, [schema])
     heat = text[text.index("shpOvenHeat OBJECT-TYPE") :]
     assert "SYNTAX      DisplayString (SIZE (1..24))" in heat[: heat.index("::=")]
     assert "MAX-ACCESS  read-write" in heat[: heat.index("::=")]
@@ -113,7 +111,7 @@ def test_a_float_that_can_be_set_is_one_column_of_text(tmp_path: Path) -> None:
 
 
 def test_an_argument_that_is_gone_stays_in_its_notifications_and_is_obsolete(tmp_path: Path) -> None:
-    lock = read_lock(DATA / "shop.lock.yaml")
+    registry = read_registry(DATA / "shop.oids.yaml")
     events = event_schemas(SHOP)
     closed = events["tillClosed"]
     events["tillClosed"] = replace(
@@ -123,7 +121,7 @@ def test_an_argument_that_is_gone_stays_in_its_notifications_and_is_obsolete(tmp
             Argument("sales", ValueType.UUID, description="Its sales, each."),
         ),
     )
-    grown = extend_events(lock, events.values(), NEXT_DAY)
+    grown = extend_events(registry, events.values(), NEXT_DAY)
     text = module_text(grown, class_schemas(SHOP).values(), events.values())
     obsolete = text[text.index("shpEventSales OBJECT-TYPE") :]
     assert "STATUS      obsolete" in obsolete[: obsolete.index("::=")]
@@ -135,12 +133,12 @@ def test_an_argument_that_is_gone_stays_in_its_notifications_and_is_obsolete(tmp
 
 
 def test_an_obsolete_event_leaves_the_group_of_current_ones(tmp_path: Path) -> None:
-    lock = read_lock(DATA / "shop.lock.yaml")
+    registry = read_registry(DATA / "shop.oids.yaml")
     events = tuple(
         event.model_copy(update={"status": Status.OBSOLETE}) if event.name == "fire" else event
-        for event in lock.events
+        for event in registry.events
     )
-    text = module_text(lock.model_copy(update={"events": events}), [])
+    text = module_text(registry.model_copy(update={"events": events}), [])
     assert "shpNotificationObsoleteGroup NOTIFICATION-GROUP" in text
     assert complaints(tmp_path, "SHOP-MIB", text) == []
 
@@ -148,34 +146,35 @@ def test_an_obsolete_event_leaves_the_group_of_current_ones(tmp_path: Path) -> N
 def test_a_module_of_events_alone_is_accepted(tmp_path: Path) -> None:
     schema = EventSchema(ClassKey("zoo", "bark"), (Argument("loud", ValueType.BOOL),))
     bare = EventSchema(ClassKey("zoo", "night"))
-    site = new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY)
+    site = new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY)
     for schemas in ([schema], [bare], [schema, bare]):
-        lock = extend_events(site, schemas, DAY, retire=False)
-        assert complaints(tmp_path, lock.module, module_text(lock, [], schemas)) == []
+        registry = extend_events(site, schemas, DAY, retire=False)
+        assert complaints(tmp_path, registry.module, module_text(registry, [], schemas)) == []
 
 
 def test_a_provisional_module_hangs_below_the_sites_arc(tmp_path: Path) -> None:
-    lock = new_lock("", 0, "AMQP-GATEWAY-BERLIN-MIB", "berlin", DAY)
+    registry = new_registry("", 0, "AMQP-GATEWAY-BERLIN-MIB", "berlin", DAY)
     schema = ClassSchema(
         ClassKey("zoo", "dog"), statistics=(Element("legs", ValueType.U8, kind=Kind.COUNTER),)
     )
-    lock = extend(lock, [schema], DAY, retire=False)
-    text = module_text(lock, [schema])
+    registry = extend(registry, [schema], DAY, retire=False)
+    text = module_text(registry, [schema])
     assert "berlinMIB MODULE-IDENTITY" in text
     assert "::= { agRoot 3 }" in text
     assert "berlinZooDogLegs OBJECT-TYPE" in text
-    assert complaints(tmp_path, lock.module, text) == []
+    assert complaints(tmp_path, registry.module, text) == []
 
 
-def test_a_module_can_be_written_from_its_lock_alone(tmp_path: Path) -> None:
-    text = module_text(read_lock(DATA / "shop.lock.yaml"), [])
+def test_a_module_can_be_written_from_its_registry_alone(tmp_path: Path) -> None:
+    text = module_text(read_registry(DATA / "shop.oids.yaml"), [])
     assert "'sales' of the source; it gives no description." in text
     assert complaints(tmp_path, "SHOP-MIB", text) == []
 
 
-def test_a_lock_without_classes_gives_a_module_too(tmp_path: Path) -> None:
+def test_a_registry_without_classes_gives_a_module_too(tmp_path: Path) -> None:
     assert (
-        complaints(tmp_path, "SHOP-MIB", module_text(new_lock("shop", 7, "SHOP-MIB", "shp", DAY), [])) == []
+        complaints(tmp_path, "SHOP-MIB", module_text(new_registry("shop", 7, "SHOP-MIB", "shp", DAY), []))
+        == []
     )
 
 
@@ -218,9 +217,9 @@ def test_no_schema_of_a_peer_makes_a_module_that_tools_refuse(
     tmp_path_factory: pytest.TempPathFactory, elements: list[Element], name: str, description: str
 ) -> None:
     schema = ClassSchema(ClassKey("zoo", name), statistics=tuple(elements), description=description)
-    lock = extend(new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY), [schema], DAY, retire=False)
+    registry = extend(new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY), [schema], DAY, retire=False)
     folder = tmp_path_factory.mktemp("mibs")
-    assert complaints(folder, lock.module, module_text(lock, [schema])) == []
+    assert complaints(folder, registry.module, module_text(registry, [schema])) == []
 
 
 @given(
@@ -245,9 +244,11 @@ def test_no_event_of_a_peer_makes_a_module_that_tools_refuse(
     tmp_path_factory: pytest.TempPathFactory, arguments: list[Argument], name: str, description: str
 ) -> None:
     schema = EventSchema(ClassKey("zoo", name), tuple(arguments), description=description)
-    lock = extend_events(new_lock("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY), [schema], DAY, retire=False)
+    registry = extend_events(
+        new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", DAY), [schema], DAY, retire=False
+    )
     folder = tmp_path_factory.mktemp("mibs")
-    assert complaints(folder, lock.module, module_text(lock, [], [schema])) == []
+    assert complaints(folder, registry.module, module_text(registry, [], [schema])) == []
 
 
 def test_smilint_and_pysmi_do_complain_of_what_is_wrong(tmp_path: Path) -> None:
@@ -264,9 +265,9 @@ def test_smilint_and_pysmi_do_complain_of_what_is_wrong(tmp_path: Path) -> None:
     assert pysmi_complaints(path, base_folders())
 
 
-def test_the_shop_lock_is_what_the_file_says() -> None:
-    lock: Lock = read_lock(DATA / "shop.lock.yaml")
-    assert [(c.name, c.arc, bool(c.elements)) for c in lock.classes] == [
+def test_the_shop_registry_is_what_the_file_says() -> None:
+    registry: OidRegistry = read_registry(DATA / "shop.oids.yaml")
+    assert [(c.name, c.arc, bool(c.elements)) for c in registry.classes] == [
         ("hall", 1, True),
         ("till", 2, True),
         ("clerk", 3, False),

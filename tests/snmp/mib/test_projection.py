@@ -25,7 +25,7 @@ from gateway.snmp.row_columns import RowColumn
 from tests.components.shop import SECOND, START, agent, hall, source, update
 from tests.snmp.mib.shop import (
     HALL_ENTRY,
-    LOCK,
+    REGISTRY,
     ROOT,
     TILL_ENTRY,
     Gateway,
@@ -53,8 +53,8 @@ def gateway() -> Gateway:
     return gateway
 
 
-def test_the_lock_has_the_numbers_that_these_tests_expect() -> None:
-    assert {e.name: e.columns for e in LOCK.classes[1].elements} == {
+def test_the_registry_has_the_numbers_that_these_tests_expect() -> None:
+    assert {e.name: e.columns for e in REGISTRY.classes[1].elements} == {
         "hall": (100, 101),
         "name": (102,),
         "state": (103,),

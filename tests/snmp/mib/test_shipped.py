@@ -1,4 +1,4 @@
-"""What is shipped: locks and modules fit their mappings, the fixed module the code, and tools take all."""
+"""What is shipped: registries and modules fit their mappings, the fixed module the code; tools take all."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ from gateway.snmp.fixed_mib import (
     TargetKindNumber,
     ValueSyntaxNumber,
 )
-from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text
-from gateway.snmp.lock_files import generated, load_shipped_locks
 from gateway.snmp.mib.lint import base_folders, lint
+from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
+from gateway.snmp.registry_files import generated, load_shipped_registries, registry_text
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime
 from tests.written_pages.notifications_table import notifications_table
 
 MIBS = shipped_folder("mibs")
-LOCKS = {lock.package: lock for lock in load_shipped_locks()}
+REGISTRIES = {registry.package: registry for registry in load_shipped_registries()}
 TOLD = ("read-only", "read-write", "read-create", "accessible-for-notify")
 BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FRAMEWORK-MIB"}
 
@@ -149,21 +149,21 @@ def test_only_modules_that_users_have_are_imported(path: Path) -> None:
     assert imported <= BASE_MODULES | {"AMQP-GATEWAY-MIB"}
 
 
-@pytest.mark.parametrize("package", sorted(LOCKS))
-def test_a_shipped_lock_and_module_are_what_their_mapping_gives(package: str) -> None:
-    lock, mapping = LOCKS[package], load_shipped_mappings()[package]
-    path = shipped_folder("mappings") / "locks" / f"{package}.lock.yaml"
-    assert lock_text(lock) == path.read_text(encoding="utf-8")
-    grown, text = generated(mapping, lock, dt.date(2100, 1, 1), grow=True)
-    assert grown is lock, "the mapping has something that the lock lacks: run `amqp-gateway mib gen`"
-    assert (lock.module, lock.prefix) == (mapping.module, mapping.prefix)
-    assert text == (MIBS / f"{lock.module}.mib").read_text(encoding="utf-8")
+@pytest.mark.parametrize("package", sorted(REGISTRIES))
+def test_a_shipped_registry_and_module_are_what_their_mapping_gives(package: str) -> None:
+    registry, mapping = REGISTRIES[package], load_shipped_mappings()[package]
+    path = shipped_folder("mappings") / "oids" / f"{package}.oids.yaml"
+    assert registry_text(registry) == path.read_text(encoding="utf-8")
+    grown, text = generated(mapping, registry, dt.date(2100, 1, 1), grow=True)
+    assert grown is registry, "the mapping has something that the registry lacks: run `amqp-gateway mib gen`"
+    assert (registry.module, registry.prefix) == (mapping.module, mapping.prefix)
+    assert text == (MIBS / f"{registry.module}.mib").read_text(encoding="utf-8")
 
 
 def test_the_page_on_modules_has_every_notification(fixed: dict[str, Any]) -> None:
     page = (shipped_folder("mibs").parent / "docs" / "mibs.md").read_text(encoding="utf-8")
-    for package, lock in LOCKS.items():
-        assert notifications_table(load_shipped_mappings()[package], lock) in page, (
+    for package, registry in REGISTRIES.items():
+        assert notifications_table(load_shipped_mappings()[package], registry) in page, (
             f"write the table of {package} in docs/mibs.md again from notifications_table()"
         )
     for member in COMMON_OBJECTS:
@@ -180,18 +180,18 @@ def test_the_page_on_modules_has_every_notification(fixed: dict[str, Any]) -> No
 
 
 def test_every_shipped_mapping_has_its_lock() -> None:
-    assert set(load_shipped_mappings()) == set(LOCKS)
+    assert set(load_shipped_mappings()) == set(REGISTRIES)
 
 
 def test_no_name_means_something_in_two_modules() -> None:
-    names = Counter(name.lower() for lock in LOCKS.values() for name in lock.descriptors())
+    names = Counter(name.lower() for registry in REGISTRIES.values() for name in registry.descriptors())
     names.update(name.lower() for name in compiled("AMQP-GATEWAY-MIB") if name not in ("imports", "meta"))
     assert [name for name, times in names.items() if times > 1] == []
     assert max(map(len, names)) <= 64
 
 
 def test_packages_stand_where_they_were_published() -> None:
-    assert {package: lock.arc for package, lock in LOCKS.items()} == {
+    assert {package: registry.arc for package, registry in REGISTRIES.items()} == {
         "rabbitmq": 1,
         "org.apache.qpid.broker": 2,
         "openamq.org.server": 3,
@@ -200,25 +200,25 @@ def test_packages_stand_where_they_were_published() -> None:
     }
 
 
-@pytest.mark.parametrize("package", sorted(LOCKS))
-def test_a_lock_takes_what_a_later_version_adds_and_moves_nothing(package: str) -> None:
-    lock, mapping = LOCKS[package], load_shipped_mappings()[package]
+@pytest.mark.parametrize("package", sorted(REGISTRIES))
+def test_a_registry_takes_what_a_later_version_adds_and_moves_nothing(package: str) -> None:
+    registry, mapping = REGISTRIES[package], load_shipped_mappings()[package]
     name, rule = next(iter(mapping.classes.items()))
     newer = rule.model_copy(
         update={"statistics": {"later": ElementRule(type=ValueType.U64)} | rule.statistics}
     )
     day = dt.date(2100, 1, 1)
-    grown, _ = generated(mapping.model_copy(update={"classes": {name: newer}}), lock, day, grow=True)
+    grown, _ = generated(mapping.model_copy(update={"classes": {name: newer}}), registry, day, grow=True)
     assert grown.last_updated == day
-    for before, after in zip(lock.classes, grown.classes, strict=True):
+    for before, after in zip(registry.classes, grown.classes, strict=True):
         added = after.elements[len(before.elements) :]
         assert after.elements[: len(before.elements)] == before.elements
         assert [element.name for element in added] == (["later"] if after.name == name else [])
 
 
 def test_the_classes_of_rabbitmq_have_the_arcs_that_were_published() -> None:
-    assert LOCKS["rabbitmq"].arc == 1
-    assert {c.name: c.arc for c in LOCKS["rabbitmq"].classes} == {
+    assert REGISTRIES["rabbitmq"].arc == 1
+    assert {c.name: c.arc for c in REGISTRIES["rabbitmq"].classes} == {
         "node": 1,
         "vhost": 2,
         "queue": 3,
@@ -334,19 +334,19 @@ def test_every_notification_of_the_fixed_module_begins_with_what_all_have_in_com
         assert [oid_of(fixed, name)[-1] for name in told] == sorted(oid_of(fixed, n)[-1] for n in told)
 
 
-@pytest.mark.parametrize("package", sorted(LOCKS))
+@pytest.mark.parametrize("package", sorted(REGISTRIES))
 def test_a_generated_module_has_the_oids_that_the_agent_serves(package: str) -> None:
-    lock: Lock = LOCKS[package]
-    document = compiled(lock.module)
-    for class_lock in lock.classes:
-        if not class_lock.elements:
+    registry: OidRegistry = REGISTRIES[package]
+    document = compiled(registry.module)
+    for class_entry in registry.classes:
+        if not class_entry.elements:
             continue
-        entry = lock.entry_oid(DEFAULT_ROOT, class_lock)
-        assert oid_of(document, f"{class_lock.descriptor}Entry") == entry
+        entry = registry.entry_oid(DEFAULT_ROOT, class_entry)
+        assert oid_of(document, f"{class_entry.descriptor}Entry") == entry
         for column in RowColumn:
-            name = class_lock.descriptor + ROW_COLUMNS[column].suffix
+            name = class_entry.descriptor + ROW_COLUMNS[column].suffix
             assert oid_of(document, name) == (*entry, column)
-        for element in class_lock.elements:
+        for element in class_entry.elements:
             for descriptor, number in zip(element.descriptors, element.columns, strict=True):
                 assert oid_of(document, descriptor) == (*entry, number)
 
@@ -366,22 +366,24 @@ def test_net_snmp_translates_names(name: str, oid: Oid) -> None:
     assert translate("-On", name) == dotted(oid)
 
 
-@pytest.mark.parametrize("package", sorted(LOCKS))
+@pytest.mark.parametrize("package", sorted(REGISTRIES))
 def test_a_generated_module_has_the_notifications_that_the_agent_sends(package: str) -> None:
-    lock: Lock = LOCKS[package]
-    document = compiled(lock.module)
+    registry: OidRegistry = REGISTRIES[package]
+    document = compiled(registry.module)
     notifications = {n for n, node in document.items() if node.get("class") == "notificationtype"}
-    assert notifications == {event_lock.descriptor for event_lock in lock.events}
+    assert notifications == {event_entry.descriptor for event_entry in registry.events}
     common = [f"agEvent{camel(member.name)}" for member in COMMON_OBJECTS]
-    for event_lock in lock.events:
-        told = document[event_lock.descriptor]
-        assert oid_of(document, event_lock.descriptor) == lock.notification_oid(DEFAULT_ROOT, event_lock)
-        own = [name for argument in lock.arguments_of(event_lock) for name in argument.descriptors]
+    for event_entry in registry.events:
+        told = document[event_entry.descriptor]
+        assert oid_of(document, event_entry.descriptor) == registry.notification_oid(
+            DEFAULT_ROOT, event_entry
+        )
+        own = [name for argument in registry.arguments_of(event_entry) for name in argument.descriptors]
         assert [entry["object"] for entry in told["objects"]] == common + own
-    for argument in lock.arguments:
+    for argument in registry.arguments:
         for descriptor, arc in zip(argument.descriptors, argument.arcs, strict=True):
             assert document[descriptor]["maxaccess"] == "accessible-for-notify"
-            assert (*oid_of(document, descriptor), 0) == lock.argument_oid(DEFAULT_ROOT, arc)
+            assert (*oid_of(document, descriptor), 0) == registry.argument_oid(DEFAULT_ROOT, arc)
 
 
 def test_nothing_that_a_notification_carries_is_a_counter64() -> None:

@@ -1,4 +1,4 @@
-"""Classes and elements that no shipped lock knows: a provisional table, and what finds no room."""
+"""Classes and elements that no shipped registry knows: a provisional table, and what finds no room."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def with_statistics(schema: ClassSchema, *statistics: Element) -> ClassSchema:
     return replace(schema, key=replace(schema.key, hash=b"other"), statistics=statistics)
 
 
-def test_an_unknown_class_gets_a_provisional_table_and_the_lock_is_kept(gateway: Gateway) -> None:
+def test_an_unknown_class_gets_a_provisional_table_and_the_registry_is_kept(gateway: Gateway) -> None:
     gateway.tell(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
     assert gateway.cell(SITE_ENTRY, 100, 1, 1) == ber.encode_gauge32(4)
     (saved,) = gateway.saved
@@ -66,20 +66,20 @@ def test_beside_a_number_in_octets_stands_its_text(gateway: Gateway, type_: Valu
     assert gateway.walk((*SITE_ENTRY, 100)) == gateway.walk((*SITE_ENTRY, 101)) == {}
 
 
-def test_the_provisional_lock_is_kept_once_for_all_classes_of_a_message(gateway: Gateway) -> None:
+def test_the_provisional_registry_is_kept_once_for_all_classes_of_a_message(gateway: Gateway) -> None:
     gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
-    assert [len(lock.classes) for lock in gateway.saved] == [2]
+    assert [len(saved.classes) for saved in gateway.saved] == [2]
 
 
-def test_a_provisional_lock_that_cannot_be_kept_is_logged_once_and_tried_again(gateway: Gateway) -> None:
+def test_a_provisional_registry_that_cannot_be_kept_is_logged_once_and_tried_again(gateway: Gateway) -> None:
     gateway.disk_full = True
     gateway.tell(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
     gateway.tell(ClassRecord(31, CAT, "", ""))
     assert gateway.cell(SITE_ENTRY, 100, 1, 1) == ber.encode_gauge32(4)
-    assert [event for event, _ in gateway.logged] == ["provisional-lock-not-saved"]
+    assert [event for event, _ in gateway.logged] == ["provisional-registry-not-saved"]
     gateway.disk_full = False
     gateway.settle()
-    assert [len(lock.classes) for lock in gateway.saved] == [2]
+    assert [len(saved.classes) for saved in gateway.saved] == [2]
 
 
 def test_a_provisional_class_keeps_its_numbers_over_a_restart(gateway: Gateway) -> None:
@@ -129,19 +129,19 @@ def test_a_class_that_finds_no_room_is_counted_and_logged_once(gateway: Gateway)
     assert gateway.cell((*ROOT, 1, 1, 1), 19, 0) == ber.encode_gauge32(1)
 
 
-def test_an_element_that_a_shipped_lock_lacks_is_counted_and_logged_once(gateway: Gateway) -> None:
+def test_an_element_that_a_shipped_registry_lacks_is_counted_and_logged_once(gateway: Gateway) -> None:
     newer = with_statistics(TILL, *TILL.statistics, Element("rats", ValueType.U8))
     gateway.tell(ClassRecord(30, newer, "", ""), ClassRecord(31, newer, "", ""))
     gateway.tell(till(3, {4: 5, 6: 1}, class_number=30))
     assert gateway.till(SALES, 3) == ber.encode_counter64(5)
     assert gateway.logged == [
-        ("element-not-in-lock", "shop:till.rats: the shipped lock has no number for it")
+        ("element-not-in-registry", "shop:till.rats: the shipped registry has no number for it")
     ]
     assert gateway.cell((*ROOT, 1, 1, 1), 20, 0) == ber.encode_gauge32(1)
 
 
-def test_an_element_of_another_type_than_the_locks_is_not_shown(gateway: Gateway) -> None:
+def test_an_element_of_another_type_than_the_registry_is_not_shown(gateway: Gateway) -> None:
     other = with_statistics(TILL, Element("sales", ValueType.STRING))
     gateway.tell(ClassRecord(30, other, "", ""), till(3, {4: "many"}, class_number=30))
     assert gateway.till(SALES, 3) is None
-    assert [event for event, _ in gateway.logged] == ["element-not-in-lock"]
+    assert [event for event, _ in gateway.logged] == ["element-not-in-registry"]

@@ -20,18 +20,18 @@ from gateway.operations.policy import Permission, Policy
 from gateway.operations.redaction import Redaction
 from gateway.snmp import message
 from gateway.snmp.ber import GAUGE32, Oid, encode_tlv
-from gateway.snmp.lock import DEFAULT_ROOT
+from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
 from tests.components.shop import START
-from tests.mapping.recorded_schemas import LOCKS, OPENAMQ
+from tests.mapping.recorded_schemas import OPENAMQ, REGISTRIES
 from tests.snmp.datagrams import read_answer
 from tests.snmp.mib.recorded_site import RULES, Site, cml_observations
 from tests.snmp.set.shop import WRITER, integer, set_request, text
 
-LOCK = LOCKS[OPENAMQ]
-(CONFIG,) = (each for each in LOCK.classes if each.name == "config")
+REGISTRY = REGISTRIES[OPENAMQ]
+(CONFIG,) = (each for each in REGISTRY.classes if each.name == "config")
 COLUMNS = {each.name: each.column for each in CONFIG.elements if each.current}
 ANYTHING = Permission(frozenset({"snmp:operator"}), set=("*",))
 MODULE = Path(__file__).parents[3] / "mibs" / "AMQP-GATEWAY-OPENAMQ-MIB.mib"
@@ -41,7 +41,7 @@ NOTICE = "To activate the new port setting, restart the broker"
 
 def at(element: str) -> Oid:
     """The variable of a setting."""
-    return (*LOCK.entry_oid(DEFAULT_ROOT, CONFIG), COLUMNS[element], 1, 1)
+    return (*REGISTRY.entry_oid(DEFAULT_ROOT, CONFIG), COLUMNS[element], 1, 1)
 
 
 def gauge(value: int) -> bytes:

@@ -16,7 +16,7 @@ from gateway.model.schema import Access, Element, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp import ber, message
 from gateway.snmp.cells import date_and_time, value_encoder
-from gateway.snmp.lock_entries import ElementLock, EnumerationNumber
+from gateway.snmp.oid_registry import ElementEntry, EnumerationNumber
 from gateway.snmp.syntax import WRITABLE_SYNTAXES, Syntax
 from gateway.snmp.written_values import WrittenValueError, may_differ, written_value
 
@@ -33,9 +33,9 @@ def octets(text: str) -> bytes:
     return ber.encode_octets(text.encode())
 
 
-def lock(syntax: Syntax, unit: str = "") -> ElementLock:
+def entry(syntax: Syntax, unit: str = "") -> ElementEntry:
     values = VALUES if syntax is Syntax.ENUMERATION else ()
-    return ElementLock(name="e", syntax=syntax, descriptor="e", column=100, unit=unit, values=values)
+    return ElementEntry(name="e", syntax=syntax, descriptor="e", column=100, unit=unit, values=values)
 
 
 def element(type_: ValueType, values: tuple[NamedValue, ...] = ()) -> Element:
@@ -45,7 +45,7 @@ def element(type_: ValueType, values: tuple[NamedValue, ...] = ()) -> Element:
 def read(tlv: bytes, type_: ValueType, syntax: Syntax, unit: str = "") -> FeedValue | None:
     values = (NamedValue("open", 7),) if syntax is Syntax.ENUMERATION else ()
     return written_value(
-        tlv, element(type_, values), lock(syntax, unit), lambda name: HALL if name == ROW else None
+        tlv, element(type_, values), entry(syntax, unit), lambda name: HALL if name == ROW else None
     )
 
 
@@ -190,17 +190,17 @@ def test_any_octets_are_a_value_or_a_status(syntax: Syntax, tag: int, content: b
 )
 def test_what_is_shown_is_read_as_it_was(told: tuple[Syntax, ValueType, FeedValue]) -> None:
     syntax, type_, value = told
-    shown = value_encoder(lock(syntax).form)(value)
+    shown = value_encoder(entry(syntax).form)(value)
     if shown is not None and not (isinstance(value, str) and "\ud800" <= max(value, default="") <= "\udfff"):
         assert read(shown, type_, syntax) == value
 
 
 def test_what_is_shown_may_say_less_than_the_value() -> None:
     shown = octets("x" * 255)
-    assert may_differ(lock(Syntax.TEXT), shown, 300)
-    assert not may_differ(lock(Syntax.TEXT), shown, 255)
-    assert not may_differ(lock(Syntax.TEXT), shown, None)
-    assert may_differ(lock(Syntax.UNSIGNED32, "seconds"), b"\x42\x01\x07", None)
-    assert may_differ(lock(Syntax.DATE_AND_TIME), date_and_time(0) or b"", None)
-    assert may_differ(lock(Syntax.ENUMERATION), b"\x02\x01\x01", None)
-    assert not may_differ(lock(Syntax.ENUMERATION), b"\x02\x01\x02", None)
+    assert may_differ(entry(Syntax.TEXT), shown, 300)
+    assert not may_differ(entry(Syntax.TEXT), shown, 255)
+    assert not may_differ(entry(Syntax.TEXT), shown, None)
+    assert may_differ(entry(Syntax.UNSIGNED32, "seconds"), b"\x42\x01\x07", None)
+    assert may_differ(entry(Syntax.DATE_AND_TIME), date_and_time(0) or b"", None)
+    assert may_differ(entry(Syntax.ENUMERATION), b"\x02\x01\x01", None)
+    assert not may_differ(entry(Syntax.ENUMERATION), b"\x02\x01\x02", None)

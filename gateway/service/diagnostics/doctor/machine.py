@@ -20,7 +20,7 @@ from gateway.jmx.java_runtime import find_java
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.state.report import StateReport, report
 from gateway.snmp.fixed_mib import MODULE
-from gateway.snmp.lock import DEFAULT_ROOT
+from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.state_folder import StateError, StateFolder
 
 OLDEST_JAVA: Final = 11

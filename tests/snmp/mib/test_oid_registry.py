@@ -1,4 +1,4 @@
-"""Reading and writing lock files, and what a lock refuses to be."""
+"""Reading and writing registry files, and what a registry refuses to be."""
 
 from __future__ import annotations
 
@@ -8,42 +8,44 @@ from pathlib import Path
 import pytest
 
 from gateway.model.schema import ClassKey, Kind
-from gateway.snmp.lock import DEFAULT_ROOT, Lock, lock_text, parse_lock, read_lock
-from gateway.snmp.lock_entries import (
-    ArgumentLock,
+from gateway.snmp.oid_registry import (
+    DEFAULT_ROOT,
+    ArgumentEntry,
     ArgumentTwin,
-    ClassLock,
-    ElementLock,
+    ClassEntry,
+    ElementEntry,
     EnumerationNumber,
-    EventLock,
+    EventEntry,
+    OidRegistry,
     Status,
     Twin,
 )
+from gateway.snmp.registry_files import parse_registry, read_registry, registry_text
 from gateway.snmp.syntax import Syntax
 from gateway.yaml_documents import DocumentError
 
-PATH = Path("shop.lock.yaml")
+PATH = Path("shop.oids.yaml")
 
-SHOP = Lock(
+SHOP = OidRegistry(
     package="shop",
     arc=7,
     module="SHOP-MIB",
     prefix="shp",
     revisions=(dt.date(2026, 1, 2), dt.date(2026, 3, 4)),
     classes=(
-        ClassLock(
+        ClassEntry(
             name="till",
             arc=1,
             descriptor="shpTill",
             elements=(
-                ElementLock(
+                ElementEntry(
                     name="owner",
                     column=100,
                     syntax=Syntax.TEXT,
                     descriptor="shpTillOwner",
                     twin=Twin(column=101, descriptor="shpTillOwnerLength"),
                 ),
-                ElementLock(
+                ElementEntry(
                     name="sales",
                     column=102,
                     kind=Kind.COUNTER,
@@ -51,7 +53,7 @@ SHOP = Lock(
                     descriptor="shpTillSales",
                     status=Status.OBSOLETE,
                 ),
-                ElementLock(
+                ElementEntry(
                     name="state",
                     column=103,
                     syntax=Syntax.ENUMERATION,
@@ -65,20 +67,20 @@ SHOP = Lock(
         ),
     ),
     arguments=(
-        ArgumentLock(
+        ArgumentEntry(
             name="till",
             arc=1,
             syntax=Syntax.ROW_POINTER,
             descriptor="shpEventTillRow",
             twin=ArgumentTwin(arc=2, descriptor="shpEventTillFullName"),
         ),
-        ArgumentLock(
+        ArgumentEntry(
             name="count", arc=3, syntax=Syntax.GAUGE32, descriptor="shpEventCount", status=Status.OBSOLETE
         ),
     ),
     events=(
-        EventLock(name="tillClosed", arc=4, descriptor="shpTillClosed", arguments=(1, 3)),
-        EventLock(name="fire", arc=5, descriptor="shpFire"),
+        EventEntry(name="tillClosed", arc=4, descriptor="shpTillClosed", arguments=(1, 3)),
+        EventEntry(name="fire", arc=5, descriptor="shpFire"),
     ),
 )
 
@@ -111,14 +113,14 @@ events:
 """
 
 
-def test_a_lock_is_written_with_one_line_for_each_entry() -> None:
-    assert lock_text(SHOP) == SHOP_TEXT
+def test_a_registry_is_written_with_one_line_for_each_entry() -> None:
+    assert registry_text(SHOP) == SHOP_TEXT
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "shop.lock.yaml"
+    path = tmp_path / "shop.oids.yaml"
     path.write_text(SHOP_TEXT, encoding="utf-8")
-    assert read_lock(path) == SHOP
+    assert read_registry(path) == SHOP
 
 
 def test_numbers_are_relative_to_the_root_of_the_configuration() -> None:
@@ -142,19 +144,19 @@ def test_a_class_or_event_of_another_package_is_not_found() -> None:
     assert SHOP.find_event(ClassKey("stall", "fire")) is None
 
 
-def test_a_provisional_lock_holds_classes_of_any_package_below_arc_3() -> None:
-    lock = Lock(
+def test_a_provisional_registry_holds_classes_of_any_package_below_arc_3() -> None:
+    registry = OidRegistry(
         package="",
         arc=0,
         module="AMQP-GATEWAY-SITE-MIB",
         prefix="site",
         revisions=(dt.date(2026, 1, 2),),
-        classes=(ClassLock(name="shop:till", arc=1, descriptor="siteShopTill"),),
+        classes=(ClassEntry(name="shop:till", arc=1, descriptor="siteShopTill"),),
     )
-    till = lock.find(ClassKey("shop", "till"))
+    till = registry.find(ClassKey("shop", "till"))
     assert till is not None
-    assert lock.entry_oid((1, 3), till) == (1, 3, 3, 1, 1, 1)
-    assert lock.class_index(till) == 1_000_001
+    assert registry.entry_oid((1, 3), till) == (1, 3, 3, 1, 1, 1)
+    assert registry.class_index(till) == 1_000_001
 
 
 @pytest.mark.parametrize(
@@ -187,11 +189,11 @@ def test_a_provisional_lock_holds_classes_of_any_package_below_arc_3() -> None:
         ),
     ],
 )
-def test_a_damaged_lock_is_refused_with_its_place(
+def test_a_damaged_registry_is_refused_with_its_place(
     written: str, instead: str, line: int, complaint: str
 ) -> None:
     with pytest.raises(DocumentError) as error:
-        parse_lock(SHOP_TEXT.replace(written, instead), PATH)
+        parse_registry(SHOP_TEXT.replace(written, instead), PATH)
     assert complaint in str(error.value)
     assert error.value.complaints[0].line == line
 
@@ -209,11 +211,11 @@ def test_names_of_any_text_survive_the_file() -> None:
         "",
     ]
     elements = tuple(
-        ElementLock(name=name, column=100 + i, syntax=Syntax.TRUTH, descriptor=f"shpTillE{i}")
+        ElementEntry(name=name, column=100 + i, syntax=Syntax.TRUTH, descriptor=f"shpTillE{i}")
         for i, name in enumerate(names)
     )
-    lock = SHOP.model_copy(
-        update={"classes": (ClassLock(name="no", arc=1, descriptor="shpTill", elements=elements),)}
+    registry = SHOP.model_copy(
+        update={"classes": (ClassEntry(name="no", arc=1, descriptor="shpTill", elements=elements),)}
     )
-    assert parse_lock(lock_text(lock), PATH) == lock
-    assert lock_text(lock).isascii()
+    assert parse_registry(registry_text(registry), PATH) == registry
+    assert registry_text(registry).isascii()

@@ -1,0 +1,459 @@
+"""OID registries: where each class, element, event and argument gets its object identifier and descriptor.
+
+A registry has the numbers, names and syntaxes of one package, for ever. It is text under version control
+(``mappings/oids/<package>.oids.yaml``) or, for classes and events that no shipped registry knows, a file in
+the state folder. It only ever grows, by `gateway.snmp.registry_growth`. Numbers are relative: the root is
+added from the configuration. `gateway.snmp.registry_files` reads and writes the files.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from gateway.model.schema import ClassKey, Kind
+from gateway.snmp.ber import Oid
+from gateway.snmp.row_columns import ROW_COLUMNS
+from gateway.snmp.syntax import TWIN_SYNTAXES, UNIT_NANOSECONDS, Form, Syntax
+from gateway.yaml_documents import StrictModel
+
+MAX_DESCRIPTOR = 64
+"""Characters of a descriptor or label at most."""
+
+_KEYWORDS = frozenset({"current", "deprecated", "mandatory", "obsolete", "optional"})
+"""Words of SMI that net-snmp does not take as labels of an enumeration: it then shows bare numbers."""
+
+_HASH_LENGTH = 8
+_WORD = re.compile(r"[A-Za-z0-9]+")
+
+
+def words(text: str) -> list[str]:
+    """The runs of ASCII letters and digits in ``text``; accents are dropped, other scripts replaced.
+
+    Text of another script leaves no letters: it is then named by its hash, which is stable and unique.
+    """
+    plain = unicodedata.normalize("NFKD", text)
+    found = _WORD.findall("".join(c for c in plain if not unicodedata.combining(c)))
+    return found or ["x" + _hash(text)]
+
+
+def upper_camel(text: str) -> str:
+    """``message-stats.ack`` becomes ``MessageStatsAck``; capitals inside words stay."""
+    return "".join(word[0].upper() + word[1:] for word in words(text))
+
+
+def lower_camel(text: str) -> str:
+    """Like `upper_camel` with a small first letter, and a letter in front where a digit comes first."""
+    camel = upper_camel(text)
+    return ("n" + camel) if camel[0].isdigit() else camel[0].lower() + camel[1:]
+
+
+def label(text: str) -> str:
+    """What the value ``text`` of an enumeration is called, before `unique`."""
+    camel = lower_camel(text)
+    return f"{camel}Value" if camel in _KEYWORDS else camel
+
+
+def shortened(text: str, limit: int = MAX_DESCRIPTOR) -> str:
+    """``text`` itself where it fits into ``limit`` characters, else its beginning and a hash of all of it."""
+    return text if len(text) <= limit else text[: limit - _HASH_LENGTH] + _hash(text)
+
+
+def unique(text: str, taken: Collection[str], limit: int = MAX_DESCRIPTOR) -> str:
+    """``text`` shortened to ``limit``, with the first number from 2 on that makes it unlike all ``taken``.
+
+    Args:
+        text: a descriptor or label wanted.
+        taken: the names in use, in lower case.
+        limit: characters that the result may have.
+    """
+    name = shortened(text, limit)
+    number = 1
+    while name.lower() in taken:
+        number += 1
+        name = shortened(text, limit - len(str(number))) + str(number)
+    return name
+
+
+def _hash(text: str) -> str:
+    encoded = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=_HASH_LENGTH // 2).hexdigest()
+
+
+FIRST_ELEMENT_COLUMN = 100
+"""Columns 1 to 99 of each table belong to the gateway (`gateway.snmp.row_columns`)."""
+
+MAX_COLUMN = 65535
+MAX_ARC = 999
+"""Of packages and classes, so that package * 1000 + class is one number (agClassIndex)."""
+
+MAX_EVENT_ARC = 65535
+"""Of events and arguments: what the specific-trap of SNMPv1 and every tool can hold."""
+
+UNKNOWN_LABEL = "unknown"
+UNKNOWN_NUMBER = 1
+"""Every enumeration begins with unknown(1): what a value becomes that the registry does not know yet."""
+
+_DESCRIPTOR = r"^[a-z][A-Za-z0-9]{0,63}$"
+Descriptor = Annotated[str, Field(pattern=_DESCRIPTOR)]
+Column = Annotated[int, Field(ge=FIRST_ELEMENT_COLUMN, le=MAX_COLUMN)]
+Arc = Annotated[int, Field(ge=1, le=MAX_ARC)]
+EventArc = Annotated[int, Field(ge=1, le=MAX_EVENT_ARC)]
+
+_ROW_SUFFIXES = tuple(text.suffix for text in ROW_COLUMNS.values())
+_CLASS_SUFFIXES = ("", "Table", "Entry", "Group", "ObsoleteGroup", *_ROW_SUFFIXES)
+
+
+class Status(enum.Enum):
+    """Whether something is in use; what is obsolete stays in the MIB and has no value for ever."""
+
+    CURRENT = "current"
+    OBSOLETE = "obsolete"
+
+
+class EnumerationNumber(StrictModel):
+    """One value of an enumeration: ``value`` is the model's label, ``label`` what SMIv2 lets it be."""
+
+    value: str
+    label: Descriptor
+    number: Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class ValueEntry(StrictModel):
+    """What a column of a class and an argument of events have in common.
+
+    Attributes:
+        name: of the element or argument.
+        unit: what a duration or time is counted in, where not nanoseconds or DateAndTime.
+        values: the numbers of an enumeration, ``unknown`` first; empty for every other syntax.
+    """
+
+    name: str
+    syntax: Syntax
+    descriptor: Descriptor
+    unit: str = ""
+    status: Status = Status.CURRENT
+    values: tuple[EnumerationNumber, ...] = ()
+
+    @property
+    def current(self) -> bool:
+        """Whether it has values."""
+        return self.status is Status.CURRENT
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number of each of the model's labels."""
+        return {entry.value: entry.number for entry in self.values}
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> ValueEntry:
+        if bool(self.values) != (self.syntax is Syntax.ENUMERATION):
+            raise ValueError("'values' belong to the syntax enumeration, and to no other")
+        if self.values and (self.values[0].label, self.values[0].number) != (UNKNOWN_LABEL, UNKNOWN_NUMBER):
+            raise ValueError(f"the first value must be {UNKNOWN_LABEL}({UNKNOWN_NUMBER})")
+        refuse_repeated("the number", (entry.number for entry in self.values))
+        refuse_repeated("the label", (entry.label.lower() for entry in self.values))
+        refuse_repeated("the value", (entry.value for entry in self.values))
+        if self.unit and self.unit not in UNIT_NANOSECONDS:
+            raise ValueError(f"the unit must be one of {', '.join(UNIT_NANOSECONDS)}")
+        return self
+
+
+class Twin(StrictModel):
+    """A second column: the octets of the whole text, the name of what is pointed to, a number as text."""
+
+    column: Column
+    descriptor: Descriptor
+
+
+class ElementEntry(ValueEntry):
+    """One column of a class: an element as it once was. A changed one gets another column."""
+
+    column: Column
+    kind: Kind = Kind.GAUGE
+    twin: Twin | None = None
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All columns that the element occupies."""
+        return (self.column,) if self.twin is None else (self.column, self.twin.column)
+
+    @property
+    def descriptors(self) -> tuple[str, ...]:
+        """Their descriptors, in the same order."""
+        return (self.descriptor,) if self.twin is None else (self.descriptor, self.twin.descriptor)
+
+    @property
+    def form(self) -> Form:
+        """What makes this column this one and not another of the same element."""
+        return Form(self.syntax, self.kind, self.unit)
+
+    @model_validator(mode="after")
+    def _may_have_a_twin(self) -> ElementEntry:
+        if self.twin is not None and self.syntax not in TWIN_SYNTAXES:
+            raise ValueError(f"an element of syntax {self.syntax.value} has no second column")
+        return self
+
+
+class ArgumentTwin(StrictModel):
+    """What stands in a notification after a pointer: the name of the object pointed to."""
+
+    arc: EventArc
+    descriptor: Descriptor
+
+
+class ArgumentEntry(ValueEntry):
+    """An argument of events, as an object that only notifications carry: all events of the package share it.
+
+    Attributes:
+        arc: below the module's arc of such objects.
+        twin: of a reference, and of nothing else.
+    """
+
+    arc: EventArc
+    twin: ArgumentTwin | None = None
+
+    @property
+    def arcs(self) -> tuple[int, ...]:
+        """All arcs that the argument occupies, in the order in which a notification carries them."""
+        return (self.arc,) if self.twin is None else (self.arc, self.twin.arc)
+
+    @property
+    def descriptors(self) -> tuple[str, ...]:
+        """Their descriptors, in the same order."""
+        return (self.descriptor,) if self.twin is None else (self.descriptor, self.twin.descriptor)
+
+    @property
+    def form(self) -> Form:
+        """What makes this argument this one and not another of the same name."""
+        return Form(self.syntax, Kind.GAUGE, self.unit)
+
+    @model_validator(mode="after")
+    def _references_have_a_name(self) -> ArgumentEntry:
+        if (self.twin is not None) != (self.syntax is Syntax.ROW_POINTER):
+            raise ValueError("an argument has a second object if it is a reference, and only then")
+        return self
+
+
+class EventEntry(StrictModel):
+    """One event: its notification is arc ``arc`` below the module's notifications.
+
+    Attributes:
+        name: the event; ``package:event`` in a registry that holds events of any package.
+        arguments: arcs of its arguments in the order of the notification. It grows at its end only, so that
+            receivers may count on places.
+    """
+
+    name: str
+    arc: EventArc
+    descriptor: Descriptor
+    status: Status = Status.CURRENT
+    arguments: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _arguments_differ(self) -> EventEntry:
+        refuse_repeated("the argument", self.arguments)
+        return self
+
+
+class ClassEntry(StrictModel):
+    """One class: its table is arc ``arc`` of the module's objects.
+
+    Attributes:
+        name: the class; ``package:class`` in a registry that holds classes of any package.
+        descriptor: what the descriptors of its table, entry, groups and columns begin with.
+    """
+
+    name: str
+    arc: Arc
+    descriptor: Descriptor
+    elements: tuple[ElementEntry, ...] = ()
+
+    @property
+    def index_descriptor(self) -> str:
+        """The descriptor of the column that is the second index of the table."""
+        return f"{self.descriptor}{_ROW_SUFFIXES[0]}"
+
+    @property
+    def reserved_descriptors(self) -> tuple[str, ...]:
+        """Descriptors that the class needs beside those of its elements."""
+        return tuple(self.descriptor + suffix for suffix in _CLASS_SUFFIXES)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """All columns of elements, obsolete ones too, ascending."""
+        return tuple(sorted(column for element in self.elements for column in element.columns))
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> ClassEntry:
+        refuse_repeated("the column", (c for e in self.elements for c in e.columns))
+        refuse_repeated(
+            "the current element",
+            ((e.name, e.kind.value, e.syntax.value, e.unit) for e in self.elements if e.current),
+        )
+        return self
+
+
+def refuse_repeated(what: str, items: Iterable[object]) -> None:
+    """Raise ``ValueError`` if anything among ``items`` stands there twice."""
+    repeated = [item for item, times in Counter(items).items() if times > 1]
+    if repeated:
+        raise ValueError(f"{what} {repeated[0]} is used twice; numbers and names are never used again")
+
+
+DEFAULT_ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
+"""The experimental arc of net-snmp (netSnmpPlaypen): for trying out, not for a site that publishes."""
+
+PROVISIONAL_PACKAGE_NUMBER = 1_000
+"""Stands for the package in agClassIndex where a class is provisional."""
+
+ARGUMENTS_ARC = 1_000
+"""Below the module's objects: what only its notifications carry. No class can have this arc."""
+
+_MODULE = r"^[A-Z][A-Za-z0-9-]{0,63}$"
+
+_MODULE_SUFFIXES = (
+    "MIB",
+    "Notifications",
+    "Objects",
+    "Conformance",
+    "Groups",
+    "Compliances",
+    "Compliance",
+    "NotificationObjects",
+    "NotificationObjectGroup",
+    "NotificationObjectObsoleteGroup",
+    "NotificationGroup",
+    "NotificationObsoleteGroup",
+)
+
+
+class OidRegistry(StrictModel):
+    """The registry of one package, or (``arc`` 0, no ``package``) of all that is provisional at a site.
+
+    Attributes:
+        arc: below ``root.2`` for a package; 0 for the provisional module at ``root.3``.
+        revisions: the days on which the content changed, ascending.
+    """
+
+    version: Annotated[int, Field(ge=1, le=1)] = 1
+    package: str
+    arc: Annotated[int, Field(ge=0, le=MAX_ARC)]
+    module: Annotated[str, Field(pattern=_MODULE)]
+    prefix: Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9]{0,15}$")]
+    revisions: Annotated[tuple[dt.date, ...], Field(min_length=1)]
+    classes: tuple[ClassEntry, ...] = ()
+    arguments: tuple[ArgumentEntry, ...] = ()
+    events: tuple[EventEntry, ...] = ()
+
+    @property
+    def provisional(self) -> bool:
+        """Whether this registry takes classes of any package, at the site's own arc."""
+        return self.arc == 0
+
+    @property
+    def last_updated(self) -> dt.date:
+        """LAST-UPDATED of the module."""
+        return self.revisions[-1]
+
+    @property
+    def module_arc(self) -> Oid:
+        """Where the module stands below the root."""
+        return (3,) if self.provisional else (2, self.arc)
+
+    def entry_name(self, key: ClassKey) -> str:
+        """What the class or event is called in this registry."""
+        return str(key) if self.provisional else key.name
+
+    def find(self, key: ClassKey) -> ClassEntry | None:
+        """The class of that package and name, or ``None`` where this registry does not know it."""
+        if not self.provisional and key.package != self.package:
+            return None
+        return self._classes_by_name.get(self.entry_name(key))
+
+    def find_event(self, key: ClassKey) -> EventEntry | None:
+        """The event of that package and name, or ``None`` where this registry does not know it."""
+        if not self.provisional and key.package != self.package:
+            return None
+        return self._events_by_name.get(self.entry_name(key))
+
+    def arguments_of(self, event_entry: EventEntry) -> tuple[ArgumentEntry, ...]:
+        """The arguments of an event, in the order of its notification."""
+        return tuple(self._arguments_by_arc[arc] for arc in event_entry.arguments)
+
+    def entry_oid(self, root: Oid, class_entry: ClassEntry) -> Oid:
+        """The object identifier of the table's entry: columns and index follow it."""
+        return (*root, *self.module_arc, 1, class_entry.arc, 1)
+
+    def notification_oid(self, root: Oid, event_entry: EventEntry) -> Oid:
+        """The object identifier of the event's notification: the value of snmpTrapOID.0."""
+        return (*root, *self.module_arc, 0, event_entry.arc)
+
+    def argument_oid(self, root: Oid, arc: int) -> Oid:
+        """The instance that a notification carries of an argument, or of its twin."""
+        return (*root, *self.module_arc, 1, ARGUMENTS_ARC, arc, 0)
+
+    def class_index(self, class_entry: ClassEntry) -> int:
+        """What identifies the class in the tables of the fixed MIB (agClassIndex)."""
+        package = PROVISIONAL_PACKAGE_NUMBER if self.provisional else self.arc
+        return package * (MAX_ARC + 1) + class_entry.arc
+
+    @property
+    def reserved_descriptors(self) -> tuple[str, ...]:
+        """Descriptors that the module needs beside those of its classes."""
+        return tuple(self.prefix + suffix for suffix in _MODULE_SUFFIXES)
+
+    def descriptors(self) -> Iterator[str]:
+        """Every descriptor of the module."""
+        yield from self.reserved_descriptors
+        for class_entry in self.classes:
+            yield from class_entry.reserved_descriptors
+            for element in class_entry.elements:
+                yield from element.descriptors
+        for argument in self.arguments:
+            yield from argument.descriptors
+        for event_entry in self.events:
+            yield event_entry.descriptor
+
+    @cached_property
+    def _classes_by_name(self) -> dict[str, ClassEntry]:
+        return {class_entry.name: class_entry for class_entry in self.classes}
+
+    @cached_property
+    def _events_by_name(self) -> dict[str, EventEntry]:
+        return {event_entry.name: event_entry for event_entry in self.events}
+
+    @cached_property
+    def _arguments_by_arc(self) -> dict[int, ArgumentEntry]:
+        return {argument.arc: argument for argument in self.arguments}
+
+    @model_validator(mode="after")
+    def _names_and_numbers_differ(self) -> OidRegistry:
+        if self.provisional == bool(self.package):
+            raise ValueError("a package has an arc from 1 on; arc 0 is for provisional classes of no package")
+        if list(self.revisions) != sorted(set(self.revisions)):
+            raise ValueError("revisions must ascend")
+        refuse_repeated("the class", (c.name for c in self.classes))
+        refuse_repeated("the arc", (c.arc for c in self.classes))
+        refuse_repeated("the event", (e.name for e in self.events))
+        refuse_repeated("the arc", (e.arc for e in self.events))
+        refuse_repeated("the arc", (arc for argument in self.arguments for arc in argument.arcs))
+        refuse_repeated(
+            "the current argument",
+            ((a.name, a.syntax.value, a.unit) for a in self.arguments if a.current),
+        )
+        for event_entry in self.events:
+            for arc in event_entry.arguments:
+                if arc not in self._arguments_by_arc:
+                    raise ValueError(f"{event_entry.name}: there is no argument {arc}")
+        refuse_repeated("the descriptor", (d.lower() for d in self.descriptors()))
+        return self
