@@ -18,8 +18,8 @@ from gateway.cli.options import loaded
 from gateway.cli.printing import at_work, say, say_json
 from gateway.config.files import LoadedConfiguration
 from gateway.eventlog.readable import harmless
-from gateway.feed.interest import Interest
 from gateway.feed.operations import Action, OperationAnswer
+from gateway.feed.records import Interest
 from gateway.feed.text_values import TextValueError, value_from_text
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome

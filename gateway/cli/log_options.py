@@ -12,10 +12,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from gateway.cli.options import loaded
 from gateway.config.types import Duration
+from gateway.eventlog.follow import HAPPENINGS, Selection
 from gateway.eventlog.lake import LAKE
 from gateway.eventlog.record import RecordKind
 from gateway.eventlog.segment import SEGMENTS
-from gateway.eventlog.selection import HAPPENINGS, Selection
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 Command = Callable[..., Any]

@@ -27,9 +27,17 @@ from gateway.cli.log_options import (
     time,
 )
 from gateway.cli.options import config_option
-from gateway.eventlog.query import TABLE, Answer, LogReadError, QueryError, ask
+from gateway.eventlog.query import (
+    TABLE,
+    Answer,
+    LogReadError,
+    QueryError,
+    ask,
+    json_of_row,
+    line_of_row,
+    text_of_value,
+)
 from gateway.eventlog.readable import harmless
-from gateway.eventlog.rows import json_of_row, line_of_row, text_of_value
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 _SHOWN = 'ingest_ts, kind, source, class, object_name, event, severity, state, text, "values"'

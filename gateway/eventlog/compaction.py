@@ -23,23 +23,30 @@ from typing import Final, Self
 import duckdb
 
 from gateway.durable_files import sync_folder
-from gateway.eventlog.database import database
-from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
+from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE, EventLogError
 from gateway.eventlog.identity import read_identity, standing_seq
 from gateway.eventlog.lake import DRAFTS, LAKE, LakeFile, lake_file, lake_files
 from gateway.eventlog.parquet import (
+    ChecksumError,
     Contents,
     ParquetError,
     UnreadableError,
+    check,
     contents,
+    database,
     first_line_of,
     write_parquet,
 )
-from gateway.eventlog.parquet_checksum import ChecksumError, check
 from gateway.eventlog.record import VERSION, RecordKind
-from gateway.eventlog.salvage import Salvage, copy_whole_lines, salvage
-from gateway.eventlog.segment import LOST, Segment, first_line, list_segments
-from gateway.eventlog.state import EventLogError
+from gateway.eventlog.segment import (
+    LOST,
+    Salvage,
+    Segment,
+    copy_whole_lines,
+    first_line,
+    list_segments,
+    salvage,
+)
 
 MEMORY_MEBIBYTES: Final = 256
 """For data of DuckDB. Measured: 100,000 records of 650 octets take 200 MB in all, 400,000 take 265."""

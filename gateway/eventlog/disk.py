@@ -6,12 +6,60 @@ Nothing here decides anything. A disk that fails, or whose power is cut, is a su
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from gateway.durable_files import sync_folder, write_durably
+from gateway.feed.records import EventLogState
+
+
+class EventLogError(Exception):
+    """The log cannot be used; the text says what to do."""
+
+
+class EventLogClosedError(Exception):
+    """The log was closed before the record was on the disk."""
+
+
+def state_of(error: OSError) -> EventLogState:
+    """How the log is where an error of the system keeps it from being written."""
+    return _STATES.get(error.errno or 0, EventLogState.DISK_ERROR)
+
+
+_STATES: Final[Mapping[int, EventLogState]] = {
+    errno.ENOSPC: EventLogState.DISK_FULL,
+    errno.EDQUOT: EventLogState.DISK_FULL,
+    errno.EFBIG: EventLogState.DISK_FULL,
+    errno.EROFS: EventLogState.READ_ONLY,
+    errno.EACCES: EventLogState.READ_ONLY,
+    errno.EPERM: EventLogState.READ_ONLY,
+}
+
+
+_NAME: Final = "LOCK"
+
+
+def try_lock(folder: Path) -> int | None:
+    """The lock's descriptor, to be closed in the end; ``None`` while another process has it.
+
+    Raises:
+        OSError: the lock's file cannot be made or opened.
+    """
+    # To be read only: a lock needs no more, and so it can be had where another user made the file.
+    lock = os.open(folder / _NAME, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
 
 FILE_MODE: Final = 0o640
 """Of the log's files, less what the umask takes."""

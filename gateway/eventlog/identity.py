@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import is_log_id, shown
+from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.segment import Segment, list_segments
-from gateway.eventlog.state import EventLogError
 
 VERSION: Final = 1
 """Of the layout of the log's folder."""

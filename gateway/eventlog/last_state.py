@@ -7,7 +7,8 @@ sources are looked at that ask for it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,11 +17,10 @@ import msgspec
 
 from gateway.eventlog.block import DamageError
 from gateway.eventlog.identity import standing_segments, standing_seq
-from gateway.eventlog.late_deliveries import told_in
-from gateway.eventlog.logged_sources import HEARD_UNTIL, READ_WHOLE, UNHEARD
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, UNHEARD
+from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment
-from gateway.eventlog.timestamps import nanoseconds_of
+from gateway.feed.operations import OperationState
 
 MAX_DELIVERIES: Final = 100_000
 """Identities of deliveries that are remembered: many times what a broker delivers again."""
@@ -77,18 +77,18 @@ def last_state(folder: Path, sources: Collection[str]) -> LastState:
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileNotFoundError):  # a segment became Parquet in between
             first_seq = standing_seq(folder)
-            return _read(standing_segments(folder, first_seq), first_seq, sources)
-    return _read(list_segments(folder)[-1:], standing_seq(folder), sources)
+            return _read_state(standing_segments(folder, first_seq), first_seq, sources)
+    return _read_state(list_segments(folder)[-1:], standing_seq(folder), sources)
 
 
-def _read(segments: list[Segment], first_seq: int, sources: Collection[str]) -> LastState:
-    reader = _Reader(frozenset(sources))
+def _read_state(segments: list[Segment], first_seq: int, sources: Collection[str]) -> LastState:
+    reader = _StateReader(frozenset(sources))
     for segment in segments:
         reader.read(segment)
     return reader.result(segments, first_seq)
 
 
-class _Reader:
+class _StateReader:
     def __init__(self, sources: frozenset[str]) -> None:
         self._sources = sources
         self._state = LastState()
@@ -128,7 +128,7 @@ class _Reader:
         if record.delivery is not None:
             self._note_delivery(record.delivery)
         elif record.kind is RecordKind.START:
-            for delivery in told_in(record.values or {}):
+            for delivery in deliveries_in(record.values or {}):
                 self._note_delivery(delivery)
         if record.source not in self._sources:
             return
@@ -199,3 +199,234 @@ def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
 
 
 _DECODER: Final = msgspec.json.Decoder(LogRecord)
+
+
+_EVENT: Final = b'"kind":"event"'
+_KIND: Final = RecordKind.EVENT.value
+_SCHEMA: Final = b'"kind":"schema"'
+_START: Final = b'"kind":"start"'
+
+EVENTS: Final = "events"
+"""Among the values of a ``start`` record: number of the last event by epoch of the core that made it."""
+
+MAX_CORES: Final = 100
+"""So many cores are told of there, the last ones that made events."""
+
+
+class _EventLine(msgspec.Struct):
+    """What decides whether a line is kept."""
+
+    kind: str = ""
+    source: str = ""
+    event_id: str = ""
+
+
+class _StartValues(msgspec.Struct):
+    gateway: str = ""
+    events: dict[str, int] = {}
+
+
+class _Start(msgspec.Struct):
+    """What a ``start`` record tells of events."""
+
+    kind: str = ""
+    values: _StartValues = msgspec.field(default_factory=_StartValues)
+
+
+@dataclass(slots=True)
+class LastEvents:
+    """What the end of the log tells of events.
+
+    Attributes:
+        schemas: of events, by ``package:event``, as they were known last.
+        events: in the order in which they were recorded.
+        made: number of the last event that a core is known to have made, by the core's epoch.
+    """
+
+    schemas: dict[str, LogRecord] = field(default_factory=dict)
+    events: list[LogRecord] = field(default_factory=list)
+    made: dict[int, int] = field(default_factory=dict)
+
+
+def events_value(made: Mapping[int, int]) -> dict[str, int]:
+    """What a ``start`` record says of the events so far.
+
+    Args:
+        made: number of the last event by the core's epoch; 0 where there is none.
+    """
+    cores = sorted(epoch for epoch, number in made.items() if number)[-MAX_CORES:]
+    return {str(epoch): made[epoch] for epoch in cores}
+
+
+def last_events(folder: Path, most: int, gateway: str) -> LastEvents:
+    """Read them; what is damaged is passed over.
+
+    Args:
+        folder: of the log; it need not be there.
+        most: events of each source, the last ones; the gateway itself counts as one.
+        gateway: uuid of the gateway whose cores count as having made events.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    reader = _EventReader(most, gateway)
+    standing = standing_segments(folder, standing_seq(folder))
+    before = [
+        each for each in list_segments(folder) if not standing or each.first_seq < standing[0].first_seq
+    ]
+    for segment in (*before[-1:], *standing):
+        reader.read(segment)
+    return reader.result()
+
+
+class _EventReader:
+    """Keeps lines as they are: of very many events only the last ones are taken apart."""
+
+    def __init__(self, most: int, gateway: str) -> None:
+        self._most = most
+        self._gateway = gateway
+        self._lines: dict[str, deque[tuple[int, bytes]]] = {}
+        self._seen = 0
+        self._found = LastEvents()
+
+    def read(self, segment: Segment) -> None:
+        try:
+            for block in read_segment(segment):
+                if any(kind in block.lines for kind in (_EVENT, _SCHEMA, _START)):  # few have any
+                    for line in block.split():
+                        self._take(line)
+        except (FileNotFoundError, DamageError, msgspec.MsgspecError):
+            return  # it became Parquet meanwhile, or is damaged
+
+    def result(self) -> LastEvents:
+        lines = sorted(line for kept in self._lines.values() for line in kept)
+        self._found.events = [_RECORD.decode(line) for _, line in lines]
+        return self._found
+
+    def _take(self, line: bytes) -> None:
+        if _EVENT in line:
+            told = _EVENT_LINES.decode(line)
+            if told.kind == _KIND:
+                self._seen += 1
+                self._made(*told.event_id.split("."))
+                kept = self._lines.get(told.source)
+                if kept is None:
+                    kept = self._lines[told.source] = deque(maxlen=self._most)
+                kept.append((self._seen, line))
+        elif _START in line:
+            start = _STARTS.decode(line)
+            if start.kind == RecordKind.START.value:
+                for epoch, number in start.values.events.items():
+                    self._made(start.values.gateway, epoch, str(number))
+        elif _SCHEMA in line:
+            schema = _RECORD.decode(line)
+            if schema.kind is RecordKind.SCHEMA and schema.event is not None:
+                self._found.schemas[f"{schema.package}:{schema.event}"] = schema
+
+    def _made(self, gateway: str, epoch: str = "", number: str = "", *_more: str) -> None:
+        if gateway == self._gateway and epoch.isdecimal() and number.isdecimal():
+            made = self._found.made
+            made[int(epoch)] = max(made.get(int(epoch), 0), int(number))
+
+
+_RECORD: Final = msgspec.json.Decoder(LogRecord)
+_EVENT_LINES: Final = msgspec.json.Decoder(_EventLine)
+_STARTS: Final = msgspec.json.Decoder(_Start)
+
+
+MAX_UNFINISHED: Final = 10_000
+"""Many times what a core has under way."""
+
+_OPERATION: Final = b'"kind":"operation"'
+
+
+def unfinished_operations(folder: Path) -> list[LogRecord]:
+    """The records of their begin, the oldest first; what is damaged is passed over.
+
+    Args:
+        folder: of the log; it need not be there.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    begun: dict[str, LogRecord] = {}
+    for segment in standing_segments(folder, standing_seq(folder)):
+        try:
+            _read_operations(segment, begun)
+        except FileNotFoundError:
+            continue  # it became Parquet meanwhile: the next one tells again what was under way
+        except (DamageError, msgspec.MsgspecError):
+            continue
+    return list(begun.values())
+
+
+def _read_operations(segment: Segment, begun: dict[str, LogRecord]) -> None:
+    for block in read_segment(segment):
+        for line in block.split():
+            if _OPERATION not in line:  # most lines are something else: they need not be taken apart
+                continue
+            record = _DECODER.decode(line)
+            if record.kind is not RecordKind.OPERATION or record.operation_id is None:
+                continue
+            if record.state != OperationState.BEGUN.value:
+                begun.pop(record.operation_id, None)
+            elif len(begun) < MAX_UNFINISHED:
+                begun.setdefault(record.operation_id, record)
+
+
+DELIVERIES: Final = "deliveries"
+"""Of the values of a ``start`` record: identities by source, without the source's name, in order."""
+
+MIN_OF_SOURCE: Final = 1_000
+"""As many as a consumer may have that are not acknowledged."""
+
+MAX_OF_SOURCE: Final = 20_000
+"""However short the time is in which they came."""
+
+KEPT_FOR: Final = 600 * 10**9
+"""Nanoseconds."""
+
+_MAX_IN_RECORD: Final = 20_000
+"""In one record, of all sources: 400 kB."""
+
+
+class RecordedDeliveries:
+    """The last deliveries of each source.
+
+    Args:
+        known: of before, ``SOURCE:IDENTITY``, in order.
+        now: the time, in nanoseconds.
+    """
+
+    def __init__(self, known: Iterable[str] = (), now: int = 0) -> None:
+        self._of_source: dict[str, OrderedDict[str, int]] = {}
+        for delivery in known:
+            self.add(delivery, now)
+
+    def add(self, delivery: str, now: int) -> None:
+        """One was recorded, or came again; not before all of its records are appended."""
+        source, _, identity = delivery.rpartition(":")
+        known = self._of_source.setdefault(source, OrderedDict())
+        known.pop(identity, None)
+        known[identity] = now
+        while len(known) > MIN_OF_SOURCE and self._is_over(known, now):
+            known.popitem(last=False)
+
+    def _is_over(self, known: OrderedDict[str, int], now: int) -> bool:
+        return len(known) > MAX_OF_SOURCE or now - next(iter(known.values())) > KEPT_FOR
+
+    def values(self) -> dict[str, object]:
+        """For the first record of a segment; nothing where there are none."""
+        if not self._of_source:
+            return {}
+        share = max(1, _MAX_IN_RECORD // len(self._of_source))
+        return {DELIVERIES: {source: list(known)[-share:] for source, known in self._of_source.items()}}
+
+
+def deliveries_in(values: Mapping[str, object]) -> Iterator[str]:
+    """The deliveries that a ``start`` record's values tell; what is no such thing is passed over."""
+    by_source = values.get(DELIVERIES)
+    if isinstance(by_source, Mapping):
+        for source, identities in by_source.items():
+            if isinstance(identities, list):
+                yield from (f"{source}:{identity}" for identity in identities if isinstance(identity, str))

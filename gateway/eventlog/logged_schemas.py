@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Final, NamedTuple
 
-from gateway.eventlog.logged_values import Convert, converter
-from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.feed.json_values import as_json
+from gateway.eventlog.record import Convert, LogRecord, RecordKind, converter
 from gateway.feed.records import ClassRecord, EventClassRecord
+from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element, Kind
 

@@ -3,16 +3,221 @@
 from __future__ import annotations
 
 import datetime as dt
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import IO, Final
 
 import duckdb
 
 from gateway.eventlog.block import MAX_RECORD_OCTETS
-from gateway.eventlog.columns import COLUMNS
-from gateway.eventlog.parquet_checksum import METADATA, seal
 from gateway.eventlog.record import COMMIT_KIND, VERSION
+
+TEXT: Final = "VARCHAR"
+INTEGER: Final = "BIGINT"
+TIME: Final = "TIMESTAMPTZ"
+"""Microseconds; in Parquet ``TIMESTAMP(isAdjustedToUTC=true, MICROS)``."""
+
+COLUMNS: Final = {
+    "log_id": TEXT,
+    "seq": INTEGER,
+    "kind": TEXT,
+    "ingest_ts": TIME,
+    "source": TEXT,
+    "dialect": TEXT,
+    "package": TEXT,
+    "class": TEXT,
+    "object_id": TEXT,
+    "object_name": TEXT,
+    "parent_id": TEXT,
+    "row": INTEGER,
+    "native_id": TEXT,
+    "agent": TEXT,
+    "lifetime": TEXT,
+    "event_id": TEXT,
+    "event": TEXT,
+    "severity": TEXT,
+    "state": TEXT,
+    "condition": TEXT,
+    "text": TEXT,
+    "sample_ts": TIME,
+    "sample_ns": INTEGER,
+    "create_ts": TIME,
+    "delete_ts": TIME,
+    "reset_ts": TIME,
+    "inferred": "BOOLEAN",
+    "from_ts": TIME,
+    "to_ts": TIME,
+    "lost": INTEGER,
+    "principal": TEXT,
+    "outcome": TEXT,
+    "values": TEXT,  # JSON as it stood on the line, so that 2^64-1 and each float stay what they are
+    "absent": f"{TEXT}[]",
+    "deltas": TEXT,  # JSON likewise
+    "delivery": TEXT,
+    "operation_id": TEXT,
+    "operation": TEXT,
+    "origin": TEXT,
+    "method": TEXT,
+    "element": TEXT,
+    "code": INTEGER,
+    "latency_ns": INTEGER,
+    "former": TEXT,  # JSON likewise
+    "found": TEXT,  # JSON likewise
+    "attempts": INTEGER,
+}
+"""Types by name, in order; in the words of DuckDB."""
+
+
+_OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+}
+"""What we need is built in; nothing is ever fetched, and no file of the user's is read."""
+
+
+@contextmanager
+def database(
+    readable: Path, *, memory_mebibytes: int, threads: int, scratch: Path | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty database that ends with the block.
+
+    It can use files below ``readable`` and those of ``scratch``; its settings cannot be changed any more, and
+    times are in UTC.
+
+    Args:
+        readable: a folder; also DuckDB's ``COPY`` can write there.
+        memory_mebibytes: for data; the process takes some 100 MiB more.
+        threads: at most.
+        scratch: a folder for what does not fit into memory; default: a new one that goes with the block.
+    """
+    with ExitStack() as stack:
+        if scratch is None:
+            scratch = Path(stack.enter_context(TemporaryDirectory(prefix="amqp-gateway-")))
+        opened = stack.enter_context(duckdb.connect(":memory:", config=_OFFLINE))
+        opened.execute("SET TimeZone = 'UTC'")
+        opened.execute(f"SET threads = {threads:d}")
+        opened.execute(f"SET memory_limit = '{memory_mebibytes:d}MiB'")
+        opened.execute("SET temp_directory = $1", [str(scratch)])
+        folders = sorted(
+            {str(folder) for given in (readable, scratch) for folder in (given, given.resolve())}
+        )
+        opened.execute("SET allowed_directories = $1", [folders])
+        opened.execute("SET enable_external_access = false")
+        opened.execute("SET lock_configuration = true")
+        yield opened
+
+
+KEY: Final = "amqp_gateway_log_crc32"
+"""Of the entry in the file's metadata that is the checksum."""
+
+_ALGORITHM_KEY: Final = "amqp_gateway_log_checksum"
+_DIGITS: Final = 8
+_BLANK: Final = "0" * _DIGITS
+
+METADATA: Final = {_ALGORITHM_KEY: "crc32", KEY: _BLANK}
+"""What a file is to be written with before it is sealed."""
+
+_MARK: Final = KEY.encode() + bytes((0x18, _DIGITS))
+"""The key as it stands in the footer (Thrift's compact protocol), and that a text of eight octets follows."""
+
+_ALGORITHM_ENTRY: Final = _ALGORITHM_KEY.encode() + bytes((0x18, 5)) + b"crc32"
+"""The entry that says that there is a checksum, as it stands there."""
+
+_TAIL_OCTETS: Final = 64 << 10
+"""The metadata are the last thing in a footer but for who wrote it and the orders of columns."""
+
+_PIECE: Final = 1 << 20
+
+
+class ChecksumError(Exception):
+    """A file is not octet for octet what was written; the text says what was expected."""
+
+
+def seal(path: Path) -> None:
+    """Give a file that was written with `METADATA` its checksum. It is not brought to the disk.
+
+    Raises:
+        ChecksumError: it was not written so.
+        OSError: it cannot be read or written.
+    """
+    with path.open("r+b") as file:
+        place = _place(file)
+        digits = f"{_crc(file, place):08x}".encode()
+        file.seek(place)
+        file.write(digits)
+
+
+def check(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
+    """Hold a file against its checksum.
+
+    Returns:
+        Whether it has one: those of earlier versions, and of other programs, have none.
+
+    Raises:
+        ChecksumError: it is damaged, or was written again by a program that took the checksum along.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        try:
+            found = database.execute("SELECT key, value FROM parquet_kv_metadata($1)", [str(path)]).fetchall()
+        except duckdb.InterruptException:
+            raise
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            path.stat()  # gone meanwhile, which DuckDB's errors do not tell
+            raise ChecksumError(f"its metadata cannot be read: {error}") from error
+        metadata: dict[bytes, bytes] = dict(found)
+        if metadata.keys().isdisjoint(key.encode() for key in METADATA):
+            # DuckDB finds no metadata at all behind some damage, and does not complain.
+            if _tail(file)[1].rfind(_ALGORITHM_ENTRY) >= 0:
+                raise ChecksumError("its metadata cannot be read any more")
+            return False
+        expected = metadata.get(KEY.encode(), b"none").decode(errors="replace")
+        actual = f"{_crc(file, _place(file)):08x}"
+    if expected != actual:
+        raise ChecksumError(f"expected octets with CRC {expected}, found {actual}")
+    return True
+
+
+def _place(file: IO[bytes]) -> int:
+    """Where the digits stand, in octets.
+
+    Names of strangers stand in the statistics of a footer, before its metadata: the last mark is ours.
+    """
+    begin, octets = _tail(file)
+    found = octets.rfind(_MARK)
+    if found < 0:
+        raise ChecksumError("its checksum is not where it should be")
+    return begin + found + len(_MARK)
+
+
+def _tail(file: IO[bytes]) -> tuple[int, bytes]:
+    """Where the last octets begin, in which the metadata stand, and these octets."""
+    size = file.seek(0, 2)
+    begin = max(size - _TAIL_OCTETS, 0)
+    file.seek(begin)
+    return begin, file.read()
+
+
+def _crc(file: IO[bytes], place: int) -> int:
+    """Of the whole file, with zeros for the digits at ``place``."""
+    file.seek(0)
+    crc = 0
+    left = place
+    while left and (octets := file.read(min(left, _PIECE))):
+        crc = zlib.crc32(octets, crc)
+        left -= len(octets)
+    crc = zlib.crc32(_BLANK.encode(), crc)
+    file.seek(place + _DIGITS)
+    while octets := file.read(_PIECE):
+        crc = zlib.crc32(octets, crc)
+    return crc
+
 
 _GROUP_OCTETS: Final = 64 << 20
 _MIN_GROUP_ROWS, _MAX_GROUP_ROWS = 2_048, 122_880

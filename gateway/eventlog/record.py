@@ -8,10 +8,18 @@ nanoseconds (since 1970 UTC where they are a time). 64-bit numbers stay numbers,
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
+
+from gateway.feed.text_values import as_json
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.model.values import ValueType
 
 VERSION: Final = 1
 """Of the form; each segment's first record tells it."""
@@ -207,3 +215,119 @@ def encoded_identity(record: LogRecord) -> bytes:
 
 
 _ENCODER: Final = msgspec.json.Encoder()
+
+
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by hand: always Z
+_SECOND: Final = 10**9
+_MICROSECOND: Final = 1000
+_CACHED_SECONDS: Final = 4096
+_CACHED_TIMES: Final = 1024  # objects that were read together have one time
+
+
+@lru_cache(maxsize=_CACHED_TIMES)
+def microseconds_text(time: int) -> str | None:
+    """``2026-11-20T14:05:06.123456Z``, cut to the microsecond; ``None`` outside the years 1 to 9999.
+
+    Args:
+        time: nanoseconds since 1970-01-01 UTC.
+    """
+    seconds, rest = divmod(time, _SECOND)
+    text = _second(seconds)
+    return None if text is None else f"{text}.{rest // _MICROSECOND:06d}Z"
+
+
+def nanoseconds_text(time: int) -> str | None:
+    """``2026-11-20T14:05:06.123456789Z``; ``None`` outside the years 1 to 9999.
+
+    Args:
+        time: nanoseconds since 1970-01-01 UTC.
+    """
+    seconds, rest = divmod(time, _SECOND)
+    text = _second(seconds)
+    return None if text is None else f"{text}.{rest:09d}Z"
+
+
+def known_time(time: int) -> str | None:
+    """A time of the feed, where 0 stands for one that is not known: to the microsecond."""
+    return microseconds_text(time) if time else None
+
+
+def nanoseconds_of(text: object) -> int:
+    """Of a time of the log, since 1970-01-01 UTC; 0 for what is none."""
+    try:
+        time = dt.datetime.fromisoformat(text if isinstance(text, str) else "")
+    except ValueError:
+        return 0
+    if (offset := time.utcoffset()) is None:
+        return 0
+    since = time.replace(tzinfo=None) - offset - _EPOCH
+    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
+
+
+@lru_cache(maxsize=_CACHED_SECONDS)
+def _second(seconds: int) -> str | None:
+    try:
+        return (_EPOCH + dt.timedelta(seconds=seconds)).isoformat()
+    except OverflowError:
+        return None
+
+
+Convert: TypeAlias = Callable[["FeedValue", str], object]
+"""From a value of the feed and the name of its source to what JSON can hold; ``None`` for absent."""
+
+
+def object_id(source: str, class_name: str, row: int) -> str:
+    """``SOURCE/PACKAGE:CLASS/ROW``: one object's for ever.
+
+    Args:
+        source: name of the source.
+        class_name: ``package:class``.
+        row: number of its row.
+    """
+    return f"{source}/{class_name}/{row}"
+
+
+def link_text(link: ObjectLink, source: str) -> str:
+    """The ``object_id`` that a reference leads to; the stable name where no row of it was ever seen."""
+    return object_id(source, link.class_name, link.row) if link.row else link.stable_name
+
+
+def converter(value_type: ValueType) -> Convert | None:
+    """What turns values of this type into what JSON can hold; ``None`` where they are that already."""
+    return _CONVERTERS.get(value_type)
+
+
+def json_value(value: FeedValue, source: str) -> object:
+    """A value whose type nobody tells, such as one inside a map."""
+    if isinstance(value, ObjectLink):
+        return link_text(value, source)
+    if isinstance(value, Mapping):
+        return {str(key): json_value(inner, source) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [json_value(inner, source) for inner in value]
+    return as_json(value)
+
+
+def _time(value: FeedValue, source: str) -> object:
+    if not isinstance(value, int):
+        return json_value(value, source)
+    # Beyond the year 9999 no calendar has a text for it: the number is all there is.
+    return (nanoseconds_text(value) or value) if value else None
+
+
+def _float(value: FeedValue, source: str) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return json_value(value, source)
+
+
+_CONVERTERS: Final[Mapping[ValueType, Convert]] = {
+    ValueType.F32: _float,
+    ValueType.F64: _float,
+    ValueType.BYTES: json_value,
+    ValueType.UUID: json_value,
+    ValueType.TIME: _time,
+    ValueType.REFERENCE: json_value,
+    ValueType.MAP: json_value,
+    ValueType.LIST: json_value,
+}

@@ -15,22 +15,22 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from gateway.eventlog.former_objects import FormerObjects, ended, standing
 from gateway.eventlog.last_state import LastState
-from gateway.eventlog.logged_happenings import event_record, gap_record, merged_record
-from gateway.eventlog.logged_objects import LoggedObject
-from gateway.eventlog.logged_operations import LoggedOperations
-from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
-from gateway.eventlog.logged_sources import (
+from gateway.eventlog.logged_events import (
+    LoggedOperations,
     LoggedSource,
     absence_of,
     agent_gone_record,
     agent_record,
+    event_record,
+    gap_record,
+    merged_record,
 )
-from gateway.eventlog.pressure import Pressure
-from gateway.eventlog.record import AnyRecord, RecordKind
-from gateway.eventlog.schedule import SLOT, Schedule
-from gateway.eventlog.timestamps import microseconds_text
+from gateway.eventlog.logged_objects import SLOT, LoggedObject, Schedule
+from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
+from gateway.eventlog.record import AnyRecord, RecordKind, microseconds_text
+from gateway.eventlog.restored_objects import RestoredObjects, ended, standing
+from gateway.eventlog.waiting import Pressure
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
@@ -106,7 +106,7 @@ class LogRecorder:
         self._objects: dict[tuple[int, int], dict[int, LoggedObject]] = {}
         self._operations = LoggedOperations()
         self._schedule = Schedule()
-        self._former = FormerObjects(former)
+        self._former = RestoredObjects(former)
         self._unheard = self._former.sources - set(heard_all)
         self._now = 0
         self._ingest_ts = ""

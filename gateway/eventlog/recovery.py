@@ -1,6 +1,6 @@
 """What the last writer left, however it ended: where the log goes on, and what has to be cut off first.
 
-Looking changes nothing; `gateway.eventlog.segment_writer` carries out what is found when it writes, and again
+Looking changes nothing; `gateway.eventlog.committer` carries out what is found when it writes, and again
 until it succeeds. Records that were acknowledged are kept; what stands behind them was promised to nobody and
 goes to ``lost/``.
 """
@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import Block, CommitLine, Damage, read_commit_line
+from gateway.eventlog.committer import Unclosed
+from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.identity import WHAT_TO_DO, LogIdentity, identity_path, read_identity
 from gateway.eventlog.lake import lake_files
 from gateway.eventlog.segment import Segment, list_segments, scan_segment, tail
-from gateway.eventlog.segment_writer import Unclosed
-from gateway.eventlog.state import EventLogError
 from gateway.eventlog.waiting import MAX_COMMIT_OCTETS
 
 MAX_PROBLEMS: Final = 100

@@ -6,18 +6,134 @@ never deleted, hidden files (drafts, locks) neither, but all are counted.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import enum
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gateway.clock import Clock
 from gateway.durable_files import sync_folder
 from gateway.eventlog.lake import LAKE, lake_files
-from gateway.eventlog.rotation import time_text
+from gateway.eventlog.record import microseconds_text
 from gateway.eventlog.segment import LOST, list_segments
 from gateway.eventlog.settings import LogFileSettings
+
+MAX_CLOCK_STEP: Final = 10 * 10**9
+"""Nanoseconds by which a clock may go back without a new segment: times wait for it then."""
+
+_HOUR: Final = len("2026-11-20T14")
+_NEVER: Final = 2**63
+_LAST_SECOND: Final = "9999-12-31T23:59:59.999999Z"
+
+
+class Why(enum.StrEnum):
+    """Why a segment begins.
+
+    ``began``: the gateway started. ``recovered``: likewise, after a writer that left an open segment.
+    ``age``, ``size``: of the former segment. ``hour``: a full hour of the clock. ``clock``: it was set back.
+    ``trouble``: the disk did not take what was written, or records were lost.
+    """
+
+    BEGAN = "began"
+    RECOVERED = "recovered"
+    AGE = "age"
+    SIZE = "size"
+    HOUR = "hour"
+    CLOCK = "clock"
+    TROUBLE = "trouble"
+
+
+class Rotation:
+    """The segment that takes records: its hour, its age, its size.
+
+    Attributes:
+        last_ts: ``ingest_ts`` of its last record; none that follows is earlier.
+        head_is_complete: it tells how everything stands.
+        full_at: octets of all records since the start of the process at which it is full.
+    """
+
+    def __init__(self, settings: LogFileSettings) -> None:
+        self.last_ts = ""
+        self.head_is_complete = False
+        self._duration = settings.segment_duration
+        self._size = min(settings.segment_size, settings.max_size // 4)
+        self.full_at = _NEVER
+        self._began = 0
+        self._began_octets = 0
+        self._hour = ""
+
+    def begin(self, ingest_ts: str, now: int, octets: int) -> None:
+        """A segment begins.
+
+        Args:
+            ingest_ts: of its first record.
+            now: nanoseconds since 1970 UTC.
+            octets: of all records before it, since the start of the process.
+        """
+        self.last_ts, self._hour = ingest_ts, ingest_ts[:_HOUR]
+        self._began, self._began_octets = now, octets
+        self.full_at = _NEVER
+        self.head_is_complete = False
+
+    def complete_head(self, octets: int) -> None:
+        """The head is written: from here on age and size count; a large head is worth more records behind it.
+
+        Args:
+            octets: of all records so far.
+        """
+        self.full_at = self._began_octets + max(self._size, 2 * (octets - self._began_octets))
+        self.head_is_complete = True
+
+    def of_record(self, ingest_ts: str, octets: int, now: int) -> Why | None:
+        """Whether a segment has to begin before a record.
+
+        Args:
+            ingest_ts: of the record.
+            octets: of all records so far.
+            now: nanoseconds since 1970 UTC.
+        """
+        if ingest_ts < self.last_ts:
+            return self._of_clock(now)
+        if ingest_ts[:_HOUR] != self._hour:
+            return Why.HOUR
+        return self._of_size(octets)
+
+    def of_time(self, octets: int, now: int) -> Why | None:
+        """Whether a segment has to begin although no record makes it.
+
+        Args:
+            octets: of all records so far.
+            now: nanoseconds since 1970 UTC.
+        """
+        text = time_text(now)
+        if text < self.last_ts:
+            return self._of_clock(now)
+        if text[:_HOUR] != self._hour:
+            return Why.HOUR
+        if self.head_is_complete and now - self._began >= self._duration:
+            return Why.AGE
+        return self._of_size(octets)
+
+    def _of_size(self, octets: int) -> Why | None:
+        return Why.SIZE if octets >= self.full_at else None
+
+    def _of_clock(self, now: int) -> Why | None:
+        return Why.CLOCK if time_text(now + MAX_CLOCK_STEP) < self.last_ts else None
+
+
+def time_text(now: int) -> str:
+    """``2026-11-20T14:05:06.123456Z``; times beyond the calendar are its end.
+
+    Args:
+        now: nanoseconds since 1970 UTC.
+    """
+    return microseconds_text(now) or _LAST_SECOND
+
 
 SLACK: Final = 32
 """Beyond the bound a 32nd of it is deleted too, so that it is not exceeded again at once."""
@@ -167,3 +283,116 @@ def _remove_empty_hours(folder: Path) -> None:
         for path in (folder / LAKE).glob(pattern):
             with contextlib.suppress(OSError):
                 path.rmdir()
+
+
+BELIEVED_AFTER: Final = 3600 * 10**9
+"""A clock that was set is believed when it has agreed with the monotonic clock for so many nanoseconds."""
+
+_AGREEMENT: Final = 60 * 10**9
+"""Nanoseconds by which a clock that is adjusted slowly may differ from the monotonic clock in that time."""
+
+
+class AgeClock:
+    """The time that ages of files are counted from: a clock that jumps forward does not make them old.
+
+    It is the gateway's clock, but never ahead of the last time that was believed and the time that has passed
+    since by the monotonic clock. A clock that was set forward, also while no gateway ran, is believed after
+    `BELIEVED_AFTER`.
+
+    Args:
+        believed: nanoseconds since 1970 UTC: the clock was this far at least, say the records of the log.
+        monotonic: nanoseconds of the monotonic clock, now.
+    """
+
+    def __init__(self, believed: int, monotonic: int) -> None:
+        self._believed, self._at = believed, monotonic
+        self._agrees, self._agrees_since = 0, 0
+
+    def now(self, clock: int, monotonic: int) -> int:
+        """The time to count from.
+
+        Args:
+            clock: of the gateway, nanoseconds since 1970 UTC.
+            monotonic: nanoseconds of the monotonic clock.
+        """
+        if abs(clock - monotonic - self._agrees) > _AGREEMENT or not self._agrees_since:
+            self._agrees, self._agrees_since = clock - monotonic, monotonic
+        least = self._believed + monotonic - self._at
+        if clock <= least + _AGREEMENT or monotonic - self._agrees_since >= BELIEVED_AFTER:
+            self._believed, self._at = clock, monotonic
+            return clock
+        return least
+
+
+class Upkeep:
+    """The bounds of one log.
+
+    Args:
+        folder: of the log.
+        settings: the bounds.
+        clock: the gateway's.
+        monotonic: nanoseconds of a clock that nobody sets.
+
+    Attributes:
+        trouble: why the bounds could not be kept the last time; empty where they were.
+        segments: files of ``segments/``, as they were looked at last.
+        deleted_files: since the start.
+        deleted_octets: of these.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: LogFileSettings,
+        clock: Clock,
+        monotonic: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.trouble = ""
+        self.segments = 0
+        self.deleted_files = 0
+        self.deleted_octets = 0
+        self._folder = folder
+        self._settings = settings
+        self._clock = clock
+        self._monotonic = monotonic
+        self._ages = AgeClock(clock.now(), monotonic())
+        self._stored = Stored(0, 0, ())
+        self._written = 0  # when it was looked at
+        self._untold: Deleted | None = None
+
+    def ends_at(self, last: int) -> None:
+        """The last record that the log has is of then, nanoseconds since 1970 UTC."""
+        self._ages = AgeClock(last, self._monotonic())
+
+    def octets(self, written: int) -> int:
+        """Of all files of the log.
+
+        Args:
+            written: octets that the writer has written so far.
+        """
+        return self._stored.octets + written - self._written
+
+    async def keep(self, written: int) -> None:
+        """Look at all files, and delete what is beyond the bounds.
+
+        Args:
+            written: octets that the writer has written so far.
+        """
+        now = self._ages.now(self._clock.now(), self._monotonic())
+        try:
+            stored, deleted = await asyncio.to_thread(keep_within, self._folder, self._settings, now)
+        except OSError as error:
+            self.trouble = f"{error.filename or self._folder}: {error.strerror}"
+            return
+        self.trouble = ""
+        self.segments = stored.segments
+        self._stored, self._written = stored, written
+        if deleted is not None:
+            self._untold = deleted if self._untold is None else self._untold + deleted
+            self.deleted_files += deleted.files
+            self.deleted_octets += deleted.octets
+
+    def take_untold(self) -> Deleted | None:
+        """What was deleted since this was asked last, for the log's own record of it."""
+        untold, self._untold = self._untold, None
+        return untold

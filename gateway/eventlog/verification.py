@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from gateway.eventlog.database import database
+from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.identity import read_identity
 from gateway.eventlog.lake import LAKE, LakeFile, lake_files
-from gateway.eventlog.parquet import Contents, ParquetError, contents
-from gateway.eventlog.parquet_checksum import ChecksumError, check
-from gateway.eventlog.salvage import salvage
-from gateway.eventlog.segment import LOST, SEGMENTS, Segment, list_segments
-from gateway.eventlog.state import EventLogError
+from gateway.eventlog.parquet import ChecksumError, Contents, ParquetError, check, contents, database
+from gateway.eventlog.segment import LOST, SEGMENTS, Segment, list_segments, salvage
 
 _SET_ASIDE: Final = re.compile(r"([0-9]{20})\.damaged\.jsonl")
 _ROUNDS: Final = 5

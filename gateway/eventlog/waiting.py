@@ -7,14 +7,27 @@ takes what is lost until it is its turn to be written.
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.eventlog.block import MAX_BLOCK_OCTETS, BlockDraft
-from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+
+
+class Pressure(enum.Enum):
+    """What should reach the log while it is written too slowly, or not at all.
+
+    ``NONE``: everything. ``MERGE``: values less often. ``FULL``: only what begins, ends or happens; changes
+    of values would be dropped, and counted.
+    """
+
+    NONE = "none"
+    MERGE = "merge"
+    FULL = "full"
+
 
 COMMIT_OCTETS: Final = 8 << 20
 """What is written and synced together has about so many octets at most."""

@@ -20,21 +20,15 @@ from typing import Any, Final, Self
 import msgspec
 
 from gateway.clock import Clock
-from gateway.eventlog.committer import Committer
-from gateway.eventlog.disk import Disk
-from gateway.eventlog.folder_lock import try_lock
+from gateway.eventlog.committer import Committer, SegmentWriter
+from gateway.eventlog.disk import Disk, EventLogError, try_lock
 from gateway.eventlog.identity import VERSION, LogIdentity
-from gateway.eventlog.own_records import absence_record, start_record
-from gateway.eventlog.pressure import Pressure
-from gateway.eventlog.record import AnyRecord
+from gateway.eventlog.logged_events import absence_record, start_record
+from gateway.eventlog.record import AnyRecord, nanoseconds_of
 from gateway.eventlog.recovery import Recovery, look
-from gateway.eventlog.rotation import Rotation, Why, time_text
-from gateway.eventlog.segment_writer import SegmentWriter
+from gateway.eventlog.retention import Rotation, Upkeep, Why, time_text
 from gateway.eventlog.settings import LogFileSettings
-from gateway.eventlog.state import EventLogError
-from gateway.eventlog.timestamps import nanoseconds_of
-from gateway.eventlog.upkeep import Upkeep
-from gateway.eventlog.waiting import Batch, WaitingRecords
+from gateway.eventlog.waiting import Batch, Pressure, WaitingRecords
 from gateway.feed.records import EventLogRecord, EventLogState
 
 SLICE_SECONDS: Final = 0.002

@@ -15,9 +15,8 @@ from uuid import UUID
 import msgspec
 from msgspec.msgpack import Ext
 
-from gateway.feed.interest import Interest
 from gateway.feed.operations import Action, OperationAnswer, OperationRequest
-from gateway.feed.records import Batch, FeedMessage, Record
+from gateway.feed.records import Batch, FeedMessage, Interest, Record
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
 

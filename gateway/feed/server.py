@@ -13,10 +13,9 @@ from pathlib import Path
 
 import structlog
 
-from gateway.feed.interest import Interest
 from gateway.feed.messages import FeedError, RequestReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest
-from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Record
+from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, Record
 from gateway.feed.subscription import Subscription
 from gateway.model.operations import Outcome
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gateway.feed.interest import Interest
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
@@ -17,6 +16,7 @@ from gateway.feed.records import (
     DeleteRecord,
     EventLogRecord,
     FeedMessage,
+    Interest,
     ObjectRecord,
     Record,
     SnapshotBegan,

@@ -10,11 +10,34 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from gateway.feed.json_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import NamedValue
-from gateway.model.values import Value, ValueType
+from gateway.model.values import Reference, Value, ValueType
+
+
+def as_json(value: object) -> object:
+    """``value`` with what JSON lacks as text: bytes in hexadecimal, UUIDs and references by name, NaN.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): as_json(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [as_json(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if isinstance(value, str | int | None) else _as_text(value)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Reference):
+        return value.native_id
+    return value.stable_name if isinstance(value, ObjectLink) else str(value)
+
 
 FindObject: TypeAlias = Callable[[str], "ObjectLink | None"]
 """The object that a text names, in whatever way the caller's users name objects."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
+from gateway.feed.client import refused_request
 from gateway.feed.operations import (
     Action,
     InvokeMethod,
@@ -18,7 +19,6 @@ from gateway.feed.operations import (
     ReadFresh,
     SetElements,
 )
-from gateway.feed.refusal_reports import refused_request
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.backend import RefusedAttempt, Reply, Status
@@ -77,7 +77,7 @@ class Operations:
         ask: the core.
         caught_up: returns when the virtual machine shows all that the core has told.
         timeout: nanoseconds that the core has for an answer.
-        report: told of each attempt that is refused here (`gateway.feed.refusal_reports`).
+        report: told of each attempt that is refused here (`gateway.feed.client`).
     """
 
     def __init__(

@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.feed.json_values import as_json
+from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx.commands import AttributeType, JmxValue
 from gateway.model.schema import Access, Argument, Element, NamedValue

@@ -7,10 +7,10 @@ anything is sent, and no call is ever given to a source twice.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -27,18 +27,155 @@ from gateway.feed.records import Record
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
-from gateway.model.operations import Answer, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Reply, ReplyTo, Send, Tell
-from gateway.operations.messages import Objection, check_with_source, message_of
-from gateway.operations.operation import Operation
+from gateway.operations.operation import CallNext, Ended, ModifyNext, Next, Operation, ReadNext
 from gateway.operations.planning import Planner, Target, check_reachable
 from gateway.operations.policy import Policy
-from gateway.operations.reconciler import Reconciler
-from gateway.operations.refusals import Refusal
-from gateway.operations.repeats import Repeats
-from gateway.operations.steps import Ended, Next
-from gateway.operations.turns import Turns
+from gateway.operations.reconciler import Reconciler, fetch_of
+from gateway.operations.validation import Refusal
+
+
+class Turns:
+    """The operations of one source by their numbers.
+
+    Args:
+        limit: that are under way at once; as many more may wait.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._running: dict[int, Hashable] = {}
+        self._waiting: dict[int, Hashable] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no other operation may come in."""
+        return len(self._waiting) >= self._limit
+
+    @property
+    def running(self) -> int:
+        """Operations under way."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Operations that wait for their turn."""
+        return len(self._waiting)
+
+    def enter(self, number: int, alone_with: Hashable = None) -> None:
+        """Another operation; it is not full.
+
+        Args:
+            number: of the operation.
+            alone_with: no other one with the same is under way while this one is; ``None`` for any.
+        """
+        self._waiting[number] = alone_with
+
+    def leave(self, number: int) -> None:
+        """An operation is over, or will never be tried."""
+        self._running.pop(number, None)
+        self._waiting.pop(number, None)
+
+    def take(self) -> list[int]:
+        """The operations whose turn has come, in order; they are under way from now on."""
+        taken: list[int] = []
+        held = {key for key in self._running.values() if key is not None}
+        for number, key in list(self._waiting.items()):
+            if len(self._running) >= self._limit:
+                break
+            if key is not None:
+                if key in held:
+                    continue
+                held.add(key)
+            del self._waiting[number]
+            self._running[number] = key
+            taken.append(number)
+        return taken
+
+
+KEEP: Final = 60 * 10**9
+"""Nanoseconds for which a request is known again, from its first coming on, or while it is carried out.
+
+No longer than a north knows its own: the same reference may mean another request after that.
+"""
+
+MAX_REMEMBERED: Final = 4096
+"""Operations that have ended; beyond it the one that ended first is forgotten."""
+
+_Key = tuple[str, str]
+
+
+class Repeats:
+    """Operations by principal and what their north calls them; without such a name none is known."""
+
+    def __init__(self) -> None:
+        self._running: dict[_Key, tuple[int, int]] = {}
+        self._ended: OrderedDict[_Key, tuple[OperationAnswer, int]] = OrderedDict()
+
+    def begin(self, request: OperationRequest, number: int, now: int) -> None:
+        """The operation of this number carries ``request`` out."""
+        if request.reference:
+            self._running[_key(request)] = number, now
+
+    def end(self, request: OperationRequest, answer: OperationAnswer) -> None:
+        """It has ended so."""
+        begun = self._running.pop(_key(request), None)
+        if begun is not None:
+            self._ended[_key(request)] = answer, begun[1]
+            if len(self._ended) > MAX_REMEMBERED:
+                self._ended.popitem(last=False)
+
+    def running(self, request: OperationRequest) -> int | None:
+        """The number of the operation that carries the same request out now."""
+        number, _ = self._running.get(_key(request), (None, 0))
+        return number
+
+    def ended(self, request: OperationRequest, now: int) -> OperationAnswer | None:
+        """What was answered to the same request."""
+        answer, began = self._ended.get(_key(request), (None, 0))
+        if answer is not None and now - began >= KEEP:
+            del self._ended[_key(request)]
+            return None
+        return answer
+
+
+def _key(request: OperationRequest) -> _Key:
+    return str(request.principal), request.reference
+
+
+Objection: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
+"""What a source would answer at once if this were asked of it now; ``None`` where it would send it."""
+
+
+def message_of(
+    operation: Operation, token: int, step: CallNext | ModifyNext | ReadNext
+) -> MethodCall | ObjectModify | ObjectFetch | None:
+    """The message of a step; ``None`` where the object cannot be named any more."""
+    fetch = fetch_of(operation.plan.target, token, operation.deadline)
+    if fetch is None or isinstance(step, ReadNext):
+        return fetch
+    which = (fetch.token, fetch.key, fetch.agent, fetch.native_id)
+    if isinstance(step, ModifyNext):
+        return ObjectModify(*which, step.values, fetch.deadline)
+    return MethodCall(*which, step.method, step.arguments, fetch.deadline)
+
+
+def check_with_source(operation: Operation, objection: Objection) -> None:
+    """Whether the source would send what would be asked of it, the object being as it is known to be.
+
+    Schema and policy know nothing of what a dialect, or a peer of it, cannot be told.
+
+    Raises:
+        Refusal: it would not.
+    """
+    for element, step in operation.foreseen():
+        message = message_of(operation, 0, step)
+        found = None if message is None or isinstance(message, ObjectFetch) else objection(message)
+        if found is not None:
+            raise Refusal(found.outcome, found.text, element)
+
 
 _UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 

@@ -8,9 +8,9 @@ was said.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from gateway.feed.operations import OperationKind
 from gateway.feed.values import FeedValue
@@ -20,20 +20,84 @@ from gateway.model.schema import Direction
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Reference, Value, Values
 from gateway.operations.planning import Plan, Setting
-from gateway.operations.refusals import Refusal
-from gateway.operations.steps import (
-    CallNext,
-    Ended,
-    ModifyNext,
-    Next,
-    ReadNext,
-    Step,
-    element_of,
-    names_of,
-    request_of,
-    steps_of,
-)
-from gateway.operations.validation import is_same
+from gateway.operations.validation import Refusal, is_same
+
+
+@dataclass(frozen=True, slots=True)
+class CallNext:
+    """Call a method of the object."""
+
+    method: str
+    arguments: Values
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyNext:
+    """Give properties of the object other values, by name, as one request of the dialect's own."""
+
+    values: Mapping[str, Value | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNext:
+    """Read the object again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of it.
+
+    Attributes:
+        outcome: as all norths are told.
+        text: one line for people.
+        element: what it is about.
+        code: the agent's own status.
+        values: found, or a method's outputs, by name.
+        reported: where the outcome is unknown: who manages the object has answered all the same, so that
+            nothing is on its way any more.
+    """
+
+    outcome: Outcome
+    text: str = ""
+    element: str = ""
+    code: int | None = None
+    values: Mapping[str, FeedValue] = field(default_factory=dict)
+    reported: bool = False
+
+
+Next: TypeAlias = CallNext | ModifyNext | ReadNext | Ended
+
+Step: TypeAlias = tuple[Setting, ...]
+"""What is sent as one: of several elements they are all set by a request of the dialect's own."""
+
+
+def steps_of(settings: Sequence[Setting]) -> list[Step]:
+    """What is sent one after the other, in the order asked for."""
+    native = tuple(setting for setting in settings if not setting.method)
+    first = native[:1]
+    return [
+        native if (setting,) == first else (setting,)
+        for setting in settings
+        if setting.method or (setting,) == first
+    ]
+
+
+def request_of(step: Step) -> CallNext | ModifyNext:
+    """What is sent for a step."""
+    if step[0].method:
+        return CallNext(step[0].method, step[0].arguments)
+    return ModifyNext({setting.element: setting.sent for setting in step})
+
+
+def element_of(step: Step) -> str:
+    """What an outcome of the step is about; empty where it is about several."""
+    return step[0].element if len(step) == 1 else ""
+
+
+def names_of(settings: Iterable[Setting]) -> str:
+    """The elements as a text tells them."""
+    return ", ".join(setting.element for setting in settings)
+
 
 _SECRETS: Final = SecretRules()
 _SAYS_NOTHING = frozenset({"", "OK"})

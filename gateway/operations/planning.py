@@ -18,8 +18,7 @@ from gateway.model.schema import Access, Argument, ClassKey, Direction, Element,
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value, Values
 from gateway.operations.policy import CallMethod, Policy, ReadAnew, SetElement, Subject, Wish
-from gateway.operations.refusals import Refusal
-from gateway.operations.validation import FindObject, as_sent, checked
+from gateway.operations.validation import FindObject, Refusal, as_sent, checked
 
 _SECRETS = SecretRules()
 

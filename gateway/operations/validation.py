@@ -17,7 +17,23 @@ from gateway.model.misfits import misfit
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
 from gateway.model.values import Reference, Value, ValueType
-from gateway.operations.refusals import Refusal
+
+
+class Refusal(Exception):  # noqa: N818  nothing went wrong here: it is the answer
+    """What can be known here speaks against an operation.
+
+    Args:
+        outcome: what the answer says.
+        text: one line for people.
+        element: the element, argument or method that it is about.
+    """
+
+    def __init__(self, outcome: Outcome, text: str, element: str = "") -> None:
+        super().__init__(text)
+        self.outcome = outcome
+        self.text = text
+        self.element = element
+
 
 MAX_DEPTH: Final = 16
 """Of maps and lists in each other."""

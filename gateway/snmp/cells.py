@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.feed.json_values import as_json
+from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue
 from gateway.model.events import EventState, Severity
 from gateway.snmp import ber

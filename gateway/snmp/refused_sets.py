@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
+from gateway.feed.client import refused_request
 from gateway.feed.operations import NorthRefusal, OperationRequest, SetElements
-from gateway.feed.refusal_reports import refused_request
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
@@ -145,7 +145,7 @@ OUTCOMES: Final[Mapping[int, Outcome]] = {
 """How a SET is recorded that was answered so before anything was done."""
 
 Report: TypeAlias = Callable[[OperationRequest], None]
-"""`gateway.feed.refusal_reports.RefusalReports.tell`."""
+"""`gateway.feed.client.RefusalReports.tell`."""
 
 
 def nobody_told(_: OperationRequest) -> None:

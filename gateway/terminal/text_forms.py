@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.feed.json_values import as_json
+from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType

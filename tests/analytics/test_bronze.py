@@ -17,7 +17,7 @@ from gateway.analytics.coverage import Stretch
 from gateway.analytics.errors import NoLogError
 from gateway.analytics.form import LAKE, RECORD
 from gateway.analytics.period import Period
-from gateway.eventlog.columns import COLUMNS
+from gateway.eventlog.parquet import COLUMNS
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import segment_path
 from tests.analytics.logs import LOG_ID, NOON, WrittenLog, after, counted, of_object, told

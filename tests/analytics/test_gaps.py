@@ -13,7 +13,7 @@ from gateway.analytics.period import Period
 from gateway.analytics.reports import quality, terminal
 from gateway.analytics.reports.answers import collected
 from gateway.analytics.reports.report import make_report
-from gateway.eventlog.own_records import absence_record
+from gateway.eventlog.logged_events import absence_record
 from gateway.eventlog.record import LogRecord, RecordKind
 from tests.analytics.logs import WrittenLog, after, frame, text
 

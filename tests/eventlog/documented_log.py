@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gateway.eventlog.compaction import Compactor, compactable
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
-from gateway.eventlog.rotation import time_text
+from gateway.eventlog.retention import time_text
 from gateway.eventlog.segment import list_segments
 from tests.eventlog.plant import SECOND, Plant, until
 

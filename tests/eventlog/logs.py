@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from gateway.eventlog.block import BlockDraft
-from gateway.eventlog.parquet_checksum import check
+from gateway.eventlog.parquet import check
 from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import Segment, list_segments, segment_path
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gateway.eventlog.disk import Disk
-from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import EventLogState
 from tests.components.full_disk import full_disk
 from tests.eventlog.disks import FailingDisk, HangingDisk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gateway.eventlog.columns import COLUMNS
+from gateway.eventlog.parquet import COLUMNS
 from gateway.eventlog.record import RecordKind
 
 PAGE = (Path(__file__).parents[2] / "docs" / "event-log.md").read_text(encoding="utf-8")

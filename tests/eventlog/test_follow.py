@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.eventlog.compaction import Compactor, compactable
-from gateway.eventlog.follow import LogEnd
+from gateway.eventlog.follow import LogEnd, Selection
 from gateway.eventlog.segment import list_segments
-from gateway.eventlog.selection import Selection
 from tests.eventlog.logs import blocks, lines_of, segment, some_segments, update
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.eventlog.last_operations import unfinished_operations
+from gateway.eventlog.last_state import unfinished_operations
 from gateway.eventlog.readable import readable_line
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings

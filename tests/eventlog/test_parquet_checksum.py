@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.eventlog.compaction import Compactor
-from gateway.eventlog.parquet import ParquetError, contents
-from gateway.eventlog.parquet_checksum import KEY, ChecksumError, check, seal
+from gateway.eventlog.parquet import KEY, ChecksumError, ParquetError, check, contents, seal
 from tests.eventlog.logs import segment, update, written_anew
 from tests.hypothesis_profiles import examples
 

@@ -9,10 +9,10 @@ from hypothesis import event as observed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.eventlog.pressure import Pressure
+from gateway.eventlog.logged_objects import SLOT
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.recorder import RecorderSettings
-from gateway.eventlog.schedule import SLOT
+from gateway.eventlog.waiting import Pressure
 from gateway.feed.values import FeedValue, ObjectLink
 from tests.eventlog.feeds import (
     DELIVERED,

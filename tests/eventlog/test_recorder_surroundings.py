@@ -7,9 +7,9 @@ from itertools import islice
 
 import msgspec
 
-from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.recorder import STRETCH, RecorderSettings
+from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import AgentGoneRecord, GapRecord
 from gateway.model.events import EventState
 from gateway.model.observations import SourceState

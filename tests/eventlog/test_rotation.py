@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.eventlog.rotation import Rotation, Why, time_text
+from gateway.eventlog.retention import Rotation, Why, time_text
 from gateway.eventlog.settings import LogFileSettings
 from tests.eventlog.plant import HOUR, SECOND
 from tests.eventlog.reading import BEGIN

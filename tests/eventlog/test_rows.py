@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.eventlog.rows import json_of_row, line_of_row, text_of_value
+from gateway.eventlog.query import json_of_row, line_of_row, text_of_value
 
 TIME = dt.datetime(2026, 11, 20, 15, 5, 6, tzinfo=dt.timezone(dt.timedelta(hours=1)))
 ON_LINE = "2026-11-20T14:05:06.000000Z"

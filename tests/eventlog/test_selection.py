@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.eventlog.follow import HAPPENINGS, Selection
 from gateway.eventlog.query import ask
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.selection import HAPPENINGS, Selection
 from tests.eventlog.logs import lines_of, segment
 from tests.hypothesis_profiles import examples
 

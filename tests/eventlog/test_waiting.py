@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.eventlog.block import MAX_BLOCK_RECORDS, Block, BlockScanner
-from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.waiting import COMMIT_OCTETS, MAX_COMMIT_OCTETS, Batch, WaitingRecords
+from gateway.eventlog.waiting import COMMIT_OCTETS, MAX_COMMIT_OCTETS, Batch, Pressure, WaitingRecords
 from tests.eventlog.records import LOG_ID, update
 
 TIME = "2026-11-20T14:05:06.000000Z"

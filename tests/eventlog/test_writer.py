@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gateway.eventlog.disk import EventLogClosedError, EventLogError
 from gateway.eventlog.identity import standing_segments, standing_seq
-from gateway.eventlog.pressure import Pressure
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.settings import LogFileSettings
-from gateway.eventlog.state import EventLogClosedError, EventLogError
+from gateway.eventlog.waiting import Pressure
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import EventLogState
 from tests.components.waiting import DEADLINE

@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from gateway.feed import subscription as subscriptions
-from gateway.feed.interest import MAX_WANTED, Interest
 from gateway.feed.messages import FeedError, RequestReader, decode_request, encode
-from gateway.feed.records import Batch, Record, SnapshotBegan, SnapshotEnded
+from gateway.feed.records import MAX_WANTED, Batch, Interest, Record, SnapshotBegan, SnapshotEnded
 from gateway.feed.subscription import Subscription
 from tests.feed.test_messages import OBJECT
 

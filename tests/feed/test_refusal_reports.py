@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 from gateway.feed.audit_rate_limiter import PERIOD, TOLD_IN_FULL
+from gateway.feed.client import MAX_UNDER_WAY, RefusalReports, refused_request
 from gateway.feed.operations import InvokeMethod, NorthRefusal, OperationAnswer, OperationRequest
-from gateway.feed.refusal_reports import MAX_UNDER_WAY, RefusalReports, refused_request
 from gateway.model.operations import Outcome, Principal
 
 MALLORY = Principal("jmx", "mallory", "192.0.2.66")

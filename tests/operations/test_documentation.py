@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gateway.eventlog.last_operations import MAX_UNFINISHED
+from gateway.eventlog.last_state import MAX_UNFINISHED
 from gateway.feed.latest import HistoryLimits
 from gateway.model.operations import Outcome
-from gateway.operations.pending_outcomes import CERTAIN_AFTER, MAX_UNSETTLED, READ_AFTER
-from gateway.operations.redaction import MAX_LENGTH
+from gateway.operations.audit import MAX_LENGTH
+from gateway.operations.reconciler import CERTAIN_AFTER, MAX_UNSETTLED, READ_AFTER
 from gateway.service.processes.exit_codes import OF_OUTCOME
 
 PAGE = (Path(__file__).parents[2] / "docs" / "set-and-invoke.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 from gateway.feed.operations import OperationState
 from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch, Outcome
-from gateway.operations.pending_outcomes import CERTAIN_AFTER, MAX_UNSETTLED
+from gateway.operations.reconciler import CERTAIN_AFTER, MAX_UNSETTLED
 from tests.operations.works import DEADLINE, NOW, SECOND, Works, boiler
 
 LATER = NOW + 60 * SECOND

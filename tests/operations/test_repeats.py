@@ -8,8 +8,8 @@ import pytest
 
 from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequest
 from gateway.model.operations import Outcome, Principal
+from gateway.operations.manager import KEEP, MAX_REMEMBERED, Repeats
 from gateway.operations.policy import Permission
-from gateway.operations.repeats import KEEP, MAX_REMEMBERED, Repeats
 from tests.operations.works import ANYTHING, BOILER_CLASS, DEADLINE, OPERATOR, Works
 
 SECOND = 10**9

@@ -14,8 +14,7 @@ from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, NamedValue
 from gateway.model.values import Reference, ValueType
-from gateway.operations.refusals import Refusal
-from gateway.operations.validation import as_sent, checked, is_same
+from gateway.operations.validation import Refusal, as_sent, checked, is_same
 
 QUEUE = ObjectLink("shop:queue", 3, "/|q")
 SHORT = ObjectLink("shop:queue", 3, "")

@@ -39,11 +39,10 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value
-from gateway.operations.audit import Audit
+from gateway.operations.audit import Audit, Redaction
 from gateway.operations.effects import Effect, Reply, Send, Tell
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
-from gateway.operations.redaction import Redaction
 from gateway.yaml_documents import parse_document
 from tests.components.opened_index import opened_index
 

@@ -39,7 +39,7 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
-from gateway.operations.ports import SourcePort
+from gateway.operations.effects import SourcePort
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from tests.components.command_line import RunningCommand, running

@@ -28,10 +28,9 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
-from gateway.operations.audit import Audit
+from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
-from gateway.operations.redaction import Redaction
 from gateway.service.processes.operations import CoreOperations, RecordingLog
 from gateway.service.sources.sources import READ_WHOLE
 from gateway.service.state.former_operations import former_operations

@@ -19,7 +19,7 @@ from typing import cast
 
 from aio_pika.abc import AbstractIncomingMessage
 
-from gateway.eventlog.late_deliveries import LateDeliveries
+from gateway.eventlog.last_state import RecordedDeliveries
 from gateway.links.durable_queue_counts import DurableQueueCounts
 from gateway.links.unacknowledged_deliveries import Ledger, UnacknowledgedDeliveries
 from gateway.service.processes.ack_tracker import AckTracker
@@ -123,7 +123,9 @@ class Life:
             self._scheduler,
             simulation.files,
             next_seq,
-            LateDeliveries(last.deliveries if simulation.parts.tells_late else (), simulation.scheduler.now),
+            RecordedDeliveries(
+                last.deliveries if simulation.parts.tells_late else (), simulation.scheduler.now
+            ),
             simulation.block_records,
             self._on_disk,
             self._settle,

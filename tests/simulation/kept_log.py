@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from gateway.eventlog.block import Block, BlockDraft
-from gateway.eventlog.last_state import LastState, last_state
-from gateway.eventlog.late_deliveries import LateDeliveries
+from gateway.eventlog.last_state import LastState, RecordedDeliveries, last_state
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments, scan_segment, segment_path
 from gateway.service.processes.event_log import named_after
@@ -118,7 +117,7 @@ class SimulatedEventLog:
         scheduler: Scheduler,
         files: LogFolder,
         first_seq: int,
-        late: LateDeliveries,
+        late: RecordedDeliveries,
         block_records: int,
         on_disk: Callable[[list[Stored]], None],
         settle: Callable[[], None],

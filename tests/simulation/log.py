@@ -19,9 +19,8 @@ from pathlib import Path
 from gateway.eventlog.compaction import compactable
 from gateway.eventlog.identity import VERSION, LogIdentity, identity_path
 from gateway.eventlog.last_state import LastState, last_state
-from gateway.eventlog.logged_values import converter
-from gateway.eventlog.own_records import absence_record
-from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.logged_events import absence_record
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, converter
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.segment import segment_path
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator
 
-from gateway.eventlog.logged_sources import READ_WHOLE
-from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.timestamps import nanoseconds_of
+from gateway.eventlog.logged_events import READ_WHOLE
+from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from tests.simulation.scheduler import BEGINNING, FURTHEST_OFF
 from tests.simulation.truth import Thing, Truth, mark_of
 

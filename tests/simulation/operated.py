@@ -27,12 +27,11 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
-from gateway.operations.audit import Audit
+from gateway.operations.audit import Audit, Redaction
 from gateway.operations.effects import Effect as Wanted
 from gateway.operations.effects import Reply, Send, Tell
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Policy
-from gateway.operations.redaction import Redaction
 from gateway.service.sources.console_port import ForeseeingSession, ModifyingSession, OperableSession
 from tests.components.opened_index import opened_index
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR

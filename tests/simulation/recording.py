@@ -16,7 +16,7 @@ _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (500 * MILLISECOND, 10 * SECOND)
 _NOTICED_AFTER = SECOND
 _SEGMENTS_READ = 2
-"""As `gateway.eventlog.last_operations` reads them."""
+"""As `gateway.eventlog.last_state` reads them."""
 
 
 class OperationDisk:

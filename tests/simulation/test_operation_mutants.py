@@ -15,13 +15,11 @@ from gateway.feed.records import Batch
 from gateway.feed.values import FeedValue
 from gateway.model.operations import Answer, Outcome
 from gateway.model.secrets import SecretRules
+from gateway.operations.audit import Redaction
 from gateway.operations.effects import Effect, ReplyTo, Send
-from gateway.operations.manager import OperationManager
-from gateway.operations.operation import Operation
+from gateway.operations.manager import OperationManager, Repeats
+from gateway.operations.operation import Ended, Next, Operation
 from gateway.operations.reconciler import Reconciler
-from gateway.operations.redaction import Redaction
-from gateway.operations.repeats import Repeats
-from gateway.operations.steps import Ended, Next
 from gateway.snmp.set_requests import Retransmissions
 from tests.simulation.core import Parts
 from tests.simulation.simulation import Made, Simulation

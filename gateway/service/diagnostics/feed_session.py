@@ -12,9 +12,8 @@ from typing import Final
 
 from gateway.clock import SystemClock
 from gateway.feed.client import FeedLink
-from gateway.feed.interest import Interest
 from gateway.feed.operations import Action, OperationAnswer, OperationRequest
-from gateway.feed.records import FeedMessage
+from gateway.feed.records import FeedMessage, Interest
 from gateway.model.operations import Principal
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.state_folder import user_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.eventlog.readable import harmless, unescaped
-from gateway.feed.interest import Interest
+from gateway.feed.records import Interest
 from gateway.service.diagnostics.north_names import NorthNames
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.changes import KnownObject

@@ -21,7 +21,7 @@ from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.operations.manager import OperationManager
-from gateway.operations.pending_outcomes import MAX_UNSETTLED
+from gateway.operations.reconciler import MAX_UNSETTLED
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Histogram, Reading
 from gateway.service.processes.event_log import CoreEventLog

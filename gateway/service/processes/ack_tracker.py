@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Protocol
 
-from gateway.eventlog.state import EventLogClosedError
+from gateway.eventlog.disk import EventLogClosedError
 
 MAX_REMEMBERED: Final = 100_000
 """Identities; a broker delivers no more again than were on their way when a connection ended."""

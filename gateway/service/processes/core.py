@@ -13,9 +13,15 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
-from gateway.eventlog.last_events import EVENTS, LastEvents, events_value, last_events
-from gateway.eventlog.last_operations import unfinished_operations
-from gateway.eventlog.last_state import LastState, last_state
+from gateway.eventlog.last_state import (
+    EVENTS,
+    LastEvents,
+    LastState,
+    events_value,
+    last_events,
+    last_state,
+    unfinished_operations,
+)
 from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, Hello
@@ -27,9 +33,8 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import MappingError, secret_patterns
 from gateway.model.secrets import SecretRules
-from gateway.operations.audit import Audit
+from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
-from gateway.operations.redaction import Redaction
 from gateway.service.metrics.core import (
     feed_readings,
     index_readings,

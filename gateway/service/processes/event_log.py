@@ -18,14 +18,11 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.model import LogSettings
-from gateway.eventlog.disk import Disk
-from gateway.eventlog.last_state import LastState
-from gateway.eventlog.late_deliveries import LateDeliveries
-from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.disk import Disk, EventLogError
+from gateway.eventlog.last_state import LastState, RecordedDeliveries
+from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, microseconds_text
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.settings import LogFileSettings
-from gateway.eventlog.state import EventLogError
-from gateway.eventlog.timestamps import microseconds_text
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.rate_limiter import RateLimiter
@@ -78,7 +75,7 @@ class CoreEventLog:
         )
         self.mirror = LogRecorder(mirrored, former, heard_all=durable)
         self.last_seq = 0
-        self._late = LateDeliveries(() if former is None else former.deliveries, clock.now())
+        self._late = RecordedDeliveries(() if former is None else former.deliveries, clock.now())
         self._folder = folder
         self._clock = clock
         self._stirred = asyncio.Event()

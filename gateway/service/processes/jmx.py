@@ -20,8 +20,7 @@ from pydantic import SecretStr
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SECOND, SecretError
-from gateway.feed.client import FeedLink
-from gateway.feed.refusal_reports import RefusalReports
+from gateway.feed.client import FeedLink, RefusalReports
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import Delivery
 from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError

@@ -14,16 +14,15 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.operations import OperationSettings
 from gateway.config.types import SECOND
-from gateway.eventlog.state import EventLogClosedError
+from gateway.eventlog.disk import EventLogClosedError
 from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.feed.server import Reply as ReplyTo
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
-from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.effects import Effect, Reply, Send, SourcePort, Tell
 from gateway.operations.manager import OperationManager
 from gateway.operations.policy import Permission, Policy
-from gateway.operations.ports import SourcePort
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +55,7 @@ class RecordingLog(Protocol):
 
 
 class CoreOperations:
-    """Carries out what the desk wants; to be entered in the core's event loop (`gateway.operations.ports`).
+    """Carries out what the desk wants; to be entered in the core's event loop (`gateway.operations.effects`).
 
     Args:
         desk: decides everything.

@@ -16,8 +16,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
-from gateway.feed.client import FeedLink
-from gateway.feed.refusal_reports import RefusalReports
+from gateway.feed.client import FeedLink, RefusalReports
 from gateway.mapping.files import MappingError
 from gateway.service.metrics.snmp import (
     command_readings,

@@ -52,7 +52,7 @@ class Performer(Protocol[EffectT_contra]):
 
 
 class ConsolePort(Generic[EffectT]):
-    """Carries what is asked of one source to its console session (`gateway.operations.ports`).
+    """Carries what is asked of one source to its console session (`gateway.operations.effects`).
 
     Args:
         session: of the source; perhaps a `ModifyingSession`, too.

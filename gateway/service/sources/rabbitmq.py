@@ -204,7 +204,7 @@ class SourceDriver:
 
 
 class RabbitMqPort:
-    """Carries operations to a source (`gateway.operations.ports`).
+    """Carries operations to a source (`gateway.operations.effects`).
 
     Args:
         rabbitmq: the source.

@@ -21,7 +21,7 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceStateSeen
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
-from gateway.operations.ports import NoOperations, Operations
+from gateway.operations.effects import NoOperations, Operations
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
 from gateway.service.processes.ack_tracker import AckTracker

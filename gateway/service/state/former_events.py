@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
-from gateway.eventlog.last_events import LastEvents
-from gateway.eventlog.record import LogRecord
-from gateway.eventlog.timestamps import nanoseconds_of
+from gateway.eventlog.last_state import LastEvents
+from gateway.eventlog.record import LogRecord, nanoseconds_of
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry

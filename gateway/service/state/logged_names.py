@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from gateway.eventlog.query import TABLE, LogReadError, QueryError, ask
-from gateway.eventlog.rows import line_of_row
+from gateway.eventlog.query import TABLE, LogReadError, QueryError, ask, line_of_row
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.documents import Document
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from gateway.feed.client import refused_request
 from gateway.feed.operations import InvokeMethod, NorthRefusal, OperationRequest
-from gateway.feed.refusal_reports import refused_request
 from gateway.feed.text_values import TextValueError, value_from_json, value_from_text
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from gateway.feed.json_values import as_json
 from gateway.feed.latest import HistoryLimits, Latest
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import DeleteRecord
+from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feed.interest import Interest
 from gateway.feed.messages import VERSION
 from gateway.feed.operations import ReadFresh
-from gateway.feed.records import Batch, Hello
+from gateway.feed.records import Batch, Hello, Interest
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.diagnostics.feed_session import feed_session, principal

@@ -27,10 +27,9 @@ from gateway.inventory.inventory import Inventory
 from gateway.model.observations import ClassLearned, ResyncBegan, ResyncEnded, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.secrets import SecretRules
-from gateway.operations.audit import Audit
+from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import OperationManager
 from gateway.operations.policy import CallMethod, Subject
-from gateway.operations.redaction import Redaction
 from gateway.service.processes import operations as operations_module
 from gateway.service.processes.operations import CoreOperations, policy_of
 from tests.components.opened_index import opened_index

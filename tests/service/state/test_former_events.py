@@ -10,12 +10,11 @@ import msgspec
 import pytest
 
 from gateway.eventlog.identity import LogIdentity, identity_path
-from gateway.eventlog.last_events import EVENTS, MAX_CORES, LastEvents, events_value, last_events
-from gateway.eventlog.logged_happenings import event_record
+from gateway.eventlog.last_state import EVENTS, MAX_CORES, LastEvents, events_value, last_events
+from gateway.eventlog.logged_events import event_record, start_record
 from gateway.eventlog.logged_schemas import LoggedEvent
-from gateway.eventlog.own_records import start_record
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.rotation import Why
+from gateway.eventlog.retention import Why
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry

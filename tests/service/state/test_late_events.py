@@ -14,7 +14,7 @@ import pytest
 import yaml
 from py4j.protocol import Py4JJavaError
 
-from gateway.eventlog.last_events import LastEvents, last_events
+from gateway.eventlog.last_state import LastEvents, last_events
 from gateway.service.state.told_events import ToldEvents
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.ports import free_tcp_port, free_udp_port

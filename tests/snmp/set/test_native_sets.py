@@ -13,11 +13,10 @@ from gateway.feed.operations import OperationAnswer, OperationRecord, OperationR
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access as ElementAccess
-from gateway.operations.audit import Audit
+from gateway.operations.audit import Audit, Redaction
 from gateway.operations.effects import Effect, Reply, Send, Tell
 from gateway.operations.manager import OperationManager
 from gateway.operations.policy import Permission, Policy
-from gateway.operations.redaction import Redaction
 from gateway.snmp import message
 from gateway.snmp.ber import GAUGE32, Oid, encode_tlv
 from gateway.snmp.oid_registry import DEFAULT_ROOT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.feed.client import refused_request
 from gateway.feed.operations import NorthRefusal, SetElements
-from gateway.feed.refusal_reports import refused_request
 from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
 from gateway.snmp import ber, message

@@ -9,10 +9,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gateway.eventlog.last_state import LastState
-from gateway.eventlog.logged_sources import FormerSource
-from gateway.eventlog.logged_values import object_id
-from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.timestamps import known_time
+from gateway.eventlog.logged_events import RestoredSource
+from gateway.eventlog.record import LogRecord, RecordKind, known_time, object_id
 from gateway.feed.records import Lifetime, ObjectRecord
 
 _Key: TypeAlias = tuple[str, str]
@@ -38,7 +36,7 @@ class Meeting:
     former: LogRecord | None = None
 
 
-class FormerObjects:
+class RestoredObjects:
     """What the log said last of the objects of some sources.
 
     Args:
@@ -72,9 +70,9 @@ class FormerObjects:
         """Names of those that the log knows."""
         return set(self._heard_until)
 
-    def source(self, name: str) -> FormerSource:
+    def source(self, name: str) -> RestoredSource:
         """What the log knows of a source."""
-        return FormerSource(self._heard_until.get(name, 0), read_whole=name in self._read_whole)
+        return RestoredSource(self._heard_until.get(name, 0), read_whole=name in self._read_whole)
 
     def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:
         """An object is told for the first time since the log ended.

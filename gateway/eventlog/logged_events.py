@@ -1,0 +1,374 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from gateway.eventlog.logged_schemas import LoggedEvent
+from gateway.eventlog.record import (
+    VERSION,
+    Delta,
+    LogRecord,
+    RecordKind,
+    json_value,
+    known_time,
+    link_text,
+    microseconds_text,
+    nanoseconds_text,
+    object_id,
+)
+from gateway.eventlog.retention import Deleted, Why
+from gateway.feed.operations import OperationRecord, OperationState
+from gateway.feed.records import AgentGoneRecord, AgentRecord, EventRecord, GapRecord, SourceRecord
+from gateway.feed.values import FeedValue
+from gateway.model.events import EventState
+from gateway.model.observations import BELIEVED, SourceState
+
+HEARD_UNTIL: Final = "heard_until"
+READ_WHOLE: Final = "read_whole"
+"""Values of a ``source`` record, for the next start."""
+
+SAME_AS: Final = "same_as"
+"""Value of a ``source`` record: another source that reads the same broker."""
+
+UNHEARD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
+"""States of a source that is not listened to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredSource:
+    """What the log knows of a source from before the start.
+
+    Attributes:
+        heard_until: until when it was listened to, nanoseconds since 1970 UTC; 0 where it is not known.
+        read_whole: all of its objects were told at one time at least.
+    """
+
+    heard_until: int = 0
+    read_whole: bool = False
+
+
+class LoggedSource:
+    """One source.
+
+    Args:
+        record: it as it stands.
+        former: what the log knows of it from before the start.
+        same_as: another source that reads the same broker, as the configuration says; empty for none.
+
+    Attributes:
+        record: it as it stands now.
+        read_whole: everything of it was read since the start, so what is told for the first time is new.
+        heard_until: while it is not listened to: until when it was, nanoseconds since 1970 UTC. 0 while it
+            is, and where it never was.
+        told_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
+    """
+
+    __slots__ = ("_former", "_same_as", "_told", "heard_until", "read_whole", "record", "told_at")
+
+    def __init__(
+        self, record: SourceRecord, former: RestoredSource = RestoredSource(), same_as: str = ""
+    ) -> None:
+        self._former = former
+        self._same_as = same_as
+        self._told: SourceRecord | None = None
+        self.record = record
+        self.read_whole = False
+        self.heard_until = former.heard_until
+        self.told_at = 0
+        self._stands(record)
+
+    def _stands(self, record: SourceRecord) -> None:
+        if record.state in BELIEVED:
+            self.read_whole = True
+            self.heard_until = record.heard_until
+        elif self.read_whole and (record.heard_until or record.state in UNHEARD):
+            self.heard_until = self.heard_until or record.heard_until or record.since
+
+    def tell(self, record: SourceRecord) -> bool:
+        """The source as it stands now; whether that is to be recorded at once."""
+        self.record = record
+        self._stands(record)
+        told = self._told
+        return told is None or (told.state, told.detail, told.since, told.heard_until) != (
+            record.state,
+            record.detail,
+            record.since,
+            record.heard_until,
+        )
+
+    @property
+    def pending(self) -> bool:
+        """Whether it stands otherwise than the log has told."""
+        return self.record is not self._told and self.record != self._told
+
+    def told(self, ingest_ts: str, now: int) -> LogRecord:
+        """It as it stands, as ``source``."""
+        record, former = self.record, self._told
+        counters = dict(record.counters)
+        deltas: dict[str, Delta] = {}
+        for name, value in counters.items() if former is not None else ():
+            told = former.counters.get(name) if former is not None else None
+            if told is not None and told != value:
+                began_again = value < told
+                interval = now - self.told_at
+                deltas[name] = Delta(
+                    value if began_again else value - told, interval if interval > 0 else None, began_again
+                )
+        self._told, self.told_at = record, now
+        values: dict[str, object] = dict(counters)
+        values |= {
+            name: nanoseconds_text(time)
+            for name, time in (
+                ("since", record.since),
+                ("last_heard", record.last_heard),
+                (HEARD_UNTIL, self.heard_until),
+            )
+            if time
+        }
+        if self.read_whole or self._former.read_whole:
+            values[READ_WHOLE] = True
+        if self._same_as:
+            values[SAME_AS] = self._same_as
+        return LogRecord(
+            kind=RecordKind.SOURCE,
+            ingest_ts=ingest_ts,
+            source=record.name,
+            dialect=record.kind,
+            state=record.state.value,
+            text=record.detail or None,
+            values=values,
+            deltas=deltas or None,
+        )
+
+
+def absence_of(record: SourceRecord, heard_until: int, until: int, ingest_ts: str) -> LogRecord:
+    """A gap: from when a source was heard last before the gateway was started.
+
+    Args:
+        record: the source.
+        heard_until: by it the log ends, nanoseconds since 1970 UTC.
+        until: when everything had been read again, nanoseconds since 1970 UTC.
+        ingest_ts: now.
+    """
+    return msgspec.structs.replace(
+        absence_record(ingest_ts, ingest_ts),
+        source=record.name,
+        dialect=record.kind,
+        from_ts=microseconds_text(min(heard_until, until)),
+        to_ts=microseconds_text(until),
+    )
+
+
+def agent_record(record: AgentRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
+    """An agent as it stands, as ``agent``."""
+    state = "fresh" if record.fresh else "stale"
+    return _agent(record.agent, state, source, ingest_ts, since=record.since, confirmed=record.confirmed)
+
+
+def agent_gone_record(record: AgentGoneRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
+    """An agent that is no more, as ``agent``."""
+    return _agent(record.agent, "gone", source, ingest_ts, since=record.gone)
+
+
+def _agent(agent: str, state: str, source: SourceRecord | None, ingest_ts: str, **times: int) -> LogRecord:
+    return LogRecord(
+        kind=RecordKind.AGENT,
+        ingest_ts=ingest_ts,
+        source=source.name if source is not None else None,
+        dialect=source.kind if source is not None else None,
+        agent=agent,
+        state=state,
+        values={name: nanoseconds_text(time) for name, time in times.items() if time},
+    )
+
+
+_DISTRIBUTION = "amqp-management-gateway"
+
+
+def start_record(
+    ingest_ts: str, why: Why, facts: Mapping[str, object], deleted: Deleted | None = None
+) -> LogRecord:
+    """The first record of a segment.
+
+    Args:
+        ingest_ts: now.
+        why: the segment begins.
+        facts: further values.
+        deleted: what the bounds of the log cost since the last such record.
+    """
+    values: dict[str, object] = {
+        "version": VERSION,
+        "gateway_version": _gateway_version(),
+        "why": why.value,
+        **facts,
+    }
+    if deleted is not None:
+        values["deleted"] = {
+            "files": deleted.files,
+            "octets": deleted.octets,
+            "because": deleted.because,
+            "until": deleted.until,
+        }
+    return LogRecord(kind=RecordKind.START, ingest_ts=ingest_ts, values=values)
+
+
+def absence_record(ingest_ts: str, last_ts: str, covered: Collection[str] = ()) -> LogRecord:
+    """A gap: from the last record of the last writer to now.
+
+    Args:
+        ingest_ts: now.
+        last_ts: ``ingest_ts`` of that record.
+        covered: names of sources that tell by gaps of their own what of theirs was missed, if anything was.
+    """
+    return LogRecord(
+        kind=RecordKind.GAP,
+        ingest_ts=ingest_ts,
+        text="the gateway was not running, or what it recorded last was not yet on the disk",
+        from_ts=last_ts,
+        to_ts=ingest_ts,
+        values={"covered": sorted(covered)} if covered else None,
+    )
+
+
+@cache
+def _gateway_version() -> str:
+    return importlib.metadata.version(_DISTRIBUTION)
+
+
+_STATES: Final[Mapping[EventState, str]] = {
+    EventState.ONE_SHOT: "one-shot",
+    EventState.RAISED: "raised",
+    EventState.CLEARED: "cleared",
+}
+
+
+def event_record(
+    record: EventRecord, event: LoggedEvent, source: SourceRecord | None, ingest_ts: str
+) -> LogRecord:
+    """An event, as ``event``; one of the gateway itself has no source."""
+    name = source.name if source is not None else ""
+    subject = record.subject
+    return LogRecord(
+        kind=RecordKind.EVENT,
+        ingest_ts=ingest_ts,
+        source=name or None,
+        dialect=source.kind if source is not None else None,
+        package=event.package,
+        class_name=subject.class_name.rpartition(":")[2] if subject is not None else None,
+        object_id=link_text(subject, name) if subject is not None and subject.row else None,
+        object_name=subject.stable_name if subject is not None else None,
+        row=(subject.row or None) if subject is not None else None,
+        agent=record.agent or None,
+        event_id=record.event_id,
+        event=event.name,
+        severity=record.severity.name.lower(),
+        state=_STATES[record.state],
+        condition=record.condition or None,
+        text=record.text or None,
+        sample_ts=known_time(record.time),
+        sample_ns=record.time or None,
+        values=event.values(record.values, name) or None,
+    )
+
+
+def gap_record(record: GapRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
+    """From when to when something of a source was not heard, as ``gap``."""
+    return LogRecord(
+        kind=RecordKind.GAP,
+        ingest_ts=ingest_ts,
+        source=source.name if source is not None else None,
+        dialect=source.kind if source is not None else None,
+        text=record.reason or None,
+        from_ts=known_time(record.start),
+        to_ts=known_time(record.end),
+    )
+
+
+def merged_record(changes: int, since: int, now: int, ingest_ts: str) -> LogRecord:
+    """So many changes of properties were not recorded one by one, as ``gap``.
+
+    Args:
+        changes: how many.
+        since: when the first of them came, nanoseconds since 1970 UTC.
+        now: when they are recorded as one.
+        ingest_ts: the same as text.
+    """
+    return LogRecord(
+        kind=RecordKind.GAP,
+        ingest_ts=ingest_ts,
+        text="changes of properties were merged to the latest: the log could not be written fast enough",
+        from_ts=known_time(since),
+        to_ts=known_time(now),
+        lost=changes,
+    )
+
+
+class LoggedOperations:
+    """Those that are under way, which each segment tells again: its last segments tell what has no end."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[int, tuple[OperationRecord, SourceRecord | None]] = {}
+
+    def tell(
+        self, record: OperationRecord, source: SourceRecord | None, ingest_ts: str, now: int
+    ) -> LogRecord:
+        """An operation as it stands now."""
+        if record.state is OperationState.BEGUN:
+            self._under_way[record.number] = (record, source)
+        else:
+            self._under_way.pop(record.number, None)
+        return operation_record(record, source, ingest_ts, now)
+
+    def standing(self, clock: Callable[[], int]) -> Iterator[LogRecord]:
+        """Those that are under way, told again at a segment's head."""
+        for number, (record, source) in tuple(self._under_way.items()):
+            if number in self._under_way:
+                now = clock()
+                yield operation_record(record, source, microseconds_text(now) or "", now)
+
+
+def operation_record(
+    record: OperationRecord, source: SourceRecord | None, ingest_ts: str, now: int
+) -> LogRecord:
+    """An operation as it stands, as ``operation``; its ``latency_ns`` until now where it is under way."""
+    package, _, class_name = record.class_name.rpartition(":")
+    name = source.name if source is not None else ""
+    until = record.ended or now
+    return LogRecord(
+        kind=RecordKind.OPERATION,
+        ingest_ts=ingest_ts,
+        source=name or None,
+        dialect=source.kind if source is not None else None,
+        package=package or None,
+        class_name=class_name or None,
+        object_id=object_id(name, record.class_name, record.row) if name and record.row else None,
+        object_name=record.stable_name or None,
+        row=record.row or None,
+        state=record.state.value,
+        text=record.text or None,
+        principal=str(record.principal),
+        outcome=record.outcome.value if record.outcome is not None else None,
+        values=_values(record.values, name),
+        absent=list(record.absent) or None,
+        operation_id=record.operation_id,
+        operation=record.kind.value,
+        origin=record.principal.origin or None,
+        method=record.method or None,
+        element=record.element or None,
+        code=record.code,
+        latency_ns=max(0, until - record.began) if record.began else None,
+        former=_values(record.former, name),
+        found=_values(record.found, name),
+        attempts=record.attempts if record.attempts > 1 else None,
+    )
+
+
+def _values(values: Mapping[str, FeedValue], source: str) -> dict[str, object] | None:
+    return {name: json_value(value, source) for name, value in values.items()} or None
