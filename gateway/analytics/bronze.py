@@ -18,11 +18,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from gateway.analytics import coverage
-from gateway.analytics.coverage import Stretch
-from gateway.analytics.errors import AnalyticsError, NoLogError
+from gateway.analytics.coverage import Period, Stretch
 from gateway.analytics.form import COMMIT_KIND, LAKE, RECORD
-from gateway.analytics.period import Period
-from gateway.analytics.session import SPARK_ERRORS, is_file_gone, reason
+from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, NoLogError, is_file_gone, reason
 from gateway.analytics.storage import Storage, below
 
 LAKE_FOLDER: Final = "lake"

@@ -6,6 +6,7 @@ makes "each record once" cheap: no state and no shuffle by record is needed wher
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -121,3 +122,33 @@ def among(wanted: Sequence[Stretch]) -> Column:
         for stretch in wanted
     ]
     return reduce(lambda one, other: one | other, conditions, F.lit(False))
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """From ``begin`` to before ``end``, by ``ingest_ts``; both have a time zone."""
+
+    begin: dt.datetime
+    end: dt.datetime
+
+    def __post_init__(self) -> None:
+        assert self.begin.tzinfo is not None
+        assert self.end.tzinfo is not None
+        assert self.begin <= self.end
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return (self.end - self.begin).total_seconds()
+
+    def holds(self, time: str = "ingest_ts") -> Column:
+        """Whether the column ``time`` is in it."""
+        return (F.col(time) >= F.lit(self.begin)) & (F.col(time) < F.lit(self.end))
+
+    def may_hold_hour(self) -> Column:
+        """Whether an hour of the lake (``dt``, ``hour``) meets it; read from folder names, without a file."""
+        first, last = self.begin.astimezone(dt.UTC), self.end.astimezone(dt.UTC)
+        day, hour = F.col("dt"), F.col("hour")
+        begun = (day > F.lit(first.date())) | ((day == F.lit(first.date())) & (hour >= first.hour))
+        not_over = (day < F.lit(last.date())) | ((day == F.lit(last.date())) & (hour <= last.hour))
+        return begun & not_over

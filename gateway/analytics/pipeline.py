@@ -18,10 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from gateway.analytics import bronze, coverage, gold, silver
 from gateway.analytics.coverage import Stretch
-from gateway.analytics.errors import AnalyticsError, NoLogError
-from gateway.analytics.session import SPARK_ERRORS, reason
-from gateway.analytics.storage import Storage, below
-from gateway.analytics.tables import Tables
+from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, NoLogError, reason
+from gateway.analytics.storage import Storage, Tables, below
 
 CHECKPOINT: Final = "_checkpoint"
 PUBLISHED: Final = "_published"

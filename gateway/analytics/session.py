@@ -21,8 +21,20 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from gateway.analytics.errors import AnalyticsError, MissingError
 from gateway.temporary_folders import TemporaryFolder
+
+
+class AnalyticsError(Exception):
+    """Analytics cannot go on; the text is one line that says why and what to do."""
+
+
+class NoLogError(AnalyticsError):
+    """There is no event log where one should be."""
+
+
+class MissingError(AnalyticsError):
+    """Something that the extra ``[spark]`` needs is not installed."""
+
 
 JAVA_VERSION: Final = 17
 """The least that Spark 4 runs on."""

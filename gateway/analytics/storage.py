@@ -6,9 +6,9 @@ here as in ``spark.read``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
 class Storage:
@@ -78,3 +78,32 @@ class Storage:
 def below(folder: str, *names: str) -> str:
     """The path of something in a folder."""
     return "/".join((folder.rstrip("/"), *names))
+
+
+_STAGING: Final = "_staging"
+_DAY: Final = "dt"
+
+
+class Tables:
+    """The tables below one folder; one writer at a time.
+
+    Args:
+        storage: where the folder is.
+        folder: its path.
+    """
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        self._storage = storage
+        self._folder = folder
+
+    def publish(self, table: str, batch: int, rows: DataFrame) -> None:
+        """Add the rows of a batch to ``table``; they have a column ``dt``."""
+        staging = below(self._folder, _STAGING, table)
+        self._storage.remove(staging)
+        rows.write.partitionBy(_DAY).parquet(staging)
+        for day in self._storage.names(staging):
+            if day.startswith(f"{_DAY}="):
+                place = below(self._folder, table, day, f"batch={batch:012}")
+                if not self._storage.exists(place):
+                    self._storage.move(below(staging, day), place)
+        self._storage.remove(staging)

@@ -13,12 +13,12 @@ from types import FrameType
 import click
 
 from gateway.analytics import pipeline
-from gateway.analytics.errors import AnalyticsError, MissingError, NoLogError
-from gateway.analytics.period import Period
+from gateway.analytics.coverage import Period
 from gateway.analytics.pipeline import BatchDone
-from gateway.analytics.reports import files, page, terminal
+from gateway.analytics.reports import page, terminal
+from gateway.analytics.reports.answers import write_files
 from gateway.analytics.reports.report import make_report
-from gateway.analytics.session import SparkSettings, session
+from gateway.analytics.session import AnalyticsError, MissingError, NoLogError, SparkSettings, session
 from gateway.cli.analytics import Asked, SparkOptions, Stream
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
@@ -38,7 +38,7 @@ def report(asked: Asked, spark_options: SparkOptions, tell: Callable[[str], None
             tell(f"drawing {asked.plot}")
             page.draw(made, asked.plot)
         if asked.output is not None:
-            for file in files.write(made, asked.output):
+            for file in write_files(made, asked.output):
                 tell(f"wrote {file}")
     if asked.as_json:
         click.echo(json.dumps(made.as_json(asked.top), indent=2))

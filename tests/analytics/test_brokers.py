@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from gateway.analytics.period import Period
+from gateway.analytics.coverage import Period
 from gateway.analytics.reports import page, terminal
 from gateway.analytics.reports.answers import Report, Row, Value
 from gateway.analytics.reports.brokers import Broker, Reader, RunningNode, brokers

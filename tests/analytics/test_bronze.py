@@ -13,10 +13,9 @@ from pyspark.sql.classic.dataframe import DataFrame as JavaDataFrame
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, TimestampType
 
 from gateway.analytics.bronze import Bronze, bronze
-from gateway.analytics.coverage import Stretch
-from gateway.analytics.errors import NoLogError
+from gateway.analytics.coverage import Period, Stretch
 from gateway.analytics.form import LAKE, RECORD
-from gateway.analytics.period import Period
+from gateway.analytics.session import NoLogError
 from gateway.eventlog.parquet import COLUMNS
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import segment_path

@@ -15,8 +15,7 @@ from click.testing import CliRunner
 from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
-from gateway.analytics.errors import MissingError
-from gateway.analytics.session import SparkSettings, check_java
+from gateway.analytics.session import MissingError, SparkSettings, check_java
 from gateway.cli import analytics_jobs
 from gateway.cli.analytics import analytics
 from gateway.eventlog.record import RecordKind

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.image import imread
 from pyspark.sql import SparkSession
 
-from gateway.analytics.period import Period
+from gateway.analytics.coverage import Period
 from gateway.analytics.reports import page, terminal
 from gateway.analytics.reports.answers import Report, Row, number
 from gateway.analytics.reports.findings import findings

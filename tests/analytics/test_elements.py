@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from gateway.analytics.reports.elements import (
+from gateway.analytics.reports.measures import (
     BROKERS,
     CONNECTION,
     CONSUMERS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.analytics.reports.labels import labels
+from gateway.analytics.reports.page import labels
 
 
 def test_a_name_alone_where_it_is_enough() -> None:

@@ -19,9 +19,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from gateway.analytics import bronze, gold, pipeline, silver
-from gateway.analytics.errors import AnalyticsError, NoLogError
-from gateway.analytics.period import Period
+from gateway.analytics.coverage import Period
 from gateway.analytics.pipeline import CHECKPOINT, PUBLISHED, BatchDone
+from gateway.analytics.session import AnalyticsError, NoLogError
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from tests.analytics.conftest import SMALL
 from tests.analytics.logs import MINUTE, WrittenLog, after, counted, event, of_object, text, told

@@ -6,8 +6,7 @@ import datetime as dt
 
 import pytest
 
-from gateway.analytics.reports.answers import Form, Value
-from gateway.analytics.reports.readable import cut, duration, readable, rounded, short
+from gateway.analytics.reports.answers import Form, Value, cut, duration, readable, rounded, short
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from matplotlib.image import imread
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from gateway.analytics.errors import AnalyticsError
-from gateway.analytics.period import Period
-from gateway.analytics.reports import files, page, terminal
-from gateway.analytics.reports.answers import Report, Row, number
+from gateway.analytics.coverage import Period
+from gateway.analytics.reports import page, terminal
+from gateway.analytics.reports.answers import Report, Row, number, write_files
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.layout import LAYOUTS
 from gateway.analytics.reports.report import drawn_of, make_report, step_seconds
+from gateway.analytics.session import AnalyticsError
 from gateway.eventlog.record import Delta, RecordKind
 from tests.analytics import story
 from tests.analytics.logs import MINUTE, NOON, WrittenLog, after, counted, event, of_object, told
@@ -192,7 +192,7 @@ def test_a_person_reads_tables_and_sentences(made: Report) -> None:
 
 
 def test_programs_read_json_and_csv(made: Report, tmp_path: Path) -> None:
-    written = {file.name: file.read_text(encoding="utf-8") for file in files.write(made, tmp_path / "new")}
+    written = {file.name: file.read_text(encoding="utf-8") for file in write_files(made, tmp_path / "new")}
     assert set(written) == {"report.json", *(f"{name}.csv" for name in LAYOUTS)}
     whole = json.loads(written["report.json"])
     assert whole["begin"] == "2026-11-20T12:00:00.000000Z"
@@ -219,7 +219,7 @@ def in_every_form(report: Report, folder: Path) -> str:
     out = io.StringIO()
     terminal.show(report, out)
     page.draw(report, folder / "page.png")
-    files.write(report, folder)
+    write_files(report, folder)
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from gateway.analytics import silver
-from gateway.analytics.period import Period
+from gateway.analytics.coverage import Period
 from gateway.analytics.reports.answers import collected
 from gateway.analytics.reports.classes import rising
 from gateway.analytics.reports.report import make_report

@@ -9,8 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics import gold, silver
-from gateway.analytics.reports.elements import BROKERS, QUEUE
-from gateway.analytics.reports.lines import grows, is_clock, line
+from gateway.analytics.reports.measures import BROKERS, QUEUE, grows, is_clock, line
 
 _CLASS: Final = ("log_id", "source", "package", "class")
 _ELEMENT: Final = (*_CLASS, "element")

@@ -6,9 +6,8 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.analytics.reports.answers import Form, Report, Row, number
-from gateway.analytics.reports.happenings import SEVERE
-from gateway.analytics.reports.readable import readable
+from gateway.analytics.reports.answers import Form, Report, Row, number, readable
+from gateway.analytics.reports.events import SEVERE
 
 MOST_OF_A_KIND: Final = 3
 """Sentences about the same; the tables have the rest."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.analytics.reports import happenings
 from gateway.analytics.reports.answers import Column, Form
+from gateway.analytics.reports.events import FLAPPING_TIMES, STORM_A_MINUTE
 
 _NAME: Final = 36
 _SAID: Final = 45
@@ -208,7 +208,7 @@ LAYOUTS: Final = {
             Column("events", "Events", Form.COUNT),
             Column("peak", "In one minute", Form.COUNT),
         ),
-        f"no event came {happenings.STORM_A_MINUTE} times a minute",
+        f"no event came {STORM_A_MINUTE} times a minute",
     ),
     "flapping": Layout(
         "What comes and goes",
@@ -220,7 +220,7 @@ LAYOUTS: Final = {
             Column("first", "First", Form.TIME),
             Column("last", "Last", Form.TIME),
         ),
-        f"nothing began {happenings.FLAPPING_TIMES} times or more",
+        f"nothing began {FLAPPING_TIMES} times or more",
     ),
     "sources": Layout(
         "Sources and agents",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from textwrap import wrap
 from typing import Final
@@ -16,24 +18,141 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from gateway.analytics.reports.answers import Form, Report, Row, number
-from gateway.analytics.reports.colours import (
-    BLUE,
-    FAINT,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PAPER,
-    PINK,
-    RED,
-    SKY,
+from gateway.analytics.reports.answers import (
+    Column,
+    Form,
+    Report,
+    Row,
+    Table,
+    cut,
+    duration,
+    number,
+    printable,
+    readable,
+    rounded,
+    short,
 )
+from gateway.analytics.reports.events import SEVERE, SEVERITIES
 from gateway.analytics.reports.findings import findings
-from gateway.analytics.reports.happenings import SEVERE, SEVERITIES
-from gateway.analytics.reports.labels import labels
-from gateway.analytics.reports.readable import cut, duration, readable, rounded, short
-from gateway.analytics.reports.side_by_side import draw_sources, height
+from gateway.analytics.reports.sources import BELIEVED
+
+BLUE: Final = "#0072B2"
+ORANGE: Final = "#E69F00"
+GREEN: Final = "#009E73"
+RED: Final = "#D55E00"
+SKY: Final = "#56B4E9"
+PINK: Final = "#CC79A7"
+GREY: Final = "#8A8F98"
+INK: Final = "#20242B"
+PAPER: Final = "#FFFFFF"
+FAINT: Final = "#E6E8EC"
+
+
+_INCARNATION = re.compile(r"(?<!\\)#.*", re.DOTALL)
+"""What tells the incarnations of a transient object apart, at the end of its stable name."""
+
+
+def labels(names: Mapping[str, str]) -> dict[str, str]:
+    """What to call objects, by ``object_id``, given their stable names likewise.
+
+    A name without what tells incarnations apart; with the source, where others have the same name; and the
+    whole name where that is not enough.
+    """
+    short = {key: _INCARNATION.sub("", name) or name for key, name in names.items()}
+    of_source = {
+        key: f"{name} ({_source(key)})" if name in _repeated(short.values()) else name
+        for key, name in short.items()
+    }
+    again = _repeated(of_source.values())
+    return {key: printable(names[key] if name in again else name) for key, name in of_source.items()}
+
+
+def _source(object_id: str) -> str:
+    return object_id.rsplit("/", 2)[0]
+
+
+def _repeated(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+MOST_LINES: Final = 8
+"""Sources that have a line; of the others it is said how many there are."""
+
+_LINE: Final = 0.25
+"""Inches."""
+_AROUND: Final = 0.55
+"""Inches of heading and air."""
+_LEFT: Final = 0.03
+_RIGHT: Final = 0.975
+_TEXTS: Final = {"source": (0.0, 24), "dialect": (0.17, 10), "state": (0.235, 14)}
+"""Where a text begins, as a part of the width, and how many characters it may have."""
+_NUMBERS: Final = 0.32
+"""Where the first number begins."""
+_WIDE: Final = 1.7
+"""How much wider a duration is than a number."""
+_WRONG: Final = ("severe", "unknown")
+"""Numbers that are a reason to look closer."""
+
+
+def height(overview: Table) -> float:
+    """Inches that the lines take; nothing where no source was heard."""
+    lines = min(len(overview.rows), MOST_LINES) + (len(overview.rows) > MOST_LINES)
+    return lines * _LINE + _AROUND if lines else 0.0
+
+
+def draw_sources(figure: Figure, overview: Table, top: float) -> None:
+    """Write the lines, from ``top`` (a part of the height) downwards."""
+    line = _LINE / figure.get_figheight()
+    if not overview.rows:
+        return
+    for place, column in _placed(overview.columns):
+        side = "left" if column.name in _TEXTS else "right"
+        figure.text(place, top, column.heading, fontsize=9, color=GREY, ha=side)
+    # Where not all have room, those that are not believed come first.
+    rows = sorted(overview.rows, key=lambda row: not _is_doubtful(row))[:MOST_LINES]
+    for position, row in enumerate(rows, 1):
+        _draw_row(figure, overview, row, top - position * line)
+    rest = len(overview.rows) - MOST_LINES
+    if rest > 0:
+        figure.text(_LEFT, top - (MOST_LINES + 1) * line, f"and {rest} more", fontsize=9, color=GREY)
+
+
+def _draw_row(figure: Figure, overview: Table, row: Row, high: float) -> None:
+    for place, column in _placed(overview.columns):
+        value = row[column.name]
+        text = column.absent if value is None else readable(value, column.form)
+        if column.name in _TEXTS:
+            colour = RED if column.name == "state" and _is_doubtful(row) else INK
+            shown, side = cut(text, _TEXTS[column.name][1]), "left"
+        else:
+            is_nothing = column.form is Form.COUNT and number(row, column.name) == 0
+            is_wrong = column.name in _WRONG and not is_nothing
+            colour = RED if is_wrong else GREY if is_nothing else INK
+            shown = short(number(row, column.name)) if column.form is Form.COUNT else text
+            side = "right"
+        figure.text(place, high, shown, fontsize=10, color=colour, ha=side)
+
+
+def _is_doubtful(row: Row) -> bool:
+    return row["state"] not in (None, *BELIEVED)
+
+
+def _placed(columns: tuple[Column, ...]) -> list[tuple[float, Column]]:
+    """Columns with their place: where a text begins, where a number ends."""
+    numbers = [column for column in columns if column.name not in _TEXTS]
+    shares = [_WIDE if column.form is Form.SECONDS else 1.0 for column in numbers]
+    width = (_RIGHT - _LEFT) * (1 - _NUMBERS) / max(sum(shares), 1.0)
+    first = _LEFT + (_RIGHT - _LEFT) * _NUMBERS
+    texts = [
+        (_LEFT + _TEXTS[column.name][0] * (_RIGHT - _LEFT), column)
+        for column in columns
+        if column.name in _TEXTS
+    ]
+    return [
+        *texts,
+        *((first + width * end, column) for end, column in zip(accumulate(shares), numbers, strict=True)),
+    ]
+
 
 SIZE: Final = (16.0, 10.5)
 """Inches, without the lines for sources."""

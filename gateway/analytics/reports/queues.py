@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics.form import EXACT, VALUE_KINDS
-from gateway.analytics.reports.elements import (
+from gateway.analytics.reports.measures import (
     CONSUMERS,
     DEPTH,
     FLOW_ELEMENTS,
@@ -19,8 +19,9 @@ from gateway.analytics.reports.elements import (
     QUEUE,
     QUEUE_ELEMENTS,
     Told,
+    grows,
+    line,
 )
-from gateway.analytics.reports.lines import grows, line
 from gateway.analytics.silver import DELTA, rate
 
 DRAWN: Final = ("published", "delivered", "acknowledged")

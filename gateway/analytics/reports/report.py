@@ -12,24 +12,29 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics import bronze, silver
 from gateway.analytics.bronze import Bronze
-from gateway.analytics.errors import AnalyticsError
-from gateway.analytics.period import Period
+from gateway.analytics.coverage import Period
 from gateway.analytics.reports import (
     brokers,
     classes,
-    connections,
-    happenings,
-    operations,
-    overview,
     quality,
     queues,
-    sources,
 )
 from gateway.analytics.reports.answers import Report, Row, Series, Table, Value, collected, number
 from gateway.analytics.reports.brokers import Broker, Reader
-from gateway.analytics.reports.elements import CONNECTION, USERS
+from gateway.analytics.reports.events import (
+    SEVERITIES,
+    connection_lifetimes,
+    events_by_name,
+    events_by_step,
+    flapping,
+    latest_operations,
+    operations_by_outcome,
+    storms,
+)
 from gateway.analytics.reports.layout import LAYOUTS
-from gateway.analytics.session import SPARK_ERRORS, reason
+from gateway.analytics.reports.measures import CONNECTION, USERS
+from gateway.analytics.reports.sources import overview, silence
+from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, reason
 
 Tell: TypeAlias = Callable[[str], None]
 """Told in a few words what is being done."""
@@ -101,8 +106,8 @@ class _Questions:
             contents["objects"] = lives.where(F.col("life") == 1).count()
             told_states = silver.source_states(records)
             gaps = quality.gaps_of_sources(silver.gaps(records), told_states)
-            states = sources.silence(told_states, silver.shown_since(records), log_end)
-            changes = operations.latest(silver.operations(records))
+            states = silence(told_states, silver.shown_since(records), log_end)
+            changes = latest_operations(silver.operations(records))
             users = silver.samples(_of_class(records, CONNECTION), USERS)
             heard = self._heard(records, lives, events, states, changes)
             found = self._brokers(heard, steps)
@@ -141,7 +146,7 @@ class _Questions:
     ) -> list[dict[str, Value]]:
         """A row for each source and log, all of them: there are few."""
         self._tell(LAYOUTS["overview"].title.lower())
-        found = overview.overview(records, lives, events, states, changes)
+        found = overview(records, lives, events, states, changes)
         return collected(found.orderBy(F.col("source").asc_nulls_last(), F.col("dialect")))
 
     def _brokers(self, heard: Sequence[Row], steps: DataFrame) -> list[Broker]:
@@ -187,7 +192,7 @@ class _Questions:
         }
 
     def _operations(self, changes: DataFrame) -> Table:
-        found = operations.by_outcome(changes)
+        found = operations_by_outcome(changes)
         return self._fair("operations", found, F.col("times").desc(), F.col("last").desc())
 
     def _queues(self, steps: DataFrame) -> Table:
@@ -199,23 +204,23 @@ class _Questions:
         return self._table("growing", found, F.col("per_hour").desc(), F.col("queue"))
 
     def _connections(self, lives: DataFrame, users: DataFrame) -> Table:
-        found = connections.lifetimes(lives, users)
+        found = connection_lifetimes(lives, users)
         is_user = F.col("user").isNotNull()
         return self._table(
             "connections", found, F.col("source"), is_user, F.col("ended").desc(), F.col("user")
         )
 
     def _events(self, events: DataFrame) -> Table:
-        severities = F.array(*(F.lit(name) for name in happenings.SEVERITIES))
+        severities = F.array(*(F.lit(name) for name in SEVERITIES))
         worst = F.array_position(severities, F.col("severity"))
-        found = happenings.by_name(events)
+        found = events_by_name(events)
         return self._table("events", found, worst, F.col("events").desc(), F.col("event"))
 
     def _storms(self, events: DataFrame) -> Table:
-        return self._table("storms", happenings.storms(events), F.col("events").desc(), F.col("begin"))
+        return self._table("storms", storms(events), F.col("events").desc(), F.col("begin"))
 
     def _flapping(self, lives: DataFrame, events: DataFrame) -> Table:
-        found = happenings.flapping(lives, events)
+        found = flapping(lives, events)
         return self._table("flapping", found, F.col("times").desc(), F.col("name"))
 
     def _sources(self, states: DataFrame) -> Table:
@@ -248,7 +253,7 @@ class _Questions:
             step,
             tuple(collected(queues.throughput(steps, step))),
             tuple(collected(queues.depths(steps, step, drawn))) if drawn else (),
-            tuple(collected(happenings.by_step(events, self._drawn.begin, step))),
+            tuple(collected(events_by_step(events, self._drawn.begin, step))),
             tuple(collected(longest.limit(_DRAWN_GAPS))),
         )
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+
+from gateway.analytics.reports.events import SEVERE, SEVERITIES
+from gateway.analytics.reports.quality import lag_seconds
 
 BELIEVED: Final = ("synchronised", "degraded", "fresh")
 """States of sources and agents in which what they told is current."""
@@ -57,3 +61,102 @@ def silence(states: DataFrame, shown_since: DataFrame, log_end: dt.datetime) -> 
             F.max_by("text", "seq").alias("text"),
         )
     )
+
+
+_OPERATIONS: Final = {"sets": "set", "calls": "invoke", "reads": "read"}
+_OUTCOMES: Final = ("applied", "refused", "unknown")
+_COUNTS: Final = (
+    *("agents", "agents_believed", "classes", "objects", "created", "ended", "living"),
+    *("events", "severe"),
+    *SEVERITIES,
+    *("operations", *_OPERATIONS, *_OUTCOMES, "failed", "under_way", "records"),
+)
+_SOURCE: Final = ("log_id", "source")
+
+
+def overview(
+    records: DataFrame, lives: DataFrame, events: DataFrame, states: DataFrame, operations: DataFrame
+) -> DataFrame:
+    """One row for each source of each log, and one for the gateway itself (``source`` null).
+
+    Columns: ``dialect``, ``state``; ``agents``, and how many of them are ``agents_believed``; ``classes`` of
+    which there were ``objects``; how many began (``created``), ``ended``, are ``living`` at the end;
+    ``events``, how many of each severity, and the ``severe`` ones (critical, major); ``operations``, of them
+    ``sets``, ``calls``, ``reads``, and what came of them: ``applied``, ``refused`` (by the configuration),
+    ``unknown``, ``failed`` (all others), ``under_way``; ``records``, the ``first`` and the ``last`` of them;
+    ``lag_median`` and ``lag_p99`` seconds from sample to record. What was counted and not there is 0; a state
+    or a lag that nobody told is null.
+
+    Args:
+        records: bronze.
+        lives: of `gateway.analytics.silver.lives`.
+        events: of `gateway.analytics.silver.events`.
+        states: of `gateway.analytics.reports.sources.silence`.
+        operations: of `gateway.analytics.reports.events.latest`.
+    """
+    parts = (_heard(records), _seen(lives), _told(events), _standing(states), _changed(operations))
+    rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    names = [name for name in rows.columns if name not in _SOURCE]
+    # Each part has one row for each source, so there is one value of each column, or none.
+    found = rows.groupBy(*_SOURCE).agg(*(F.max(name).alias(name) for name in names))
+    return found.select(
+        *_SOURCE,
+        *("dialect", "state"),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS),
+        *("lag_median", "lag_p99", "first", "last"),
+    )
+
+
+def _heard(records: DataFrame) -> DataFrame:
+    lag = lag_seconds()
+    return records.groupBy(*_SOURCE).agg(
+        F.count(F.lit(1)).alias("records"),
+        F.min("ingest_ts").alias("first"),
+        F.max("ingest_ts").alias("last"),
+        F.percentile_approx(lag, 0.5).alias("lag_median"),
+        F.percentile_approx(lag, 0.99).alias("lag_p99"),
+    )
+
+
+def _seen(lives: DataFrame) -> DataFrame:
+    return lives.groupBy(*_SOURCE).agg(
+        F.count_distinct("package", "class").alias("classes"),
+        F.count_distinct("object_id").alias("objects"),
+        F.count_if(F.col("began")).alias("created"),
+        F.count_if(F.col("state") == "deleted").alias("ended"),
+        F.count_if(F.col("state") == "living").alias("living"),
+    )
+
+
+def _told(events: DataFrame) -> DataFrame:
+    return events.groupBy(*_SOURCE).agg(
+        F.count(F.lit(1)).alias("events"),
+        F.count_if(F.col("severity").isin(*SEVERE)).alias("severe"),
+        *(F.count_if(F.col("severity") == name).alias(name) for name in SEVERITIES),
+    )
+
+
+def _standing(states: DataFrame) -> DataFrame:
+    is_agent = F.col("agent").isNotNull() & (F.col("state") != GONE)
+    return states.groupBy(*_SOURCE).agg(
+        F.max("dialect").alias("dialect"),
+        F.max(F.when(F.col("agent").isNull(), F.col("state"))).alias("state"),
+        F.count_if(is_agent).alias("agents"),
+        F.count_if(is_agent & F.col("state").isin(*BELIEVED)).alias("agents_believed"),
+    )
+
+
+def _changed(operations: DataFrame) -> DataFrame:
+    outcome = F.col("outcome")
+    is_over = outcome.isNotNull()
+    return operations.groupBy(*_SOURCE).agg(
+        _attempts(F.lit(True)).alias("operations"),
+        *(_attempts(F.col("operation") == kind).alias(name) for name, kind in _OPERATIONS.items()),
+        *(_attempts(outcome == name).alias(name) for name in _OUTCOMES),
+        _attempts(is_over & ~outcome.isin(*_OUTCOMES)).alias("failed"),
+        _attempts(~is_over).alias("under_way"),
+    )
+
+
+def _attempts(which: Column) -> Column:
+    return F.sum(F.when(which, F.col("attempts")))

@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gateway.analytics.reports.answers import Column, Form, Report, Row, Table, number
+from gateway.analytics.reports.answers import Column, Form, Report, Row, Table, cut, number, readable
 from gateway.analytics.reports.findings import findings
-from gateway.analytics.reports.readable import cut, readable
 
 PLAIN_WIDTH: Final = 150
 """Columns where there is no terminal to ask."""

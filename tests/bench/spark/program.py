@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from gateway.analytics import bronze, gold, pipeline, silver
-from gateway.analytics.period import Period
+from gateway.analytics.coverage import Period
 from gateway.analytics.reports.report import make_report
 from gateway.analytics.session import SparkSettings, session
 from tests.analytics.conftest import SMALL
