@@ -163,9 +163,11 @@ def _parts(message: FeedMessage | FeedRequest) -> tuple[FeedStruct, ...]:
 def _travelling(message: FeedMessage | FeedRequest) -> FeedMessage | FeedRequest:
     """The same with such values as extensions; most messages have none and are what they were."""
     match message:
-        case Batch():
-            if any(_needs_form(record) for record in message.records):
-                return msgspec.structs.replace(message, records=tuple(map(_formed, message.records)))
+        case Batch(records=records):
+            for position, record in enumerate(records):
+                if _needs_form(record):  # the rest is not looked at twice: it is formed as it comes
+                    formed = (*records[:position], *map(_formed, records[position:]))
+                    return msgspec.structs.replace(message, records=formed)
         case OperationRequest():
             return msgspec.structs.replace(message, action=_formed(message.action))
         case OperationAnswer():

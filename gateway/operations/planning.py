@@ -17,7 +17,7 @@ from gateway.model.operations import Outcome
 from gateway.model.schema import Access, Argument, ClassKey, Direction, Element, Method
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value, Values
-from gateway.operations.policy import CallMethod, Policy, ReadAnew, SetElement, Subject, Wish
+from gateway.operations.policy import CallMethod, Policy, ReadObject, SetElement, Subject, Wish
 from gateway.operations.validation import FindObject, Refusal, as_sent, checked
 
 _SECRETS = SecretRules()
@@ -164,7 +164,7 @@ class Planner:
             case InvokeMethod(method, arguments):
                 return self._plan_call(request, target, entry, method, arguments)
             case _:
-                self._decide(request, target, ReadAnew(), "read it again")
+                self._decide(request, target, ReadObject())
                 return Plan(OperationKind.READ, target, {})
 
     def _plan_set(
@@ -178,7 +178,7 @@ class Planner:
             raise Refusal(Outcome.WRONG_VALUE, "there is nothing to set")
         known = {name: self._settable(target, entry, name) for name in values}
         for name in known:
-            self._decide(request, target, SetElement(name), f"set {name}", name)
+            self._decide(request, target, SetElement(name), name)
         find = _finder(target.source)
         settings = tuple(
             _setting(entry, element, setter, values[name], find) for name, (element, setter) in known.items()
@@ -219,8 +219,8 @@ class Planner:
         if method is None:
             raise Refusal(Outcome.UNKNOWN_ELEMENT, f"{key} has no method {name!r}", name)
         rule = self._classes.method_rule(key, name)
-        wish = CallMethod(name, dangerous=rule is None or rule.dangerous)
-        self._decide(request, target, wish, f"call {name}", name)
+        wish = CallMethod(name, dangerous=rule is None or rule.dangerous, described=rule is not None)
+        self._decide(request, target, wish, name)
         find = _finder(target.source)
         asked = _arguments(method, given, find)
         return Plan(
@@ -236,15 +236,10 @@ class Planner:
         rule = self._classes.method_rule(key, method)
         return frozenset(() if rule is None else (n for n, a in rule.arguments.items() if a.secret))
 
-    def _decide(
-        self, request: OperationRequest, target: Target, wish: Wish, what: str, element: str = ""
-    ) -> None:
+    def _decide(self, request: OperationRequest, target: Target, wish: Wish, element: str = "") -> None:
         subject = Subject(target.source.identity.name, target.class_name, target.stable_name)
         if not self._policy.decide(request.principal, subject, wish):
-            text = (
-                f"no rule under operations.allow lets {request.principal} {what}: {subject.class_name} "
-                f"{subject.object_name} of {subject.source}"
-            )
+            text = self._policy.denial(request.principal, subject, wish)
             raise Refusal(Outcome.REFUSED, text, element)
 
 

@@ -56,18 +56,25 @@ class SetElement:
 
 @dataclass(frozen=True, slots=True)
 class CallMethod:
-    """Call a method; ``dangerous`` if it cannot be undone, or if nobody knows that it can."""
+    """Call a method.
+
+    Attributes:
+        method: its name.
+        dangerous: it cannot be undone, or no mapping says that it can: only a rule that names it allows it.
+        described: a mapping describes the method.
+    """
 
     method: str
     dangerous: bool
+    described: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAnew:
+class ReadObject:
     """Read an object again."""
 
 
-Wish = SetElement | CallMethod | ReadAnew
+Wish = SetElement | CallMethod | ReadObject
 
 
 class Policy:
@@ -91,6 +98,28 @@ class Policy:
             for permission in self._permissions
         )
 
+    def denial(self, principal: Principal, subject: Subject, wish: Wish) -> str:
+        """Why something is not allowed, and the rule that would allow it, in one line for people."""
+        where = f"{subject.class_name} {subject.object_name} of {subject.source}"
+        match wish:
+            case SetElement(element):
+                what, rule = f"set {element}", f"set: [{element}]"
+            case CallMethod(method):
+                what, rule = f"call {method}", f"invoke: [{method}]"
+                if self.decide(principal, subject, CallMethod(method, dangerous=False)):
+                    known = "cannot be undone"
+                    danger = known if wish.described else f"is in no mapping, so perhaps it {known}"
+                    return (
+                        f"the rules under operations.allow let {principal} call methods by pattern, and "
+                        f"{method} {danger}: {where}; one of them has to name it, {rule}"
+                    )
+            case ReadObject():
+                what, rule = "read it again", "read: true"
+        return (
+            f"no rule under operations.allow lets {principal} {what}: {where}; "
+            f'it takes one with who: ["{principal}"] and {rule}'
+        )
+
 
 def _allows(permission: Permission, wish: Wish) -> bool:
     match wish:
@@ -98,7 +127,7 @@ def _allows(permission: Permission, wish: Wish) -> bool:
             return _fits(element, permission.set)
         case CallMethod(method, dangerous):
             return method in permission.invoke or (not dangerous and _fits(method, permission.invoke))
-        case ReadAnew():
+        case ReadObject():
             return permission.read
 
 

@@ -11,7 +11,7 @@ from gateway.operations.policy import (
     CallMethod,
     Permission,
     Policy,
-    ReadAnew,
+    ReadObject,
     SetElement,
     Subject,
     Wish,
@@ -27,13 +27,13 @@ def decide(permission: Permission, wish: Wish, who: Principal = OPERATOR, subjec
     return Policy([permission]).decide(who, subject, wish)
 
 
-@pytest.mark.parametrize("wish", [SetElement("limit"), START, PURGE, ReadAnew()])
+@pytest.mark.parametrize("wish", [SetElement("limit"), START, PURGE, ReadObject()])
 def test_nothing_is_allowed_to_begin_with(wish: Wish) -> None:
     assert not Policy().decide(OPERATOR, QUEUE, wish)
     assert not decide(Permission(frozenset({"jmx:operator"})), wish)
 
 
-@pytest.mark.parametrize("wish", [SetElement("limit"), START, ReadAnew()])
+@pytest.mark.parametrize("wish", [SetElement("limit"), START, ReadObject()])
 def test_what_fits_is_allowed_wherever_it_is_asked_from(wish: Wish) -> None:
     assert decide(ALL, wish)
     assert decide(ALL, wish, Principal("jmx", "operator"))
@@ -70,3 +70,29 @@ def test_permissions_do_not_add_up() -> None:
         [dataclasses.replace(ALL, objects=("/|a",)), dataclasses.replace(ALL, set=(), invoke=(), read=False)]
     )
     assert not policy.decide(OPERATOR, QUEUE, SetElement("limit"))
+
+
+def test_a_denial_says_which_rule_would_allow_it() -> None:
+    nothing = Policy()
+    where = "rabbitmq:queue /|orders.eu of shop"
+    lacks = "no rule under operations.allow lets jmx:operator"
+    takes = 'it takes one with who: ["jmx:operator"] and'
+    assert nothing.denial(OPERATOR, QUEUE, PURGE) == f"{lacks} call purge: {where}; {takes} invoke: [purge]"
+    assert nothing.denial(OPERATOR, QUEUE, SetElement("a")) == f"{lacks} set a: {where}; {takes} set: [a]"
+    assert nothing.denial(OPERATOR, QUEUE, ReadObject()) == (
+        f"{lacks} read it again: {where}; {takes} read: true"
+    )
+
+
+@pytest.mark.parametrize(
+    ("described", "why"),
+    [(True, "cannot be undone"), (False, "is in no mapping, so perhaps it cannot be undone")],
+)
+def test_a_denial_says_that_a_pattern_is_not_enough(described: bool, why: str) -> None:  # noqa: FBT001  a case
+    wish = CallMethod("purge", dangerous=True, described=described)
+    assert Policy([ALL]).denial(OPERATOR, QUEUE, wish) == (
+        f"the rules under operations.allow let jmx:operator call methods by pattern, and purge {why}: "
+        "rabbitmq:queue /|orders.eu of shop; one of them has to name it, invoke: [purge]"
+    )
+    narrow = dataclasses.replace(ALL, objects=("other",))
+    assert Policy([narrow]).denial(OPERATOR, QUEUE, wish).startswith("no rule under operations.allow")
