@@ -23,6 +23,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.schema import ClassSchema
 from tests.dialects.qmf.examples import OBJECT_ID, TANK
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
 
@@ -54,7 +55,7 @@ def tank_schema(sequence: int) -> SchemaResponse:
     return SchemaResponse(sequence, ClassDefinition.of(TANK))
 
 
-def listed(play: ConsolePlay) -> None:
+def listed(play: ConsolePlay, schema: ClassSchema = TANK) -> None:
     """Answer everything up to the get query of a first resync: requests 1 to 4."""
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
@@ -62,7 +63,7 @@ def listed(play: ConsolePlay) -> None:
     play.arrives(CommandComplete(2))
     play.arrives(ClassIndication(3, ClassKind.OBJECT, TANK.key))
     play.arrives(CommandComplete(3))
-    play.arrives(tank_schema(4))
+    play.arrives(SchemaResponse(4, ClassDefinition.of(schema)))
     play.left()
 
 
