@@ -273,6 +273,11 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         """Since when the source or the agent is stale; 0 if both are fresh."""
         return self._tracker.stale_since(source, agent, now)
 
+    def is_known_end(self, record: DeleteRecord) -> bool:
+        """Whether the end of the object was received before this record: a snapshot repeats the last ends."""
+        source = self.sources.get(record.source)
+        return source is not None and 0 < record.number <= source.last_end
+
     def has_stale_parts(self, source: int) -> bool:
         """Whether the source, or one of its agents, is stale."""
         return self._tracker.has_stale_parts(source)
@@ -414,7 +419,10 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         if source is None:
             source = self.sources[record.number] = KnownSource(record)
         source.record, source.generation = record, self.generation
-        self._leaving.discard(record.number)
+        if record.number in self._leaving:
+            # The front end has removed what it showed of the source: to it, the ends that follow are new.
+            self._leaving.discard(record.number)
+            source.last_end = 0
         if self._tracker.source_received(record, now):
             self._view.sources_judged((record.number,))
         if not self.in_snapshot:
@@ -447,9 +455,9 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
     def _delete(self, record: DeleteRecord) -> None:
         version = self.versions.get(record.class_number)
         self._view.object_ended(record, version)
+        is_known = self.is_known_end(record)
         source = self.sources.get(record.source)
-        is_known = source is not None and 0 < record.number <= source.last_end
-        if source is not None and record.number:
+        if source is not None:
             source.last_end = max(source.last_end, record.number)
         if is_known or self.in_snapshot:
             return  # an end of before: an object that has the row now follows in this snapshot, or is swept

@@ -31,7 +31,7 @@ from py4j.java_gateway import (
 from py4j.protocol import Py4JError
 
 from gateway.jmx.backend import Reply, Status
-from gateway.jmx.errors import MachineEndedError
+from gateway.jmx.java_runtime import MachineEndedError
 
 log = structlog.get_logger(__name__)
 

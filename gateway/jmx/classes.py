@@ -14,12 +14,140 @@ from typing import NamedTuple, TypeAlias
 from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord, UpdateRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
-from gateway.jmx.commands import Attribute, AttributeType, DefineClass, JmxValue, NotificationType
-from gateway.jmx.info import described, descriptor, units, unlike
-from gateway.jmx.methods import READ_FRESH, ShownMethod, shown_methods
+from gateway.jmx.commands import (
+    Attribute,
+    AttributeType,
+    Command,
+    DefineClass,
+    JmxValue,
+    NotificationType,
+    Operation,
+    Parameter,
+    Result,
+)
 from gateway.jmx.names import DOMAIN, begins_with_parent
-from gateway.model.schema import Access, Element, EventSchema, Kind
+from gateway.jmx.own_beans import FIRST_FREE_CLASS
+from gateway.model.schema import Access, Argument, ClassSchema, Direction, Element, EventSchema, Kind, Method
 from gateway.model.values import ValueType
+
+
+def unlike(name: str, taken: Iterable[str]) -> str:
+    """``name``, followed by underscores until it is none of ``taken``."""
+    taken = set(taken)
+    while name in taken:
+        name += "_"
+    return name
+
+
+def described(*texts: str) -> str:
+    """The first of ``texts`` that says something: Java takes no empty descriptions."""
+    return next((types.text(text) for text in texts if text.strip()), "-")
+
+
+def descriptor(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields that say something."""
+    return {name: types.text(text) for name, text in fields.items() if text}
+
+
+def units(value: Element | Argument) -> str:
+    """The unit in which an element or argument is shown."""
+    return value.unit or ("nanoseconds" if value.type is ValueType.DURATION else "")
+
+
+READ_FRESH = Operation(
+    "readFresh",
+    "Read the object again from who manages it; when it returns, the attributes are what was read.",
+    reads_only=True,
+)
+"""What every managed object has, whatever its class; a method of that name has ``_`` behind it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShownMethod:
+    """One method.
+
+    Attributes:
+        method: as the schema tells it.
+        inputs: the arguments that a client gives, in order.
+        outputs: those that it gets, and how their values are shown; references by somebody who knows names.
+        operation: what clients are shown.
+    """
+
+    method: Method
+    inputs: tuple[Argument, ...]
+    outputs: tuple[tuple[Argument, types.Converter], ...]
+    operation: Operation
+
+
+def shown_methods(schema: ClassSchema) -> Mapping[str, ShownMethod]:
+    """The methods of a class, by the names that clients call them by."""
+    shown: dict[str, ShownMethod] = {}
+    for number, method in enumerate(schema.methods):
+        name = unlike(types.text(method.name.strip()) or f"method{number}", (READ_FRESH.name, *shown))
+        shown[name] = _shown_method(name, method)
+    return shown
+
+
+def _shown_method(name: str, method: Method) -> ShownMethod:
+    inputs = tuple(a for a in method.arguments if a.direction is not Direction.OUT)
+    outputs = tuple(a for a in method.arguments if a.direction is not Direction.IN)
+    operation = Operation(
+        name,
+        described(method.description, method.label, name),
+        parameters=tuple(
+            _parameter(argument, shown)
+            for argument, shown in zip(inputs, _names(inputs, "argument"), strict=True)
+        ),
+        results=tuple(
+            Result(
+                shown, types.attribute_type(argument), described(argument.description, argument.label, shown)
+            )
+            for argument, shown in zip(outputs, _names(outputs, "result"), strict=True)
+        ),
+    )
+    return ShownMethod(
+        method, inputs, tuple((argument, types.converter(argument)) for argument in outputs), operation
+    )
+
+
+def _names(arguments: Iterable[Argument], instead: str) -> tuple[str, ...]:
+    """What each is called: no two alike, and none empty, which Java does not take."""
+    names: list[str] = []
+    for number, argument in enumerate(arguments):
+        names.append(unlike(types.text(argument.name).strip() or f"{instead}{number}", names))
+    return tuple(names)
+
+
+def _parameter(argument: Argument, name: str) -> Parameter:
+    type_ = types.attribute_type(argument)
+    minimum, maximum = types.limits(argument, type_)
+    fields = {
+        "displayName": argument.label,
+        "units": units(argument),
+        "references": argument.references,
+        "optional": "true" if argument.optional or argument.default is not None else "",
+        "maxLength": "" if argument.max_length is None else str(argument.max_length),
+    }
+    return Parameter(
+        name,
+        type_,
+        described(argument.description, argument.label, name),
+        minimum,
+        maximum,
+        tuple(types.text(label) for label in types.legal_values(argument)),
+        descriptor(fields),
+        _default(argument),
+    )
+
+
+def _default(argument: Argument) -> JmxValue:
+    """What stands for an argument that is left out; ``None`` where the descriptor cannot say it."""
+    if argument.default is None or argument.type is ValueType.REFERENCE:
+        return None
+    try:
+        return types.converter(argument)(argument.default)
+    except types.UnfitValueError:
+        return None
 
 
 class Own(enum.IntEnum):
@@ -312,3 +440,74 @@ def _fill_times(target: list[JmxValue] | dict[int, JmxValue], record: ObjectReco
     target[Own.SAMPLE_TIME] = types.time(record.statistics_sampled or record.properties_sampled)
     target[Own.CHANGE_TIME] = types.time(record.changed)
     target[Own.DISCONTINUITY_TIME] = types.time(record.reset)
+
+
+MAX_VERSIONS = 2_000
+"""Versions of classes known at a time; objects of further ones are not shown."""
+
+
+class ClassVersions:
+    """All of them; one is defined in the virtual machine when its first object comes.
+
+    Args:
+        tell: takes the commands.
+        log: told, once, that there are too many.
+        column_oid: of the SNMP column that shows an element too.
+    """
+
+    def __init__(
+        self, tell: Callable[[Command], None], log: Callable[[str, str], None], column_oid: ColumnOids
+    ) -> None:
+        self._tell = tell
+        self._log = log
+        self._column_oid = column_oid
+        self._versions: dict[str, list[ShownClass]] = {}
+        self._count = 0
+        self._next_number = FIRST_FREE_CLASS
+        self._free_numbers: list[int] = []
+        self._full = False
+
+    def find(self, record: ClassRecord) -> ShownClass | None:
+        """The version that a record describes; ``None`` (logged) where there are too many."""
+        versions = self._versions.setdefault(str(record.schema.key), [])
+        known = next((version for version in versions if version.same_as(record)), None)
+        if known is None:
+            if self._count >= MAX_VERSIONS:
+                self._refuse(record)
+                return None
+            known = shown_class(record, self._column_oid)
+            versions.append(known)
+            self._count += 1
+        return known
+
+    def define(self, version: ShownClass, events: Iterable[EventSchema]) -> None:
+        """See to it that the virtual machine knows this version."""
+        if version.number:
+            return
+        if self._free_numbers:
+            number = self._free_numbers.pop()
+        else:
+            number = self._next_number
+            self._next_number += 1
+        self._tell(version.define(number, events))
+
+    def drop_unused(self, used: Iterable[ShownClass]) -> None:
+        """Forget versions that the core does not use, as these are all, and that have no objects."""
+        told = set(map(id, used))
+        for name, versions in tuple(self._versions.items()):
+            kept = [version for version in versions if version.objects or id(version) in told]
+            dropped = [version for version in versions if not version.objects and id(version) not in told]
+            self._free_numbers += [version.number for version in dropped if version.number]
+            self._count -= len(dropped)
+            if kept:
+                self._versions[name] = kept
+            else:
+                del self._versions[name]
+
+    def _refuse(self, record: ClassRecord) -> None:
+        if not self._full:
+            self._full = True
+            self._log(
+                "class-not-shown",
+                f"{record.schema.key}: there are {MAX_VERSIONS} versions of classes already",
+            )

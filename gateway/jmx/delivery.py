@@ -1,7 +1,7 @@
-"""Between feed and virtual machine: what one tells becomes commands, which the other is given in batches.
+"""Delivers the commands of a projection to the virtual machine, in batches.
 
-While a batch is on its way the next ones collect. What collects is bounded: beyond that no more of the feed
-is read, and the core merges what waits for us.
+While a batch is on its way, further commands wait. Beyond a bound no more of the feed is read, and the core
+merges the changes that wait for this process.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gateway.rate_limiter import RateLimiter
 log = structlog.get_logger(__name__)
 
 BATCH_COMMANDS = 1000
-"""In one push: a few milliseconds to encode."""
+"""A batch has at most so many commands, which takes a few milliseconds to encode."""
 
 MAX_WAITING = 20_000
-"""Commands that wait; while there are more, no more of the feed is read."""
+"""While more commands wait, the feed is not read."""
 
 TICK_SECONDS = 1.0
 ALIVE_SECONDS = 1.0
-"""An empty batch says that we live: the virtual machine believes nothing that nobody vouches for any more."""
+"""An empty batch is a sign of life: without one, the virtual machine shows everything as stale."""
 
 BUSY_TICK_SECONDS = 0.002
 
@@ -51,24 +51,21 @@ class Delivery:
 
     Args:
         projection: makes the commands.
-        push: gives a batch to the virtual machine; raises when that has ended.
+        push: sends a batch to the virtual machine; raises when that has ended.
 
     Attributes:
-        complete: set once the virtual machine has all there is, or there is nobody to tell it.
+        complete: set once the virtual machine has everything, or the core cannot be reached.
         failed: commands, or single values, that could not be carried out so far.
-        judge: called before anything is pushed, which is a sign of life: it may doubt what is known, where
-            this process stood still (`gateway.feed.client.FeedLink.judge`).
     """
 
     def __init__(self, projection: Projection, push: Callable[[bytes], Awaitable[Pushed]]) -> None:
         self.complete = asyncio.Event()
         self.failed = 0
-        self.judge: Callable[[], object] = _trust
         self._projection = projection
         self._push = push
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
-        self._told_all = False
+        self._has_everything = False
         self._on_its_way = False
         self._taken = self._pushed = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -79,13 +76,13 @@ class Delivery:
     def received(self, message: FeedMessage) -> None:
         """Apply a message."""
         self._projection.received(message)
-        self._told_all |= isinstance(message, SnapshotEnded)
+        self._has_everything |= isinstance(message, SnapshotEnded)
         self._look()
 
     def disconnected(self, reason: str) -> None:
-        """The core is gone."""
+        """Mark everything stale, because the core cannot be reached."""
         self._projection.disconnected(reason)
-        self._told_all = True
+        self._has_everything = True
         self._look()
 
     async def ready(self) -> None:
@@ -93,17 +90,21 @@ class Delivery:
         await asyncio.sleep(0)
         await self._room.wait()
 
-    async def run(self) -> NoReturn:
-        """Push what there is, for ever.
+    async def run(self, judge: Callable[[], object]) -> NoReturn:
+        """Push commands, for ever.
+
+        Args:
+            judge: called before each push, which is a sign of life. It marks everything stale where this
+                process stood still (`gateway.feed.client.FeedLink.judge`).
 
         Raises:
             Exception: whatever ``push`` raises.
         """
         try:
             while True:
-                await self._something_waits()
+                await self._something_waits(judge)
                 self._on_its_way = True
-                self.judge()
+                judge()
                 commands = self._projection.take(BATCH_COMMANDS)
                 self._taken += len(commands)
                 for batch in batches(commands):
@@ -115,25 +116,25 @@ class Delivery:
             self._has_ended = True
             self._look()
 
-    async def _something_waits(self) -> None:
-        """Wait until there is something to push; tell the virtual machine meanwhile that we live."""
+    async def _something_waits(self, judge: Callable[[], object]) -> None:
+        """Wait until there is something to push; meanwhile send signs of life."""
         while True:
             try:
                 async with asyncio.timeout(ALIVE_SECONDS):
                     await self._wake.wait()
             except TimeoutError:
-                self.judge()
+                judge()
                 if not self._wake.is_set():
                     await self._push(encode_batch(()))
             else:
                 return
 
     async def caught_up(self) -> None:
-        """Wait until the virtual machine has what was told so far, or there is nobody to tell it."""
-        told = self._taken + self._projection.waiting
-        if self._pushed < told and not self._has_ended:
+        """Wait until the virtual machine has all commands so far, or has ended."""
+        commands = self._taken + self._projection.waiting
+        if self._pushed < commands and not self._has_ended:
             reached = asyncio.get_running_loop().create_future()
-            self._waiting.append((told, reached))
+            self._waiting.append((commands, reached))
             await reached
 
     async def tick(self) -> NoReturn:
@@ -145,10 +146,10 @@ class Delivery:
             await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
     def _look(self) -> None:
-        """See what waits."""
+        """Wake those who wait for commands, for room or for a push."""
         _set(self._wake, self._projection.waiting > 0)
         _set(self._room, self._projection.waiting < MAX_WAITING)
-        if self._told_all and not self._projection.waiting and not self._on_its_way:
+        if self._has_everything and not self._projection.waiting and not self._on_its_way:
             self.complete.set()
         while self._waiting and (self._has_ended or self._waiting[0][0] <= self._pushed):
             _, reached = self._waiting.popleft()
@@ -178,10 +179,6 @@ def batches(commands: Sequence[Command], limit: int = MAX_BATCH_OCTETS) -> list[
         return []
     half = len(commands) // 2
     return batches(commands[:half], limit) + batches(commands[half:], limit)
-
-
-def _trust() -> None:
-    """Nothing to judge."""
 
 
 def _set(event: asyncio.Event, state: bool) -> None:  # noqa: FBT001  what it is set to

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import ObjectLink
 from gateway.jmx import types
-from gateway.jmx.classes import Resolve, Unfit, event_type
+from gateway.jmx.classes import Resolve, Unfit, event_type, unlike
 from gateway.jmx.commands import AttributeType, Emit, JmxValue
-from gateway.jmx.info import unlike
 from gateway.model.schema import EventSchema
 from gateway.model.values import ValueType
 

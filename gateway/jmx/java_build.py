@@ -1,7 +1,7 @@
 """Compiles the Java classes into a jar, byte for byte the same each time with the same compiler.
 
 Used when a wheel or a source distribution is built (`build_hook`) and on first use in a source checkout
-(`java_classes`). Standard library only: a build has nothing else but py4j.
+(`java_runtime`). Standard library only: a build has nothing else but py4j.
 """
 
 from __future__ import annotations

@@ -1,75 +1,275 @@
-"""The MBeans of managed objects: registered, changed and taken away, and what they refer to."""
+"""The MBeans of managed objects: which there are, how fresh each group of them is, what they refer to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
+from gateway.feed.freshness import Freshness
+from gateway.feed.freshness import Group as FeedGroup
+from gateway.feed.latest import HistoryLimits, Latest, memory_of
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import ObjectRecord, UpdateRecord
+from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.feed.values import ObjectLink
+from gateway.jmx import types
 from gateway.jmx.classes import Own, Resolve, ShownClass, Unfit
-from gateway.jmx.commands import Change, Command, Register, Unregister
-from gateway.jmx.groups import Group
-from gateway.jmx.links import Target, WaitingLinks
+from gateway.jmx.commands import Change, Command, Register, SetGroup, Unregister
 from gateway.jmx.names import name_of
-from gateway.jmx.operation_notices import LastOperations
-from gateway.jmx.sources import ShownObject, ShownSource
+from gateway.jmx.operation_notices import operation_line
+
+SHOWN_OPERATIONS: Final = 100
+"""The attribute ``LastOperations`` of the Gateway MBean has so many entries for each source."""
+
+
+class Target(NamedTuple):
+    """An object, identified by its row."""
+
+    source: int
+    class_name: str
+    row: int
+
+
+class WaitingLinks:
+    """References to objects that are not known yet.
+
+    An attribute, identified by the number of its object and its position, has no value until the object that
+    it refers to is registered.
+    """
+
+    def __init__(self) -> None:
+        self._by_target: dict[Target, set[tuple[int, int]]] = {}
+        self._by_referrer: dict[int, dict[int, Target]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(waiting) for waiting in self._by_target.values())
+
+    def wait(self, referrer: int, position: int, target: Target) -> None:
+        """Let an attribute wait for ``target``."""
+        self._by_target.setdefault(target, set()).add((referrer, position))
+        self._by_referrer.setdefault(referrer, {})[position] = target
+
+    def settle(self, referrer: int, position: int) -> None:
+        """Forget that an attribute waits, because it has another value."""
+        targets = self._by_referrer.get(referrer)
+        target = targets.pop(position, None) if targets else None
+        if target is not None:
+            self._leave(referrer, position, target)
+        if targets is not None and not targets:
+            del self._by_referrer[referrer]
+
+    def settle_all(self, referrer: int, positions: Iterable[int]) -> None:
+        """Do as `settle` for several attributes."""
+        if referrer in self._by_referrer:
+            for position in positions:
+                self.settle(referrer, position)
+
+    def forget(self, referrer: int) -> None:
+        """Forget all attributes of an object that was removed or registered again."""
+        for position, target in self._by_referrer.pop(referrer, {}).items():
+            self._leave(referrer, position, target)
+
+    def arrived(self, target: Target) -> list[tuple[int, int]]:
+        """Return the attributes that waited for ``target``, and forget that they did."""
+        waiting = sorted(self._by_target.get(target, ()))
+        for referrer, position in waiting:
+            self.settle(referrer, position)
+        return waiting
+
+    def _leave(self, referrer: int, position: int, target: Target) -> None:
+        waiting = self._by_target[target]
+        waiting.discard((referrer, position))
+        if not waiting:
+            del self._by_target[target]
+
+
+@dataclass(slots=True, eq=False)
+class Group(FeedGroup):
+    """MBeans that become stale and fresh together: those of an agent, or those about a source itself.
+
+    The virtual machine keeps one freshness for each group, so that a change is one command however many
+    MBeans there are.
+
+    Attributes:
+        number: of the group in the virtual machine.
+    """
+
+    number: int = 0
+
+
+class Groups:
+    """All groups.
+
+    Args:
+        send: takes commands for the virtual machine.
+
+    Attributes:
+        own: the group of the Gateway MBean, which is always fresh.
+    """
+
+    def __init__(self, send: Callable[[Command], None]) -> None:
+        self._send = send
+        self._numbers = itertools.count(1)
+        self._of_sources: dict[int, Group] = {}
+        self.own = self.new(0, "")
+        self._set(self.own, Freshness.FRESH)
+
+    def new(self, source: int, agent: str) -> Group:
+        """Make a group for the objects of an agent."""
+        return Group(source, agent, number=next(self._numbers))
+
+    def changed(self, group: Group) -> None:
+        """Send the freshness of a group."""
+        self._send(SetGroup(group.number, group.freshness))
+
+    def of_source(self, source: int) -> Group:
+        """Return the group of the MBean of a source."""
+        group = self._of_sources.get(source)
+        if group is None:
+            group = self._of_sources[source] = self.new(source, "")
+        return group
+
+    def judge_source(self, source: int, *, is_stale: bool) -> None:
+        """Set the freshness of the MBean of a source."""
+        self._set(self.of_source(source), Freshness.STALE if is_stale else Freshness.FRESH)
+
+    def remove_source(self, source: int) -> None:
+        """Forget a source that is no longer configured."""
+        self._of_sources.pop(source, None)
+
+    def _set(self, group: Group, freshness: Freshness) -> None:
+        if group.freshness is not freshness:
+            group.freshness = freshness
+            self.changed(group)
+
+
+def counts(groups: Iterable[Group]) -> dict[str, int]:
+    """Count objects, and those that are stale or withheld, by attribute."""
+    objects = dict.fromkeys(Freshness, 0)
+    for group in groups:
+        objects[group.freshness] += group.objects
+    return {
+        "Objects": sum(objects.values()),
+        "StaleObjects": objects[Freshness.STALE] + objects[Freshness.WITHHELD],
+        "WithheldObjects": objects[Freshness.WITHHELD],
+    }
+
+
+@dataclass(slots=True, eq=False)
+class ShownObject(ReplicaObject[Group]):
+    """An MBean of a managed object. Its values are in the virtual machine only.
+
+    Attributes:
+        number: of the MBean in the virtual machine.
+        row: of the object, unique within source and class.
+        name: its ObjectName.
+        shown_class: the version of its class.
+    """
+
+    number: int
+    row: int
+    name: str
+    shown_class: ShownClass
+
+
+class LastOperations:
+    """A line of text for the last operation on each object.
+
+    Args:
+        limits: of how many objects of each source; those that had an operation last are kept.
+    """
+
+    def __init__(self, limits: HistoryLimits) -> None:
+        self._lines: dict[Target, str] = {}
+        self._recent: dict[str, str] = {}
+        self._latest_lines: Latest[Target] = Latest(limits.operations, limits.octets)
+        self._latest: Latest[str] = Latest(SHOWN_OPERATIONS, limits.octets)
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """The last operations on all objects, latest first: the line, then the object."""
+        return tuple(reversed(self._recent.values()))
+
+    def of(self, target: Target) -> str | None:
+        """Return the line for an object, which need not be registered."""
+        return self._lines.get(target)
+
+    def add(self, record: OperationRecord) -> list[Target]:
+        """Remember an operation. Return the objects whose line changed or was forgotten."""
+        line = operation_line(record)
+        if self._recent.pop(record.operation_id, None) is not None:
+            self._latest.remove(record.source, record.operation_id)
+        shown = types.text(f"{line} {record.class_name} {record.stable_name}")
+        self._recent[record.operation_id] = shown
+        for left in self._latest.put(record.source, record.operation_id, memory_of(shown)):
+            del self._recent[left]
+        target = Target(record.source, record.class_name, record.row)
+        if self._lines.pop(target, None) is not None:
+            self._latest_lines.remove(target.source, target)
+        self._lines[target] = line
+        gone = self._latest_lines.put(target.source, target, memory_of(line))
+        for each in gone:
+            del self._lines[each]
+        return [target, *gone]
 
 
 class ShownObjects:
-    """The objects of all sources; whether what a record names is known has been found out before.
+    """The objects of all sources.
 
     Args:
-        sources: by number.
         buckets: into how many groups the names of a class (``package:class``) are split.
-        last_operations: what came of the last operation on an object.
-        new_number: numbers an MBean.
-        tell: takes the commands.
-        unfit: told of each value that does not fit its type.
+        last_operations: the outcome of the last operation on each object.
+        new_number: makes the number of an MBean.
+        send: takes commands for the virtual machine.
+        unfit: called with each value that does not fit the type of its attribute.
     """
 
     def __init__(
         self,
-        sources: Mapping[int, ShownSource],
         buckets: Mapping[str, int],
         last_operations: LastOperations,
         *,
         new_number: Callable[[], int],
-        tell: Callable[[Command], None],
+        send: Callable[[Command], None],
         unfit: Unfit,
     ) -> None:
-        self._sources = sources
         self._buckets = buckets
         self._last_operations = last_operations
         self._new_number = new_number
-        self._tell = tell
+        self._send = send
         self._unfit = unfit
         self._links = WaitingLinks()
         self._by_number: dict[int, ShownObject] = {}
         self._rows: dict[tuple[int, str], dict[int, ShownObject]] = {}
 
     def find(self, number: int) -> ShownObject | None:
-        """The object that the virtual machine knows by this number, while there is one."""
+        """Return the object with this number in the virtual machine."""
         return self._by_number.get(number)
 
     def at(self, target: Target) -> ShownObject | None:
-        """The object that has a row, if one has."""
+        """Return the object in a row."""
         return self._rows.get((target.source, target.class_name), {}).get(target.row)
 
     def of_source(self, source: int) -> list[ShownObject]:
-        """The objects of a source."""
+        """List the objects of a source."""
         return [
             shown for (number, _), rows in self._rows.items() if number == source for shown in rows.values()
         ]
 
     def show(
-        self, record: ObjectRecord, shown_class: ShownClass, shown: ShownObject | None, group: Group
+        self,
+        record: ObjectRecord,
+        source: str,
+        shown_class: ShownClass,
+        shown: ShownObject | None,
+        group: Group,
     ) -> ShownObject:
-        """Register an object, or register it again where it is ``shown`` already."""
-        source = self._sources[record.source]
+        """Register an object of the source of this name, again where it is ``shown`` already."""
         name = name_of(
             record,
-            source.name,
+            source,
             shown_class.record.schema.key,
             has_parent=shown_class.has_parent,
             buckets=self._buckets.get(shown_class.name, 0),
@@ -86,39 +286,39 @@ class ShownObjects:
         target = Target(record.source, shown_class.name, record.row)
         values = shown_class.values(
             record,
-            source.name,
+            source,
             self._last_operations.of(target),
             self._resolver(record.source, shown.number),
             self._unfit,
         )
-        self._tell(Register(shown.number, shown_class.number, group.number, name, values))
+        self._send(Register(shown.number, shown_class.number, group.number, name, values))
         for referrer, position in self._links.arrived(target):
-            self._tell(Change(referrer, {position: name}))
+            self._send(Change(referrer, {position: name}))
         return shown
 
     def update(self, record: UpdateRecord, shown: ShownObject) -> None:
-        """Values of an object have changed."""
+        """Change attributes of an object."""
         self._links.settle_all(shown.number, shown.shown_class.positions(record))
         resolve = self._resolver(record.source, shown.number)
-        self._tell(Change(shown.number, shown.shown_class.changes(record, resolve, self._unfit)))
+        self._send(Change(shown.number, shown.shown_class.changes(record, resolve, self._unfit)))
 
-    def take_away(self, shown: ShownObject) -> None:
+    def remove(self, shown: ShownObject) -> None:
         """Unregister an object."""
         shown.shown_class.objects -= 1
         del self._rows[shown.group.source, shown.shown_class.name][shown.row]
         del self._by_number[shown.number]
         self._links.forget(shown.number)
-        self._tell(Unregister(shown.number))
+        self._send(Unregister(shown.number))
 
-    def operation_told(self, record: OperationRecord) -> None:
-        """An operation on an object has ended, or more is known of it."""
-        for changed in self._last_operations.tell(record):
+    def operation_changed(self, record: OperationRecord) -> None:
+        """Show what is known of an operation on an object."""
+        for changed in self._last_operations.add(record):
             shown = self.at(changed)
             if shown is not None:
-                self._tell(Change(shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed)}))
+                self._send(Change(shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed)}))
 
     def _resolver(self, source: int, referrer: int) -> Resolve:
-        """What finds the names that an object refers to, or lets it wait for them."""
+        """Make what finds the ObjectNames that an object refers to, and lets it wait for the others."""
 
         def resolve(position: int, link: ObjectLink) -> str | None:
             target = Target(source, link.class_name, link.row)

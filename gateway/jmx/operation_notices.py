@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.feed.latest import HistoryLimits, Latest, memory_of
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.values import FeedValue
 from gateway.jmx import types
 from gateway.jmx.commands import AttributeType, Emit, JmxValue
-from gateway.jmx.info import moment
-from gateway.jmx.links import Target
 from gateway.jmx.names import DOMAIN
 
 OPERATION: Final = f"{DOMAIN}.operation"
@@ -41,8 +38,6 @@ OPERATION_ITEMS: Final = (
 )
 """The user data of each."""
 
-SHOWN_OPERATIONS: Final = 100
-"""Entries of the attribute ``LastOperations`` of the Gateway MBean, of each source."""
 
 MAX_TOLD: Final = 10_000
 """Operations of which it is remembered how far they were told, unless the core tells more of them again."""
@@ -99,7 +94,7 @@ def operation_line(record: OperationRecord) -> str:
     outcome = "under way" if record.outcome is None else record.outcome.value
     why = f": {record.text}" if record.text else ""
     code = "" if record.code is None else f" (code {record.code})"
-    when = moment(record.ended or record.began)
+    when = types.moment(record.ended or record.began)
     return types.text(f"{outcome}: {what} by {record.principal} at {when}{why}{code} [{record.operation_id}]")
 
 
@@ -155,44 +150,3 @@ class OperationCursor:
     def snapshot_ended(self) -> None:
         """A snapshot was heard to its end."""
         self._heard_snapshot = True
-
-
-class LastOperations:
-    """A line on the last operation of each object, of the objects of each source that had one last.
-
-    Args:
-        limits: of the objects of each source.
-    """
-
-    def __init__(self, limits: HistoryLimits) -> None:
-        self._lines: dict[Target, str] = {}
-        self._recent: dict[str, str] = {}
-        self._latest_lines: Latest[Target] = Latest(limits.operations, limits.octets)
-        self._latest: Latest[str] = Latest(SHOWN_OPERATIONS, limits.octets)
-
-    @property
-    def recent(self) -> tuple[str, ...]:
-        """Of all objects together, the latest first: the line, then the object."""
-        return tuple(reversed(self._recent.values()))
-
-    def of(self, target: Target) -> str | None:
-        """The line on an object, which need not be there."""
-        return self._lines.get(target)
-
-    def tell(self, record: OperationRecord) -> list[Target]:
-        """Remember an operation; the objects of which another line is remembered now, or none any more."""
-        line = operation_line(record)
-        if self._recent.pop(record.operation_id, None) is not None:
-            self._latest.remove(record.source, record.operation_id)
-        shown = types.text(f"{line} {record.class_name} {record.stable_name}")
-        self._recent[record.operation_id] = shown
-        for left in self._latest.put(record.source, record.operation_id, memory_of(shown)):
-            del self._recent[left]
-        target = Target(record.source, record.class_name, record.row)
-        if self._lines.pop(target, None) is not None:
-            self._latest_lines.remove(target.source, target)
-        self._lines[target] = line
-        gone = self._latest_lines.put(target.source, target, memory_of(line))
-        for each in gone:
-            del self._lines[each]
-        return [target, *gone]

@@ -22,10 +22,9 @@ from gateway.feed.operations import (
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.backend import RefusedAttempt, Reply, Status
+from gateway.jmx.classes import READ_FRESH, ShownMethod
 from gateway.jmx.commands import JmxValue
-from gateway.jmx.links import Target
-from gateway.jmx.methods import READ_FRESH, ShownMethod
-from gateway.jmx.sources import ShownObject
+from gateway.jmx.objects import ShownObject, Target
 from gateway.jmx.written_values import Resolve, Written, model_value
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element

@@ -1,8 +1,7 @@
-"""Applies the feed to the MBeans: what each record means, as commands for the virtual machine.
+"""Turns the feed into commands for the virtual machine: the front end of the replica of the feed.
 
-No socket, no clock of its own, no log: all three are handed in. No value is kept here, only which objects
-there are. What is fresh is decided by the replica of the feed; the virtual machine keeps the freshness of
-each group of objects, so that a change is one command however many objects there are.
+It has no socket, and is given its clock and its log. It keeps no values of objects, only which objects there
+are: the values are in the virtual machine.
 """
 
 from __future__ import annotations
@@ -33,35 +32,36 @@ from gateway.feed.records import (
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.jmx import own_beans, types
-from gateway.jmx.alarms import ShownAlarms
-from gateway.jmx.class_versions import ClassVersions
-from gateway.jmx.classes import ColumnOids, ShownClass
+from gateway.jmx.classes import ClassVersions, ColumnOids, ShownClass
 from gateway.jmx.commands import Command, Emit
-from gateway.jmx.event_log import ShownEventLog
 from gateway.jmx.events import EventCursor, ShownEvent
-from gateway.jmx.groups import Group, Groups, counts
-from gateway.jmx.health import Health, health_values
-from gateway.jmx.links import Target
-from gateway.jmx.objects import ShownObjects
-from gateway.jmx.operation_notices import LastOperations, OperationCursor, operation_notice
+from gateway.jmx.objects import Group, Groups, LastOperations, ShownObject, ShownObjects, Target, counts
+from gateway.jmx.operation_notices import OperationCursor, operation_notice
 from gateway.jmx.own_beans import OwnBean
-from gateway.jmx.sources import ShownObject, ShownSource, source_values
-from gateway.jmx.unfit_values import UnfitValues
+from gateway.jmx.own_values import (
+    Health,
+    ShownAlarms,
+    ShownEventLog,
+    ShownSource,
+    health_values,
+    source_values,
+)
+from gateway.jmx.types import UnfitValues
 from gateway.model.observations import SourceState
 
 SLICE_OBJECTS: Final = 1000
-"""Objects that one call takes away at most: a millisecond's worth."""
+"""One call removes at most so many objects, which takes a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectionSettings:
-    """What a projection follows all its life.
+    """What a projection is configured to do.
 
     Attributes:
         serve_stale_for: nanoseconds for which the values of a stale object are still shown.
         version: of the gateway's software.
         buckets: into how many groups the names of a class (``package:class``) are split.
-        virtual_machine_starts: how many there were in this process, with this one.
+        virtual_machine_starts: how many virtual machines this process started, this one included.
         history: of how many objects of each source the last operation is shown.
     """
 
@@ -73,15 +73,15 @@ class ProjectionSettings:
 
 
 class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
-    """The subscriber that keeps one virtual machine's MBeans true (`gateway.feed.client.Subscriber`).
+    """The MBeans of one virtual machine: a subscriber of the feed (`gateway.feed.client.Subscriber`).
 
     Args:
         settings: what is configured.
-        cursor: which events were told; outlives this projection.
-        operations: which operations were told; likewise.
+        cursor: which events were sent to clients; it outlives this projection.
+        operations: which operations were; likewise.
         clock: now, in nanoseconds since 1970-01-01 UTC.
-        log: told of what cannot be shown: an event name, and a detail for people.
-        column_oid: of the SNMP column that shows an element too, for descriptors.
+        log: called with an event name and a text for what cannot be shown.
+        column_oid: finds the SNMP column of an element, for descriptors.
     """
 
     def __init__(
@@ -99,33 +99,32 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._operation_cursor = operations
         self._clock = clock
         self._commands: deque[Command] = deque()
-        self._tell = self._commands.append
+        self._send = self._commands.append
         self._new_number = itertools.count(1).__next__
-        self._groups = Groups(self._tell)
+        self._groups = Groups(self._send)
         self._replica = FeedReplica(self, settings.serve_stale_for, clock())
-        self._classes = ClassVersions(self._tell, log, column_oid)
+        self._classes = ClassVersions(self._send, log, column_oid)
         self._sources: dict[int, ShownSource] = {}
         self._unfit = UnfitValues(log)
         self._last_operations = LastOperations(settings.history)
         self._objects = ShownObjects(
-            self._sources,
             settings.buckets,
             self._last_operations,
             new_number=self._new_number,
-            tell=self._tell,
+            send=self._send,
             unfit=self._unfit.seen,
         )
         self._health = Health()
         self._event_log = ShownEventLog()
         self._own_alarms = ShownAlarms()
         for definition in (own_beans.GATEWAY, own_beans.SOURCE):
-            self._tell(definition)
+            self._send(definition)
         self._bean = OwnBean(
             own_beans.GATEWAY,
             self._new_number(),
             self._groups.own.number,
             own_beans.GATEWAY_NAME,
-            self._tell,
+            self._send,
         )
         self._bean.show(
             {"Version": settings.version, "VirtualMachineStarts": settings.virtual_machine_starts}
@@ -134,17 +133,17 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     @property
     def health(self) -> Health:
-        """What is counted, as the Gateway MBean shows it."""
+        """The counters of the Gateway MBean."""
         return self._health
 
     @property
     def status(self) -> FeedStatus:
-        """The connection to the core, as the Gateway MBean shows it."""
+        """The connection to the core."""
         return self._replica.status
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many objects there are, and how many of them are stale or withheld, by attribute."""
+        """The numbers of objects, and of stale and withheld ones, by attribute."""
         return counts(self._replica.groups)
 
     @property
@@ -154,11 +153,11 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     @property
     def waiting(self) -> int:
-        """Commands that nobody took yet."""
+        """How many commands were not taken yet."""
         return len(self._commands)
 
     def take(self, limit: int) -> list[Command]:
-        """The next commands, in order, and at most so many."""
+        """Remove and return the next commands, at most so many."""
         return [self._commands.popleft() for _ in range(min(limit, len(self._commands)))]
 
     def received(self, message: FeedMessage) -> None:
@@ -169,11 +168,11 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             self._show()
 
     def disconnected(self, reason: str) -> None:
-        """Mark everything stale: the core cannot be reached. May be called again and again."""
+        """Mark everything stale, because the core cannot be reached. Further calls change nothing."""
         now = self._clock()
         if not self._replica.disconnected(now):
             return
-        self._event_log.doubt()
+        self._event_log.core_lost()
         for source in self._sources.values():
             source.bean.show(
                 {
@@ -260,7 +259,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
     ) -> ShownObject:
         """Register the MBean of an object."""
         self._classes.define(version, (event.schema for event in self._replica.event_versions.values()))
-        return self._objects.show(record, version, shown, group)
+        return self._objects.show(record, self._sources[record.source].name, version, shown, group)
 
     def change(self, record: UpdateRecord, version: ShownClass, shown: ShownObject) -> None:  # noqa: ARG002
         """Change attributes of an MBean."""
@@ -268,13 +267,14 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     def remove(self, shown: ShownObject) -> None:
         """Unregister the MBean of an object."""
-        self._objects.take_away(shown)
+        self._objects.remove(shown)
 
     def object_ended(self, record: DeleteRecord, version: ShownClass | None) -> None:
         """Show the end of an object among the last ones of its source."""
         source = self._sources.get(record.source)
-        if source is not None and version is not None:
-            source.tell_deletion(record, version.name)
+        is_new = record.number > 0 and not self._replica.is_known_end(record)
+        if is_new and source is not None and version is not None:
+            source.object_ended(record, version.name)
 
     def event_occurred(self, record: EventRecord, version: ShownEvent | None) -> None:
         """Notify listeners of an event that they do not know yet."""
@@ -289,7 +289,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         age = self._clock() - record.heard
         # A former core made it, or a snapshot repeats what could have been sent before.
         late = record.boot > 0 or (in_snapshot and self._cursor.is_late(epoch, age))
-        self._tell(self._emit(record, version, source, is_late=late))
+        self._send(self._emit(record, version, source, is_late=late))
 
     def events_made(self, record: EventsMadeRecord) -> None:
         """Count what listeners missed."""
@@ -301,29 +301,29 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         if alarms is None:
             self.status.refused += 1
         else:
-            alarms.tell(record, self._replica.generation)
+            alarms.update(record, self._replica.generation)
 
     def alarms_swept(self, source: int) -> None:
         """Forget alarms of before the last snapshot."""
         alarms = self._alarms_of(source)
         if alarms is not None:
-            alarms.drop_before(self._replica.generation)
+            alarms.sweep(self._replica.generation)
 
     def event_log_changed(self, record: EventLogRecord) -> None:
         """Show the state of the event log."""
-        self._event_log.tell(record)
+        self._event_log.update(record)
 
     def operation_changed(self, record: OperationRecord) -> None:
         """Show what came of an operation, and notify listeners."""
         if record.outcome is None:
             return
-        self._objects.operation_told(record)
+        self._objects.operation_changed(record)
         in_snapshot = self._replica.in_snapshot
         if not self._operation_cursor.is_new(self.status.epoch, record, repeated=in_snapshot):
             return
         source = self._sources.get(record.source)
         shown = self._objects.at(Target(record.source, record.class_name, record.row))
-        self._tell(
+        self._send(
             operation_notice(
                 record,
                 self._bean.number,
@@ -362,7 +362,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             self._new_number(),
             group.number,
             own_beans.source_name(record.name),
-            self._tell,
+            self._send,
         )
         return ShownSource(record.name, bean)
 

@@ -26,10 +26,11 @@ what was read can be written back (`gateway.jmx.written_values`).
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from gateway.feed.text_values import as_json
@@ -41,6 +42,7 @@ from gateway.model.values import Reference, ValueType
 Converter: TypeAlias = Callable[[FeedValue], JmxValue]
 """From a value of the model to one of the attribute's type; raises `UnfitValueError`."""
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 _MAX_UNSIGNED = 2**64 - 1
 
@@ -286,3 +288,39 @@ def _enumeration(values: tuple[NamedValue, ...]) -> Converter:
         return text(str(value)) if label is None else label
 
     return convert
+
+
+def moment(nanoseconds: int) -> str:
+    """A time for people, in UTC to the millisecond."""
+    try:
+        at = _EPOCH + dt.timedelta(microseconds=nanoseconds // 1000)
+    except OverflowError:
+        return "?"
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+MAX_LOGGED: Final = 1000
+"""Elements that are told apart."""
+
+
+class UnfitValues:
+    """The elements of which one was seen.
+
+    Args:
+        log: an event name, and a detail for people.
+    """
+
+    def __init__(self, log: Callable[[str, str], None]) -> None:
+        self._log = log
+        self._seen: set[tuple[str, str]] = set()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def seen(self, class_name: str, element: str, value: object) -> None:
+        """A value cannot be shown."""
+        if (class_name, element) not in self._seen and len(self._seen) < MAX_LOGGED:
+            self._seen.add((class_name, element))
+            self._log(
+                "value-not-shown", f"{class_name}.{element}: {str(value)[:100]!r} does not fit its type"
+            )

@@ -24,9 +24,16 @@ import structlog
 
 from gateway.jmx.backend import Authenticate, Backend, Operator
 from gateway.jmx.bridge import Bridge
-from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
-from gateway.jmx.java_classes import class_path
-from gateway.jmx.java_runtime import find_java, java_command, java_environment
+from gateway.jmx.java_runtime import (
+    JavaMissingError,
+    JmxError,
+    ListenError,
+    MachineEndedError,
+    class_path,
+    find_java,
+    java_command,
+    java_environment,
+)
 from gateway.jmx.names import DOMAIN
 from gateway.rate_limiter import RateLimiter
 from gateway.temporary_folders import TemporaryFolder

@@ -7,8 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from gateway.feed.records import ClassRecord
-from gateway.jmx.class_versions import MAX_VERSIONS
-from gateway.jmx.classes import Own
+from gateway.jmx.classes import MAX_VERSIONS, Own
 from gateway.jmx.commands import AttributeType
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType

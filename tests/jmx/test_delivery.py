@@ -55,7 +55,7 @@ async def delivering(machine: SlowMachine) -> AsyncIterator[Delivery]:
         log=lambda _event, _detail: None,
     )
     delivery = Delivery(projection, machine.push)
-    running = asyncio.create_task(delivery.run())
+    running = asyncio.create_task(delivery.run(lambda: None))
     try:
         yield delivery
     finally:
@@ -148,7 +148,7 @@ async def test_the_end_of_the_machine_is_the_end() -> None:
         log=lambda _event, _detail: None,
     )
     with pytest.raises(ConnectionError):
-        await Delivery(projection, push).run()
+        await Delivery(projection, push).run(lambda: None)
 
 
 async def test_what_the_machine_could_not_do_is_logged_and_bounded() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.jmx.classes import READ_FRESH, shown_methods
 from gateway.jmx.commands import AttributeType, Parameter, Result
-from gateway.jmx.methods import READ_FRESH, shown_methods
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Method, NamedValue
 from gateway.model.values import ValueType
 from tests.jmx.shop import Gateway, till_name

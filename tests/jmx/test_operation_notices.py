@@ -10,13 +10,8 @@ from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationState
 from gateway.jmx import own_beans
 from gateway.jmx.commands import AttributeType
-from gateway.jmx.links import Target
-from gateway.jmx.operation_notices import (
-    MAX_TOLD,
-    SHOWN_OPERATIONS,
-    LastOperations,
-    OperationCursor,
-)
+from gateway.jmx.objects import SHOWN_OPERATIONS, LastOperations, Target
+from gateway.jmx.operation_notices import MAX_TOLD, OperationCursor
 from gateway.model.operations import Outcome
 from tests.components.shop import SECOND, START, agent, source
 from tests.jmx.shop import GATEWAY, SAFE_NAME, Gateway, operation, safe
@@ -151,21 +146,21 @@ def test_what_is_remembered_is_bounded() -> None:
     assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(1, MAX_TOLD + 3))
     assert not any(cursor.is_new(1, operation(number), repeated=False) for number in (1, 2, 3, MAX_TOLD))
     last = LastOperations(HistoryLimits(operations=2))
-    changed = [last.tell(operation(row, row=row)) for row in (1, 2, 1, 3)]
+    changed = [last.add(operation(row, row=row)) for row in (1, 2, 1, 3)]
     rows = [[target.row for target in targets] for targets in changed]
     assert rows == [[1], [2], [1], [3, 2]]
     assert last.of(Target(1, "shop:safe", 2)) is None
     for number in range(2 * SHOWN_OPERATIONS):
-        last.tell(operation(number))
+        last.add(operation(number))
     assert len(last.recent) == SHOWN_OPERATIONS
     assert f"o{2 * SHOWN_OPERATIONS - 1}]" in last.recent[0]
 
 
 def test_a_source_with_many_operations_leaves_the_lines_of_others() -> None:
     last = LastOperations(HistoryLimits(operations=2))
-    last.tell(operation(1, source=2))
+    last.add(operation(1, source=2))
     for number in range(2, SHOWN_OPERATIONS + 10):
-        last.tell(operation(number, row=number))
+        last.add(operation(number, row=number))
     assert last.of(Target(2, "shop:safe", 1)) is not None
     assert "o1]" in last.recent[-1]
     assert len(last.recent) == SHOWN_OPERATIONS + 1

@@ -6,7 +6,7 @@ import time
 
 from pydantic import SecretStr
 
-from gateway.jmx.users import Users
+from gateway.jmx.backend import Users
 
 USERS = Users({"monitor": SecretStr("right"), "other": SecretStr("ö")}, failure_seconds=0.05)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gateway.jmx.java_classes import class_path
+from gateway.jmx.java_runtime import class_path
 
 SOURCE: Final = Path(__file__).parent / "guard" / "GuardDecisions.java"
 

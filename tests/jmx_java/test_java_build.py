@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.jmx import java_classes
-from gateway.jmx.errors import JavaMissingError
+from gateway.jmx import java_runtime
 from gateway.jmx.java_build import (
     JAVA_RELEASE,
     SOURCES,
@@ -23,6 +22,7 @@ from gateway.jmx.java_build import (
     find_py4j_jar,
     source_digest,
 )
+from gateway.jmx.java_runtime import JavaMissingError
 
 JAVA_11_CLASS_FILES = 55  # JVM Specification, table 4.1-A
 
@@ -105,11 +105,11 @@ def test_the_next_compiler_is_tried_when_one_cannot(tmp_path: Path) -> None:
 
 
 def test_a_checkout_compiles_on_first_use_only(cache: Path) -> None:
-    jar, py4j = java_classes.class_path()
+    jar, py4j = java_runtime.class_path()
     assert jar == cache / f"{source_digest()}.jar"
     assert py4j == find_py4j_jar()
     written = jar.stat().st_mtime_ns
-    assert java_classes.class_path() == (jar, py4j)
+    assert java_runtime.class_path() == (jar, py4j)
     assert jar.stat().st_mtime_ns == written
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_jar_is_made_again_and_old_ones_are_removed(cache: Path) -> No
     damaged.write_bytes(b"half")
     for number in range(12):
         (cache / f"{number:040x}.jar").touch()
-    jar, _ = java_classes.class_path()
+    jar, _ = java_runtime.class_path()
     assert jar == damaged
     assert digest_of_jar(jar) == source_digest()
     assert len(list(cache.iterdir())) == 8
@@ -127,7 +127,7 @@ def test_a_damaged_jar_is_made_again_and_old_ones_are_removed(cache: Path) -> No
 
 def test_several_may_compile_at_a_time(cache: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        jars = {future.result()[0] for future in [pool.submit(java_classes.class_path) for _ in range(2)]}
+        jars = {future.result()[0] for future in [pool.submit(java_runtime.class_path) for _ in range(2)]}
     assert [path.name for path in cache.iterdir()] == [jar.name for jar in jars]
 
 
@@ -135,7 +135,7 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(JavaMissingError, match="set XDG_CACHE_HOME to a folder of yours"):
-        java_classes.class_path()
+        java_runtime.class_path()
 
 
 def test_without_a_compiler_a_checkout_says_so(
@@ -144,5 +144,5 @@ def test_without_a_compiler_a_checkout_says_so(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(JavaMissingError, match="install ecj or a JDK"):
-        java_classes.class_path()
+        java_runtime.class_path()
     assert not list(cache.glob("*.jar"))

@@ -27,8 +27,7 @@ from gateway.jmx.commands import (
     SetGroup,
     encode_batch,
 )
-from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
-from gateway.jmx.java_classes import class_path
+from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError, class_path
 from gateway.jmx.virtual_machine import JavaMachine, PushResult
 from tests.components.stopping import stop
 from tests.components.waiting import DEADLINE, wait_until

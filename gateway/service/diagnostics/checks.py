@@ -31,8 +31,7 @@ from gateway.config.sources import (
     Source,
 )
 from gateway.config.types import SecretError
-from gateway.jmx.errors import JavaMissingError
-from gateway.jmx.java_runtime import find_java
+from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
 from gateway.mapping.files import MappingError
 from gateway.service.diagnostics.am01_checks import check_am01

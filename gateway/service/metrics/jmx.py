@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.jmx.delivery import MAX_WAITING, Delivery
-from gateway.jmx.errors import MachineEndedError
+from gateway.jmx.java_runtime import MachineEndedError
 from gateway.jmx.projection import Projection
 from gateway.jmx.virtual_machine import JavaMachine
 from gateway.service.metrics import families

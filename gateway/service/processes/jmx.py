@@ -21,13 +21,13 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SECOND, SecretError
 from gateway.feed.client import FeedLink, RefusalReports
+from gateway.jmx.backend import Users
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import Delivery
-from gateway.jmx.errors import JavaMissingError, JmxError, ListenError, MachineEndedError
+from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError
 from gateway.jmx.operation_notices import MAX_TOLD, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
-from gateway.jmx.users import Users
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
 from gateway.service.metrics.jmx import LoginOutcome, agent_readings, delivery_readings, machine_readings
@@ -217,7 +217,6 @@ class _JmxAgent:
             projection = self._projection()
             delivery = Delivery(projection, machine.push)
             link = FeedLink(self._loaded.feed_socket, delivery, delivery.ready, ANSWER_SECONDS)
-            delivery.judge = link.judge
             deadline = self._loaded.settings.operations.deadline
             timeout = deadline - int(ANSWER_SECONDS * SECOND)
             refusals = RefusalReports(link.ask, time.monotonic_ns)
@@ -227,7 +226,7 @@ class _JmxAgent:
             metrics.add_slow("virtual machine", partial(machine_readings, machine))
             await until_one_ends(
                 _end_of(machine),  # first, because it tells best why the others end
-                delivery.run(),
+                delivery.run(link.judge),
                 delivery.tick(),
                 link.run(),
                 refusals.run(),

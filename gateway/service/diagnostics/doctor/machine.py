@@ -15,8 +15,7 @@ from typing import Final
 from gateway.config.files import LoadedConfiguration
 from gateway.feed.server import MAX_SOCKET_PATH_OCTETS
 from gateway.inventory.instance_file import InstanceIndexError
-from gateway.jmx.errors import JavaMissingError
-from gateway.jmx.java_runtime import find_java
+from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.state.report import StateReport, report
 from gateway.snmp.fixed_mib import MODULE
