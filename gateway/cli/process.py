@@ -17,7 +17,7 @@ PROCESSES = {
     "core": "gateway.service.processes.core:run_core",
     "snmp": "gateway.service.processes.snmp:run_snmp",
     "jmx": "gateway.service.processes.jmx:run_jmx",
-    "objects": "gateway.service.metrics.objects_process:run_objects",
+    "objects": "gateway.service.processes.objects:run_objects",
     "compactor": "gateway.service.processes.compactor:run_compactor",
 }
 """Where each process is; only that one is imported, so that none carries what it does not need."""

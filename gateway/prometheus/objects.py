@@ -148,7 +148,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
 
     @property
     def sources(self) -> list[tuple[str, bool]]:
-        """The names of all sources, and whether each is believed."""
+        """The names of all sources, and whether each is trusted."""
         records = (source.record for source in self._replica.sources.values())
         return [(record.name, record.state in BELIEVED) for record in records]
 

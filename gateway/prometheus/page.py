@@ -1,8 +1,8 @@
-"""The objects as Prometheus reads them, encoded by prometheus-client."""
+"""Pages that Prometheus reads, encoded by prometheus-client; and the page of objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from prometheus_client import Metric
@@ -19,72 +19,81 @@ LEFT_OUT: Final = "amqp_gateway_objects_left_out"
 SERIES: Final = "amqp_gateway_objects_series"
 
 
-def page(objects: ShownObjects, max_series: int, accept: str) -> tuple[bytes, str]:
-    """Body and content type of an answer.
+def encode(metrics: Iterable[Metric], accept: str) -> tuple[bytes, str]:
+    """Return body and content type of a page.
+
+    Args:
+        metrics: what is on it.
+        accept: the request's header, which chooses between Prometheus' text format and OpenMetrics.
+    """
+    encoder, content_type = choose_encoder(accept)
+    return encoder(_Page(metrics)), content_type
+
+
+class _Page(Collector):
+    """Metrics as an encoder of prometheus-client takes them."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def metrics_of(objects: ShownObjects, max_series: int) -> Iterator[Metric]:
+    """Make the metrics of objects.
 
     Args:
         objects: what is shown.
-        max_series: series of objects at most; objects beyond are left out whole, and counted by class.
-        accept: the request's header, which chooses between Prometheus' text and OpenMetrics.
+        max_series: at most so many series. An object beyond is left out whole, and counted by its class.
     """
-    encode, content_type = choose_encoder(accept)
-    return encode(_Objects(objects, max_series)), content_type
-
-
-class _Objects(Collector):
-    def __init__(self, objects: ShownObjects, max_series: int) -> None:
-        self._objects = objects
-        self._left = max_series
-        self._max_series = max_series
-
-    def collect(self) -> Iterator[Metric]:
-        up = Metric(UP, "1 where the gateway's core has told everything; 0: no object is shown.", "gauge")
-        up.add_sample(UP, {}, float(self._objects.is_whole))
-        yield up
-        sources = Metric(
-            SOURCE_UP, "1 where the source is believed; 0: none of its objects is shown.", "gauge"
-        )
-        for name, believed in self._objects.sources:
-            sources.add_sample(SOURCE_UP, {"source": name}, float(believed))
-        yield sources
-        left_out = Metric(
-            LEFT_OUT, "Objects that are not shown because of metrics.objects.max_series.", "gauge"
-        )
-        for class_name in self._objects.classes:
-            yield from self._of_class(class_name, left_out)
-        yield left_out
-        series = Metric(SERIES, "Series of objects that are shown.", "gauge")
-        series.add_sample(SERIES, {}, float(self._max_series - self._left))
-        yield series
-
-    def _of_class(self, class_name: str, left_out: Metric) -> Iterator[Metric]:
-        metrics = {
-            family.name: Metric(family.name, family.help, family.kind)
-            for family in self._objects.families(class_name)
-        }
-        beyond = 0
-        for labels, shown in self._objects.current(class_name):
-            samples = [
-                (family.name, sample)
-                for position, family in shown.in_class.families.items()
-                if (sample := _sample(family, labels, shown.values.get(position))) is not None
-            ]
-            if len(samples) > self._left:
-                beyond += 1
-                continue
-            self._left -= len(samples)
-            for name, (suffix, sample_labels, value) in samples:
-                metrics[name].add_sample(name + suffix, sample_labels, value)
+    up = Metric(UP, "1 where the gateway's core has sent everything; 0: no object is shown.", "gauge")
+    up.add_sample(UP, {}, float(objects.is_whole))
+    yield up
+    sources = Metric(SOURCE_UP, "1 where the source is trusted; 0: none of its objects is shown.", "gauge")
+    for name, is_trusted in objects.sources:
+        sources.add_sample(SOURCE_UP, {"source": name}, float(is_trusted))
+    yield sources
+    left_out = Metric(LEFT_OUT, "Objects not shown because of metrics.objects.max_series.", "gauge")
+    room = max_series
+    for class_name in objects.classes:
+        metrics, used, beyond = _metrics_of_class(objects, class_name, room)
+        room -= used
         left_out.add_sample(LEFT_OUT, {"class": class_name}, float(beyond))
-        yield from (metric for metric in metrics.values() if metric.samples)
+        yield from metrics
+    yield left_out
+    series = Metric(SERIES, "Series of objects that are shown.", "gauge")
+    series.add_sample(SERIES, {}, float(max_series - room))
+    yield series
+
+
+def _metrics_of_class(objects: ShownObjects, class_name: str, room: int) -> tuple[list[Metric], int, int]:
+    """Return the metrics of a class, how many series they have, and how many objects found no room."""
+    metrics = {
+        family.name: Metric(family.name, family.help, family.kind) for family in objects.families(class_name)
+    }
+    used = beyond = 0
+    for labels, shown in objects.current(class_name):
+        samples = [
+            (family.name, sample)
+            for position, family in shown.in_class.families.items()
+            if (sample := _sample(family, labels, shown.values.get(position))) is not None
+        ]
+        if used + len(samples) > room:
+            beyond += 1
+            continue
+        used += len(samples)
+        for name, (suffix, sample_labels, value) in samples:
+            metrics[name].add_sample(name + suffix, sample_labels, value)
+    return [metric for metric in metrics.values() if metric.samples], used, beyond
 
 
 def _sample(
     family: Family, labels: dict[str, str], value: FeedValue | None
 ) -> tuple[str, dict[str, str], float] | None:
-    """Suffix of the family's name, labels and number; ``None`` where there is nothing to tell."""
+    """Return suffix of the family's name, labels and number; ``None`` for a value that is no number."""
     if family.states:
-        # The states that it is not in would be ten series of zeros for each queue.
+        # A series of zero for each other state would be ten series for each queue.
         state = next((state for travels, state in family.states if value == travels), None)
         return None if state is None else ("", {**labels, "state": state}, 1.0)
     number = number_of(value)

@@ -11,7 +11,7 @@ from gateway.feed.records import ClassRecord, FeedMessage
 from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.prometheus.objects import ShownObjects
-from gateway.prometheus.page import page
+from gateway.prometheus.page import encode, metrics_of
 from tests.components.shop import HALL_CLASS, START, TILL_CLASS, Feeding
 
 HALL = ClassRecord(
@@ -68,7 +68,7 @@ class Gateway(Feeding):
         """Nothing is left for later."""
 
     def text(self, max_series: int = 1000, accept: str = "") -> str:
-        return page(self.objects, max_series, accept)[0].decode()
+        return encode(metrics_of(self.objects, max_series), accept)[0].decode()
 
     def series(self, prefix: str = "amqp_shop_", max_series: int = 1000) -> Series:
         """What is told of objects: by name and labels, sorted."""

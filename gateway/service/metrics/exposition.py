@@ -1,44 +1,57 @@
-"""Readings as Prometheus reads them, by prometheus-client: what is told stands in `families` only."""
+"""What prometheus-client does for the gateway's own metrics: the page, and the usage of processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import importlib.metadata
+import platform
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
+from prometheus_client.process_collector import ProcessCollector
 
-from gateway.service.metrics.families import FAMILIES
+from gateway.prometheus.page import encode
+from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Kind, Reading
 
-_BY_NAME = {family.name: family for family in FAMILIES}
+_BY_NAME = {family.name: family for family in families.FAMILIES}
+_OF_THE_SYSTEM: Mapping[str, Family] = {
+    "process_start_time_seconds": families.PROCESS_START,
+    "process_cpu_seconds_total": families.PROCESS_CPU,
+    "process_resident_memory_bytes": families.PROCESS_MEMORY,
+    "process_open_fds": families.PROCESS_FILES,
+    "process_max_fds": families.PROCESS_MAX_FILES,
+}
+"""Families by the names that prometheus-client has for them."""
 
 
 def exposed(readings: Iterable[Reading], accept: str) -> tuple[bytes, str]:
-    """Body and content type of an answer.
+    """Return body and content type of the page, with the families in the order of `FAMILIES`.
 
     Args:
-        readings: of all processes; those of families that are not known here are left out.
-        accept: the request's header, which chooses between Prometheus' text and OpenMetrics.
+        readings: of all processes.
+        accept: the request's header, as for `gateway.prometheus.page.encode`.
     """
-    encode, content_type = choose_encoder(accept)
-    return encode(_Readings(readings)), content_type
+    of_family: dict[str, list[Reading]] = {name: [] for name in _BY_NAME}
+    for reading in readings:
+        # During an upgrade a process may run another version, and have families that are not known here.
+        if reading.family in of_family:
+            of_family[reading.family].append(reading)
+    return encode((_metric(_BY_NAME[name], found) for name, found in of_family.items() if found), accept)
 
 
-class _Readings(Collector):
-    """Readings as prometheus-client wants them: family by family, in the families' order."""
+def build() -> Reading:
+    """Read which version of the gateway and of Python runs."""
+    version = importlib.metadata.version("amqp-management-gateway")
+    return families.BUILD.at(1, version, platform.python_version())
 
-    def __init__(self, readings: Iterable[Reading]) -> None:
-        self._of_family: dict[str, list[Reading]] = {name: [] for name in _BY_NAME}
-        for reading in readings:
-            of_family = self._of_family.get(reading.family)
-            if of_family is not None:  # a process of another version, started while we were replaced
-                of_family.append(reading)
 
-    def collect(self) -> Iterator[Metric]:
-        for name, readings in self._of_family.items():
-            if readings:
-                yield _metric(_BY_NAME[name], readings)
+def usage(process: str, pid: int) -> Iterator[Reading]:
+    """Read what the system knows of a process; nothing of one that has ended."""
+    for metric in ProcessCollector(pid=lambda: pid, registry=None).collect():
+        for sample in metric.samples:
+            family = _OF_THE_SYSTEM.get(sample.name)
+            if family is not None:
+                yield family.at(sample.value, process)
 
 
 def _metric(family: Family, readings: Iterable[Reading]) -> Metric:

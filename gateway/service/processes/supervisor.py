@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from gateway.service.metrics import families
-from gateway.service.metrics.gateway import build, usage
+from gateway.service.metrics.exposition import build, usage
 from gateway.service.metrics.readings import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine

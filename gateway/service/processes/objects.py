@@ -16,7 +16,7 @@ from gateway.config.files import LoadedConfiguration
 from gateway.feed.client import FeedLink
 from gateway.feed.server import bound_listener
 from gateway.prometheus.objects import ShownObjects
-from gateway.prometheus.page import page
+from gateway.prometheus.page import encode, metrics_of
 from gateway.service.metrics import families
 from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
 from gateway.service.metrics.readings import Reading
@@ -50,7 +50,7 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
             async with asyncio.timeout(ASK_SECONDS):
                 accept = (await reader.readline()).decode("latin-1").rstrip("\n")
                 link.judge()
-                body, content_type = page(objects, settings.max_series, accept)
+                body, content_type = encode(metrics_of(objects, settings.max_series), accept)
                 writer.write(f"{content_type}\n".encode("latin-1") + body)
                 await writer.drain()
         writer.close()
