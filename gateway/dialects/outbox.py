@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.dialects.effects import Answered, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.session import Answered, Effect, Note, Observed, Send, WakeAt
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer
 

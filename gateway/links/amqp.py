@@ -13,14 +13,14 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import aio_pika
 import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Binding, Delivery, Effect, Send
+from gateway.dialects.session import BacklogFollows, Binding, Delivery, LinkDown, LinkUp, LossSuspected, Send
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -33,7 +33,6 @@ from gateway.links.amqp_connection import (
 )
 from gateway.links.binding_probe import BindingProbe
 from gateway.links.broker_abilities import abilities
-from gateway.links.conversation import Conversation
 from gateway.links.durable_queue import DurableSubscription, kept_queue
 from gateway.links.durable_queue_counts import Loss
 from gateway.links.election import Election
@@ -41,6 +40,7 @@ from gateway.links.node_choice import NodeChoice
 from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import HttpFallback, Publisher
 from gateway.links.reconnecting import link_errors, reconnecting
+from gateway.links.session_driver import MessageDriver
 from gateway.links.unacknowledged_deliveries import UnacknowledgedDeliveries
 from gateway.tasks import until_one_ends
 
@@ -50,21 +50,6 @@ WATCH_SECONDS = 5.0
 REMEMBERED_MESSAGES = 10_000
 """Messages received lately, by which one that is sent again is known."""
 _DOUBTFUL_SHARE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class KeptConversation:
-    """A conversation over a queue that is kept for the session's return.
-
-    Attributes:
-        subscription: of the queue.
-        catch_up: tells the session that what waited in the queue arrives next, and that it is `connected`
-            afterwards. Given why something may be missing (empty where nothing is), how many messages wait,
-            and the time.
-    """
-
-    subscription: DurableSubscription
-    catch_up: Callable[[str, int, int], list[Effect]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +63,8 @@ class AmqpRole:
         probed: an exchange among those bound to, and to which it may publish: a binding that is lost there is
             noticed (`BindingProbe`).
         max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
-        kept: consume a queue that is kept, in place of one that goes with the connection.
+        durable: consume this durable queue, in place of one that goes with the connection. The session takes
+            `BacklogFollows` then.
         election: to be won before anything is declared or bound; ``None`` where nobody else plays the role.
     """
 
@@ -87,24 +73,8 @@ class AmqpRole:
     declare: Sequence[str] = ()
     probed: str = ""
     max_queue_length: int = 20_000
-    kept: KeptConversation | None = None
+    durable: DurableSubscription | None = None
     election: Election | None = None
-
-
-class LinkedSession(Protocol):
-    """What a link tells its session beside deliveries."""
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        """The queue is bound; messages to ``reply_to`` on the direct exchange arrive in it."""
-        ...
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        """Nothing arrives and nothing can be sent; ``detail`` says why, for people."""
-        ...
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        """Messages may have been lost on the way, none of them before ``since`` (nanoseconds, as ``now``)."""
-        ...
 
 
 class AmqpLink:
@@ -114,8 +84,7 @@ class AmqpLink:
         endpoint: of the broker. After each end the next connection goes to another of several nodes:
             what ended the connection may have ended its node.
         role: what to declare and bind.
-        session: told when the link is up, down or in doubt.
-        conversation: delivers to the session and holds what it wants sent.
+        driver: of the session: it is given what happens to the link, and holds what the session wants sent.
         clock: the gateway's.
         watch_seconds: between two looks at queue and exchanges.
         detour: what messages take while the broker takes none over AMQP.
@@ -127,8 +96,7 @@ class AmqpLink:
         self,
         endpoint: AmqpEndpoint,
         role: AmqpRole,
-        session: LinkedSession,
-        conversation: Conversation,
+        driver: MessageDriver,
         clock: Clock,
         *,
         watch_seconds: float = WATCH_SECONDS,
@@ -137,8 +105,7 @@ class AmqpLink:
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
         self._role = role
-        self._session = session
-        self._conversation = conversation
+        self._driver = driver
         self._clock = clock
         self._queue = OwnQueue(
             role.max_queue_length,
@@ -175,7 +142,7 @@ class AmqpLink:
         publisher = Publisher(
             self._endpoint,
             f"{name} publish",
-            self._conversation,
+            self._driver,
             self._clock,
             self._detour,
             self._takes_messages,
@@ -190,11 +157,11 @@ class AmqpLink:
                 await self._converse(consuming, publisher)
         finally:
             unsent, _ = await asyncio.gather(publisher.close(), close_soon(consuming))
-            self._forget([*unsent, *self._conversation.forget_sends()], "the connection to the broker ended")
+            self._forget([*unsent, *self._driver.forget_sends()], "the connection to the broker ended")
 
     def _forget(self, sends: Sequence[Send], reason: str) -> None:
         """These will not be sent by us."""
-        self._conversation.unsent(sends, reason)
+        self._driver.unsent(sends, reason)
         self._on_unsent(sends)
 
     async def _converse(self, consuming: AbstractConnection, publisher: Publisher) -> None:
@@ -202,23 +169,23 @@ class AmqpLink:
         for exchange in self._role.declare:
             await incoming.declare_exchange(exchange, aio_pika.ExchangeType.TOPIC, durable=True)
         able = abilities(consuming)
-        if self._role.kept is not None:
+        if self._role.durable is not None:
             if not able.extended:
                 text = "a durable subscription needs a broker that bounds queues and expires them"
                 raise LinkError(Trouble.MISCONFIGURED, f"{self._endpoint}: {text}: remove 'durable'")
-            with self._role.kept.subscription.counts.connection():
-                await self._converse_lastingly(self._role.kept, consuming, incoming, publisher)
+            with self._role.durable.counts.connection():
+                await self._converse_durably(self._role.durable, consuming, incoming, publisher)
             return
         queue = await self._queue.declare(incoming, self._bindings, extended=able.extended)
-        self._forget(self._conversation.forget_sends(), "there was no connection to the broker")
+        self._forget(self._driver.forget_sends(), "there was no connection to the broker")
         with self._queue.listening(self._arrived) as arrived:
             await queue.consume(arrived, no_ack=not able.extended)
             self._up(queue.name)
             await self._while_up(consuming, incoming, publisher, self._queue, queue.name)
 
-    async def _converse_lastingly(
+    async def _converse_durably(
         self,
-        kept: KeptConversation,
+        subscription: DurableSubscription,
         consuming: AbstractConnection,
         incoming: AbstractChannel,
         publisher: Publisher,
@@ -227,7 +194,6 @@ class AmqpLink:
 
         One queue for both, or what agents push and what they answer could overtake each other.
         """
-        subscription = kept.subscription
         ledger, counts = subscription.ledger, subscription.counts
         queue = kept_queue(subscription, self._queue.watch_seconds)
         waiting = await queue.waiting(consuming)
@@ -241,7 +207,7 @@ class AmqpLink:
         if first:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
             self._missing_told = True
-            self._catch_up(kept, missed, 0)
+            self._catch_up(subscription, missed, 0)
             await ledger.lasting(ledger.position)
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
@@ -249,9 +215,9 @@ class AmqpLink:
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
             counts.losses[loss] += 1
-        self._forget(self._conversation.forget_sends(), "there was no connection to the broker")
+        self._forget(self._driver.forget_sends(), "there was no connection to the broker")
         if not first:
-            self._catch_up(kept, missed, heard)
+            self._catch_up(subscription, missed, heard)
         self._missing_told = False
         caught_up.set()
         deliveries.proceed()
@@ -266,10 +232,10 @@ class AmqpLink:
             consuming, incoming, publisher, queue, queue.name, deliveries.acknowledge(), greet()
         )
 
-    def _catch_up(self, kept: KeptConversation, missed: str, waiting: int) -> None:
-        queue = kept.subscription.queue
+    def _catch_up(self, subscription: DurableSubscription, missed: str, waiting: int) -> None:
+        queue = subscription.queue
         log.info("catching-up", role=self._role.name, queue=queue, waiting=waiting, missed=missed)
-        self._conversation.perform(kept.catch_up(missed, waiting, self._clock.now()))
+        self._driver.handle(BacklogFollows(missed, waiting))
 
     async def _is_bound(self, publisher: Publisher, queue: str) -> bool:
         """Whether a queue that is there is bound still, as far as that can be found out."""
@@ -285,7 +251,7 @@ class AmqpLink:
     def _up(self, queue: str) -> None:
         self._probed_queue = queue if self._role.probed else ""
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue)
-        self._conversation.perform(self._session.connected(queue, self._clock.now()))
+        self._driver.handle(LinkUp(queue))
 
     async def _while_up(
         self,
@@ -334,7 +300,7 @@ class AmqpLink:
 
     def _tell_kept(self, message: AbstractIncomingMessage) -> None:
         """As `_arrived`; in a queue that is kept there may be probes of former connections too."""
-        queue = self._role.kept.subscription.queue if self._role.kept is not None else ""
+        queue = self._role.durable.queue if self._role.durable is not None else ""
         is_probe = message.exchange == self._role.probed and message.routing_key == queue
         if not (is_probe or self._is_repeated(message)):
             self._tell(message)
@@ -354,9 +320,9 @@ class AmqpLink:
             message_id=message.message_id or "",
         )
         try:
-            self._conversation.deliver(delivery)
+            self._driver.deliver(delivery)
         except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
-            self._conversation.fail(error)
+            self._driver.fail(error)
 
     def _is_repeated(self, message: AbstractIncomingMessage) -> bool:
         """Whether it was received before: a sender that got no confirmation sends a message again."""
@@ -375,15 +341,14 @@ class AmqpLink:
         Raises:
             LinkError: so it is.
         """
-        await self._conversation.until_clogged()
+        await self._driver.until_clogged()
         raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker takes no messages from us")
 
     def _doubt(self, reason: str, seconds: float) -> None:
-        now = self._clock.now()
-        self._conversation.perform(self._session.resync(reason, now, now - int(seconds * 10**9)))
+        self._driver.handle(LossSuspected(reason, self._clock.now() - int(seconds * 10**9)))
 
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))
         if self._nodes.failed(self._endpoint):
             self._probe = self._new_probe()
-        self._conversation.perform(self._session.disconnected(str(error), self._clock.now()))
+        self._driver.handle(LinkDown(str(error)))

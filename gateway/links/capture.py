@@ -1,312 +1,199 @@
-"""Writes down what a session is told and what it says, so that it can be played to it again.
+"""Captures: what happens to a session and what it sends is written down, so that it can be replayed.
 
-The tap stands between a session and what surrounds it: it is a session itself, and passes everything on.
+`CapturedSession` wraps a session and is one itself. Events and effects have a form as JSON here, in both
+directions; `capture_file` has the form of the file, `docs/capture.md` describes both.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
-from typing import Any, Protocol, runtime_checkable
+import binascii
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+from uuid import UUID
 
-from gateway.dialects.effects import Delivery, Effect, Send
-from gateway.dialects.stream_effects import Close, Peer, StreamEffect, StreamSession, Write
-from gateway.links.amqp import LinkedSession
+from gateway.dialects.session import (
+    BacklogFollows,
+    BytesReceived,
+    Close,
+    ConsoleSession,
+    Delivery,
+    Effect,
+    Event,
+    LinkDown,
+    LinkUp,
+    ListenerStops,
+    Listening,
+    LossSuspected,
+    NotSent,
+    ObjectsRestored,
+    Operation,
+    Peer,
+    PeerConnected,
+    PeerDisconnected,
+    PropertiesMissing,
+    Send,
+    TimerExpired,
+    Write,
+)
 from gateway.links.capture_file import CaptureFile, Fields
-from gateway.links.capture_operations import operation_fields
-from gateway.links.capture_sightings import recorded
-from gateway.links.conversation import Session
+from gateway.links.capture_reading import CaptureError, Record
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.schema import ClassKey
+from gateway.model.values import Reference, Value, Values
 
-
-class MessagingSession(LinkedSession, Session, Protocol):
-    """A session that an AMQP link carries, as far as it is captured and replayed."""
-
-
-class MessagingConsole(MessagingSession, Protocol):
-    """A console that an AMQP link carries, as far as it is captured."""
-
-    def call(self, call: MethodCall, now: int) -> list[Effect]:
-        """Call a method."""
-        ...
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object again."""
-        ...
-
-
-@runtime_checkable
-class ModifyingConsole(MessagingConsole, Protocol):
-    """One whose dialect has a request of its own to set properties."""
-
-    def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
-        """Set them."""
-        ...
-
-
-class StreamConsole(StreamSession, Protocol):
-    """A session over byte streams of which operators can ask something."""
-
-    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
-        """Know again what was known before a restart."""
-        ...
-
-    def started(self, now: int) -> list[StreamEffect]:
-        """It listens."""
-        ...
-
-    def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
-        """Call a method."""
-        ...
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:
-        """Read an object again."""
-        ...
-
-
-@runtime_checkable
-class ToldOfUnsent(Protocol):
-    """A session that is told what was not sent."""
-
-    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
-        """These certainly were not sent."""
-        ...
-
-
-@runtime_checkable
-class CatchesUp(Protocol):
-    """A session over a queue that is kept for its return."""
-
-    def catch_up(self, missed: str, waiting: int, now: int) -> Iterable[Effect]:
-        """What waited arrives next."""
-        ...
-
-
-@runtime_checkable
-class Foresees(Protocol):
-    """A console that can say before why it would not send something; nothing is sent, or changed, by that."""
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """What it would answer at once; ``None`` where nothing speaks against it."""
-        ...
-
-
-def _objection_of(console: object, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-    """As of the console, where it foresees; not written down, since nothing comes of it."""
-    return console.objection(request, now) if isinstance(console, Foresees) else None
+LONGEST: Final = 128 << 10
+"""Characters of the objects in one record, about: half of the smallest file that a capture can have."""
 
 
 class CapturedSession:
-    """A session over AMQP, and what is said to it and by it in a file."""
+    """A session, with its events and what it sends in a file."""
 
-    def __init__(self, session: MessagingSession, file: CaptureFile) -> None:
+    def __init__(self, session: ConsoleSession, file: CaptureFile) -> None:
         self._session = session
         self._file = file
-        self._standing: dict[str, object] = {}
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        """As of the session."""
-        self._standing = {"reply_to": reply_to}
-        self._event(now, "connected", reply_to=reply_to)
-        return self._said(self._session.connected(reply_to, now), now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        """As of the session."""
-        self._standing = {}
-        self._event(now, "disconnected", detail=detail)
-        return self._said(self._session.disconnected(detail, now), now)
-
-    def resync(self, reason: str, now: int, since: int = 0) -> list[Effect]:
-        """As of the session."""
-        self._event(now, "resync", reason=reason, since=since)
-        return self._said(self._session.resync(reason, now, since), now)
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """As of the session."""
-        self._write(now, {"dir": self._file.directions.received, **message_fields(delivery)})
-        return self._said(self._session.receive(delivery, now), now)
-
-    def tick(self, now: int) -> list[Effect]:
-        """As of the session."""
-        self._event(now, "tick")
-        return self._said(self._session.tick(now), now)
-
-    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
-        """As of the session, where it wants to know."""
-        self._event(now, "unsent", reason=reason, sends=[message_fields(send) for send in sends])
-        if not isinstance(self._session, ToldOfUnsent):
-            return []
-        return self._said(list(self._session.unsent(sends, reason, now)), now)
-
-    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
-        """As of the session, where its queue may be kept."""
-        self._event(now, "catch-up", missed=missed, waiting=waiting)
-        if not isinstance(self._session, CatchesUp):
-            return []
-        return self._said(list(self._session.catch_up(missed, waiting, now)), now)
-
-    def _said(self, effects: list[Effect], now: int) -> list[Effect]:
-        for effect in effects:
-            if isinstance(effect, Send):
-                self._write(now, {"dir": self._file.directions.sent, **message_fields(effect)})
-        return effects
-
-    def _event(self, now: int, event: str, **about: object) -> None:
-        self._write(now, {"event": event, **about})
-
-    def _write(self, now: int, record: Fields) -> None:
-        self._file.write({"ns": now, **record}, now, self._standing)
-
-
-class CapturedConsole(CapturedSession):
-    """As `CapturedSession`, with what operators ask of it, which a replay asks again."""
-
-    def __init__(self, session: MessagingConsole, file: CaptureFile) -> None:
-        super().__init__(session, file)
-        self._console = session
-
-    def call(self, call: MethodCall, now: int) -> list[Effect]:
-        """As of the session."""
-        self._write(now, operation_fields(call))
-        return self._said(self._console.call(call, now), now)
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """As of the session."""
-        self._write(now, operation_fields(fetch))
-        return self._said(self._console.fetch(fetch, now), now)
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """As of the session."""
-        return _objection_of(self._console, request, now)
-
-
-class CapturedModifyingConsole(CapturedConsole):
-    """As `CapturedConsole`, of a dialect that has a request of its own to set properties."""
-
-    def __init__(self, session: ModifyingConsole, file: CaptureFile) -> None:
-        super().__init__(session, file)
-        self._modifying = session
-
-    def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
-        """As of the session."""
-        self._write(now, operation_fields(modify))
-        return self._said(self._modifying.modify(modify, now), now)
-
-
-def captured_console(session: MessagingConsole, file: CaptureFile) -> CapturedConsole:
-    """``session``, captured; it can modify where the session can."""
-    if isinstance(session, ModifyingConsole):
-        return CapturedModifyingConsole(session, file)
-    return CapturedConsole(session, file)
-
-
-class CapturedStreamSession:
-    """A session over byte streams, and what is said to it and by it in a file."""
-
-    def __init__(self, session: StreamSession, file: CaptureFile) -> None:
-        self._session = session
-        self._file = file
+        self._reply_to = ""
         self._open: dict[int, Peer] = {}
 
-    def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, {"event": "opened", **_peer_fields(connection, peer)})
-        self._open[connection] = peer
-        return self._said(self._session.opened(connection, peer, now), now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Write the event down, hand it to the session, and write down what that sends."""
+        if isinstance(event, ObjectsRestored):
+            return self._restore(event.objects, now)
+        return self._passed_on(event, event_fields(event), now)
 
-    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, {"dir": self._file.directions.received, **octets_fields(connection, octets)})
-        return self._said(self._session.received(connection, octets, now), now)
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """As of the session; it is not written down, since nothing comes of it."""
+        return self._session.precheck(request, now)
 
-    def ended(self, connection: int, reason: str, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, {"event": "ended", "connection": connection, "reason": reason})
-        self._open.pop(connection, None)
-        return self._said(self._session.ended(connection, reason, now), now)
-
-    def stopping(self, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, {"event": "stopping"})
-        return self._said(self._session.stopping(now), now)
-
-    def tick(self, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, {"event": "tick"})
-        return self._said(self._session.tick(now), now)
-
-    def _said(self, effects: list[StreamEffect], now: int) -> list[StreamEffect]:
-        for said in _stream_records(effects):
-            self._write(now, {"dir": self._file.directions.sent, **said})
+    def _restore(self, objects: Iterable[ObjectSeen], now: int) -> list[Effect]:
+        """Hand in objects in as many parts as they need records."""
+        effects: list[Effect] = []
+        for record, part in recorded(objects):
+            effects += self._passed_on(ObjectsRestored(part), {"event": "restored", **record}, now)
         return effects
+
+    def _passed_on(self, event: Event, record: Fields | None, now: int) -> list[Effect]:
+        if record is not None:
+            named = record if "event" in record else {"dir": self._file.directions.received, **record}
+            self._note_link(event)
+            self._write(now, named)
+        effects = self._session.handle(event, now)
+        for effect in effects:
+            sent = effect_fields(effect)
+            if sent is not None:
+                self._write(now, {"dir": self._file.directions.sent, **sent})
+        return effects
+
+    def _note_link(self, event: Event) -> None:
+        """Keep what a later part of the capture must begin with."""
+        match event:
+            case LinkUp(reply_to):
+                self._reply_to = reply_to
+            case LinkDown():
+                self._reply_to = ""
+            case PeerConnected(connection, peer):
+                self._open[connection] = peer
+            case PeerDisconnected(connection):
+                self._open.pop(connection, None)
 
     def _write(self, now: int, record: Fields) -> None:
-        standing = {"open": [_peer_fields(number, peer) for number, peer in self._open.items()]}
-        self._file.write({"ns": now, **record}, now, standing)
+        self._file.write({"ns": now, **record}, now, self._standing())
+
+    def _standing(self) -> Fields:
+        standing: dict[str, object] = {"reply_to": self._reply_to} if self._reply_to else {}
+        if self._open:
+            standing["open"] = [_peer_fields(number, peer) for number, peer in self._open.items()]
+        return standing
 
 
-class CapturedStreamConsole(CapturedStreamSession):
-    """As `CapturedStreamSession`, with what operators ask of it, which a replay asks again."""
-
-    def __init__(self, session: StreamConsole, file: CaptureFile) -> None:
-        super().__init__(session, file)
-        self._console = session
-
-    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
-        """As of the session, in as many parts as there are records of it."""
-        effects: list[StreamEffect] = []
-        for record, part in recorded(sightings):
-            self._write(now, {"event": "restored", **record})
-            effects += self._said(self._console.restore(part, now), now)
-        return effects
-
-    def started(self, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, {"event": "started"})
-        return self._said(self._console.started(now), now)
-
-    def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, operation_fields(call))
-        return self._said(self._console.call(call, now), now)
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:
-        """As of the session."""
-        self._write(now, operation_fields(fetch))
-        return self._said(self._console.fetch(fetch, now), now)
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """As of the session."""
-        return _objection_of(self._console, request, now)
+# Events and effects as JSON.
 
 
-def message_fields(message: Delivery | Send) -> dict[str, Any]:
-    """A message as JSON: exchange and routing key, the rest where it is not empty, the body in base64."""
-    told: dict[str, Any] = {"exchange": message.exchange, "routing_key": message.routing_key}
-    for field in fields(message):
-        value = getattr(message, field.name)
-        if field.name not in ("exchange", "routing_key", "body") and value != field.default:
-            told[field.name] = value
-    return {**told, "body_b64": base64.b64encode(message.body).decode()}
+def event_fields(event: Event) -> dict[str, Any] | None:  # noqa: C901, PLR0911, PLR0912  a case for each event
+    """Return an event as JSON, with its name in `event` unless it is something received.
+
+    ``None`` for what is not captured.
+    """
+    match event:
+        case Delivery():
+            return message_fields(event)
+        case BytesReceived(connection, octets):
+            return octets_fields(connection, octets)
+        case TimerExpired():
+            return {"event": "tick"}
+        case LinkUp(reply_to):
+            return {"event": "connected", "reply_to": reply_to}
+        case LinkDown(detail):
+            return {"event": "disconnected", "detail": detail}
+        case BacklogFollows(missed, waiting):
+            return {"event": "catch-up", "missed": missed, "waiting": waiting}
+        case LossSuspected(reason, since):
+            return {"event": "resync", "reason": reason, "since": since}
+        case NotSent(sends, reason):
+            return {"event": "unsent", "reason": reason, "sends": [message_fields(send) for send in sends]}
+        case PropertiesMissing():
+            return None
+        case Listening():
+            return {"event": "started"}
+        case PeerConnected(connection, peer):
+            return {"event": "opened", **_peer_fields(connection, peer)}
+        case PeerDisconnected(connection, reason):
+            return {"event": "ended", "connection": connection, "reason": reason}
+        case ListenerStops():
+            return {"event": "stopping"}
+        case ObjectsRestored(objects):
+            return {"event": "restored", "objects": [_object_fields(seen) for seen in objects]}
+        case MethodCall() | ObjectModify() | ObjectFetch():
+            return operation_fields(event)
 
 
-def octets_fields(connection: int, octets: bytes) -> dict[str, Any]:
-    """Octets of a connection as JSON."""
-    return {"connection": connection, "body_b64": base64.b64encode(octets).decode()}
+def read_event(record: Record) -> Event:  # noqa: C901, PLR0911, PLR0912  likewise
+    """Return the event that `event_fields` made this record of.
+
+    Raises:
+        CaptureError: it made it of none.
+    """
+    match record.event:
+        case "":
+            if "connection" in record.told:
+                return BytesReceived(record.value("connection", int), record.body)
+            return record.delivery()
+        case "tick":
+            return TimerExpired()
+        case "connected":
+            return LinkUp(record.value("reply_to", str))
+        case "disconnected":
+            return LinkDown(record.value("detail", str))
+        case "catch-up":
+            return BacklogFollows(record.value("missed", str), record.value("waiting", int))
+        case "resync":
+            return LossSuspected(record.value("reason", str), record.value("since", int))
+        case "unsent":
+            sends = [send.send() for send in record.records("sends")]
+            return NotSent(sends, record.value("reason", str))
+        case "started":
+            return Listening()
+        case "opened":
+            return read_peer(record)
+        case "ended":
+            return PeerDisconnected(record.value("connection", int), record.value("reason", str))
+        case "stopping":
+            return ListenerStops()
+        case "restored":
+            return ObjectsRestored(read_objects(record))
+        case "call" | "modify" | "fetch":
+            return read_operation(record)
+    raise CaptureError(f"line {record.line}: '{record.event}' is nothing that happens to a session")
 
 
-def _stream_records(effects: Iterable[StreamEffect]) -> Iterable[dict[str, Any]]:
-    for effect in effects:
-        record = stream_fields(effect)
-        if record is not None:
-            yield record
-
-
-def stream_fields(effect: object) -> dict[str, Any] | None:
-    """What a session over byte streams said, as JSON; ``None`` where that is nothing to its peers."""
+def effect_fields(effect: Effect) -> dict[str, Any] | None:
+    """Return what a session sends as JSON; ``None`` where its peers get nothing."""
     match effect:
+        case Send():
+            return message_fields(effect)
         case Write(connection, octets):
             return octets_fields(connection, octets)
         case Close(connection):
@@ -315,5 +202,248 @@ def stream_fields(effect: object) -> dict[str, Any] | None:
             return None
 
 
+def read_sent(record: Record) -> dict[str, Any]:
+    """Return what a session sent, as `effect_fields` has it.
+
+    Raises:
+        CaptureError: the record says something else.
+    """
+    if "connection" not in record.told:
+        return message_fields(record.send())
+    connection = record.value("connection", int)
+    if record.value("close", bool, False):
+        return {"connection": connection, "close": True}
+    return octets_fields(connection, record.body)
+
+
+def message_fields(message: Delivery | Send) -> dict[str, Any]:
+    """Return a message: exchange and routing key, the rest where it is not empty, the body in base64."""
+    told: dict[str, Any] = {"exchange": message.exchange, "routing_key": message.routing_key}
+    for one in fields(message):
+        value = getattr(message, one.name)
+        if one.name not in ("exchange", "routing_key", "body") and value != one.default:
+            told[one.name] = value
+    return {**told, "body_b64": base64.b64encode(message.body).decode()}
+
+
+def octets_fields(connection: int, octets: bytes) -> dict[str, Any]:
+    """Return bytes of a connection."""
+    return {"connection": connection, "body_b64": base64.b64encode(octets).decode()}
+
+
 def _peer_fields(connection: int, peer: Peer) -> dict[str, Any]:
     return {"connection": connection, "address": peer.address, "name": peer.name}
+
+
+def read_peer(record: Record) -> PeerConnected:
+    """Return a connection that was opened, or was open when this part of a capture began.
+
+    Raises:
+        CaptureError: the record says something else.
+    """
+    peer = Peer(record.value("address", str), record.value("name", str))
+    return PeerConnected(record.value("connection", int), peer)
+
+
+# Operations.
+
+
+def operation_fields(operation: Operation) -> dict[str, Any]:
+    """Return an operation, with `event` saying which kind it is."""
+    key = operation.key
+    told = {
+        "token": operation.token,
+        "package": key.package,
+        "class": key.name,
+        "hash": key.hash.hex(),
+        "agent": operation.agent,
+        "native_id": operation.native_id,
+        "deadline": operation.deadline,
+    }
+    match operation:
+        case MethodCall(method=method, arguments=arguments):
+            return {
+                "event": "call",
+                **told,
+                "method": method,
+                "arguments": [plain_value(one) for one in arguments],
+            }
+        case ObjectModify(values=values):
+            return {
+                "event": "modify",
+                **told,
+                "values": {name: plain_value(value) for name, value in values.items()},
+            }
+        case ObjectFetch():
+            return {"event": "fetch", **told}
+
+
+def read_operation(record: Record) -> Operation:
+    """Return the operation that `operation_fields` made this record of.
+
+    Raises:
+        CaptureError: it made it of none.
+    """
+    try:
+        key = ClassKey(
+            record.value("package", str), record.value("class", str), bytes.fromhex(record.value("hash", str))
+        )
+        about = (
+            record.value("token", int),
+            key,
+            record.value("agent", str),
+            record.value("native_id", str),
+        )
+        deadline = record.value("deadline", int)
+        match record.event:
+            case "call":
+                arguments = tuple(value_of(one) for one in _of_type(record.told.get("arguments"), list))
+                return MethodCall(*about, record.value("method", str), arguments, deadline)
+            case "modify":
+                values = _of_type(record.told.get("values"), dict)
+                return ObjectModify(
+                    *about, {name: value_of(value) for name, value in values.items()}, deadline
+                )
+            case _:
+                return ObjectFetch(*about, deadline)
+    except (ValueError, RecursionError) as error:
+        raise CaptureError(f"line {record.line}: this is no operation: {error}") from error
+
+
+def plain_value(value: Value | None) -> Any:  # noqa: ANN401  whatever JSON has
+    """A value as JSON; what JSON has no form for is an object with one field, whose name says what it is."""
+    match value:
+        case bytes():
+            return {"bytes": base64.b64encode(value).decode()}
+        case UUID():
+            return {"uuid": str(value)}
+        case Reference(native_id):
+            return {"reference": native_id}
+        case Mapping():
+            return {"map": {name: plain_value(inner) for name, inner in value.items()}}
+        case tuple():
+            return [plain_value(inner) for inner in value]
+        case _:
+            return value
+
+
+def value_of(told: object) -> Any:  # noqa: ANN401  a value of the model, or None
+    """The value that `plain_value` made this of.
+
+    Raises:
+        ValueError: it cannot have made it.
+    """
+    if isinstance(told, list):
+        return tuple(value_of(inner) for inner in told)
+    if not isinstance(told, dict):
+        return told
+    if len(told) != 1:
+        raise ValueError("a value that is an object has one field")
+    ((form, inner),) = told.items()
+    match form:
+        case "bytes":
+            return _octets(_of_type(inner, str))
+        case "uuid":
+            return UUID(_of_type(inner, str))
+        case "reference":
+            return Reference(_of_type(inner, str))
+        case "map":
+            return {name: value_of(one) for name, one in _of_type(inner, dict).items()}
+    raise ValueError(f"no value has the form {form!r}")
+
+
+def _octets(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError("'bytes' is not base64") from error
+
+
+def _of_type(told: object, kind: type) -> Any:  # noqa: ANN401  of that type
+    if not isinstance(told, kind):
+        raise ValueError(f"{told!r:.40} is no {kind.__name__}")  # noqa: TRY004  of the input, not of a caller
+    return told
+
+
+# Objects of before a restart.
+
+
+def recorded(objects: Iterable[ObjectSeen]) -> Iterator[tuple[dict[str, Any], list[ObjectSeen]]]:
+    """Objects in as many parts as they need records, each with the fields of its record.
+
+    One that would fill a record alone is left out of that, and counted there in ``left_out``.
+    """
+    part = _Part()
+    for seen in objects:
+        fields = _object_fields(seen)
+        size = len(json.dumps(fields))
+        if size <= LONGEST < part.size + size:
+            yield part.record(), part.objects
+            part = _Part()
+        part.objects.append(seen)
+        if size > LONGEST:
+            part.left_out += 1
+        else:
+            part.told.append(fields)
+            part.size += size
+    yield part.record(), part.objects
+
+
+@dataclass(slots=True)
+class _Part:
+    told: list[dict[str, Any]] = field(default_factory=list)
+    objects: list[ObjectSeen] = field(default_factory=list)
+    size: int = 0
+    left_out: int = 0
+
+    def record(self) -> dict[str, Any]:
+        return {"objects": self.told, **({"left_out": self.left_out} if self.left_out else {})}
+
+
+def read_objects(record: Record) -> list[ObjectSeen]:
+    """The objects of a record that `recorded` made.
+
+    Raises:
+        CaptureError: it tells none.
+    """
+    try:
+        return [_object(one) for one in record.records("objects")]
+    except (ValueError, RecursionError) as error:
+        raise CaptureError(f"line {record.line}: these are no objects: {error}") from error
+
+
+def _object_fields(seen: ObjectSeen) -> dict[str, Any]:
+    return {
+        "package": seen.key.package,
+        "class": seen.key.name,
+        "hash": seen.key.hash.hex(),
+        "agent": seen.agent,
+        "native_id": seen.native_id,
+        "sampled": seen.sampled,
+        "created": seen.created,
+        "properties": [plain_value(one) for one in seen.properties or ()],
+        "statistics": [plain_value(one) for one in seen.statistics or ()],
+        "transient": seen.transient,
+    }
+
+
+def _object(told: Record) -> ObjectSeen:
+    package, class_name, digest = (told.value(name, str) for name in ("package", "class", "hash"))
+    return ObjectSeen(
+        ClassKey(package, class_name, bytes.fromhex(digest)),
+        told.value("agent", str),
+        told.value("native_id", str),
+        told.value("sampled", int),
+        told.value("created", int),
+        0,
+        _values(told, "properties"),
+        _values(told, "statistics"),
+        told.value("transient", bool),
+    )
+
+
+def _values(told: Record, name: str) -> Values:
+    values = told.told.get(name)
+    if not isinstance(values, list):
+        raise ValueError(f"'{name}' is no list")  # noqa: TRY004  of the input, not of a caller
+    return tuple(value_of(one) for one in values)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
-from gateway.dialects.effects import Delivery, Send
+from gateway.dialects.session import Delivery, Send
 from gateway.links.capture_file import VERSION, CaptureHead
 
 LONGEST_LINE: Final = 256 << 20

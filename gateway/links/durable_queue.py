@@ -15,7 +15,7 @@ import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
-from gateway.dialects.effects import Binding
+from gateway.dialects.session import Binding
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
 from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from gateway.links.own_queue import WatchedQueue, bind

@@ -13,7 +13,7 @@ from aiormq import spec
 from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 
 REMEMBERED: Final = 1_000
 """Mandatory messages that may still come back: without confirms nothing tells that one arrived."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 
-from gateway.dialects.effects import Binding
+from gateway.dialects.session import Binding
 from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, Trouble
 from gateway.tasks import until_one_ends
 

@@ -1,4 +1,4 @@
-"""The publishing half of a link: what a conversation wants sent, in order, on a connection of its own.
+"""The publishing half of a link: what a session wants sent, in order, on a connection of its own.
 
 A RabbitMQ whose memory or disk is short takes nothing published over AMQP until that has passed: what is in
 the socket then waits, and is delivered late. So where an `HttpFallback` is given, messages are confirmed, and
@@ -24,8 +24,8 @@ from aiormq import exceptions
 from aiormq.abc import DeliveredMessage
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Note, Send
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Note, Send
 from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
@@ -36,8 +36,8 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.broker_abilities import abilities
-from gateway.links.conversation import TOO_LATE, Conversation
 from gateway.links.mandatory_sends import MandatorySends, why_returned
+from gateway.links.session_driver import TOO_LATE, MessageDriver
 from gateway.tasks import until_one_ends
 
 WINDOW = 32
@@ -97,26 +97,26 @@ class HttpFallback(Protocol):
 
 
 class Publisher:
-    """Publishes what a conversation wants sent.
+    """Publishes what a session wants sent.
 
     Args:
         endpoint: of the broker.
         name: of the connection, as the broker's tools show it.
-        conversation: holds what is to be sent.
+        driver: holds what is to be sent.
         clock: the gateway's.
         detour: taken while the broker takes nothing; needs a broker that confirms.
         takes_messages: finds out whether the broker takes messages on a connection now, before one is sent
             that must not be kept for later.
 
     What is to be sent once and not later (`Send.not_after`) is not sent where its time is over or the broker
-    blocks us, which the conversation is told; what of it may have been sent is never sent again.
+    blocks us, which the driver is given; what of it may have been sent is never sent again.
     """
 
     def __init__(
         self,
         endpoint: AmqpEndpoint,
         name: str,
-        conversation: Conversation,
+        driver: MessageDriver,
         clock: Clock,
         detour: HttpFallback | None = None,
         takes_messages: Callable[[AbstractConnection], Awaitable[bool]] | None = None,
@@ -124,7 +124,7 @@ class Publisher:
         self._takes_messages = takes_messages or _is_not_blocked
         self._endpoint = endpoint
         self._name = name
-        self._conversation = conversation
+        self._driver = driver
         self._clock = clock
         self._detour = detour
         self._connection: AbstractConnection | None = None
@@ -176,7 +176,7 @@ class Publisher:
             await self._publish_around(detour)
 
     async def close(self) -> list[Send]:
-        """Close the connection; returns what was taken from the conversation and not sent for certain."""
+        """Close the connection; returns what was taken from the driver and not sent for certain."""
         await self._drop_connection()
         unsent, self._unsent = list(self._unsent), deque()
         return unsent
@@ -185,10 +185,10 @@ class Publisher:
         """The next message that is not too late, with an id where it may have to be sent again."""
         if self._unsent:
             return self._unsent.popleft()
-        send = await self._conversation.next_send()
+        send = await self._driver.next_send()
         while send.is_too_late(self._clock.now()):
-            self._conversation.unsent([send], TOO_LATE)
-            send = await self._conversation.next_send()
+            self._driver.unsent([send], TOO_LATE)
+            send = await self._driver.next_send()
         if send.message_id or not (self._detour or send.mandatory):
             return send
         return replace(send, message_id=uuid.uuid4().hex)
@@ -224,7 +224,7 @@ class Publisher:
             and self._connection is not None
             and not await self._takes_messages(self._connection)
         ):
-            self._conversation.unsent([send], BLOCKED)
+            self._driver.unsent([send], BLOCKED)
             return
         try:
             exchange = self._exchanges.get(send.exchange)
@@ -245,11 +245,11 @@ class Publisher:
         except (ValueError, exceptions.DeliveryError) as error:
             # AMQP 0-9-1 names have at most 255 octets. A queue that is full may refuse what is sent to it.
             self._note("not-sent", f"to {send.routing_key[:80]!r}: {error}")
-            self._conversation.unsent([send], str(error))
+            self._driver.unsent([send], str(error))
 
     def _returned(self, send: Send, reason: str) -> None:
         self._note("not-sent", f"to {send.routing_key[:80]!r}: {reason}")
-        self._conversation.unsent([send], reason)
+        self._driver.unsent([send], reason)
 
     def _message(self, send: Send) -> aio_pika.Message:
         """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be told."""
@@ -323,7 +323,7 @@ class Publisher:
         self._unsent.append(await self._next())
 
     def _note(self, event: str, detail: str) -> None:
-        self._conversation.perform([Note(event, detail)])
+        self._driver.perform([Note(event, detail)])
 
 
 async def _is_not_blocked(connection: AbstractConnection) -> bool:

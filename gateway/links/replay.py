@@ -1,6 +1,7 @@
-"""Plays a capture to a session, with the captured times as its clock, and compares what the session says.
+"""Replays a capture: its events are handed to a session, and what that sends is compared.
 
-No broker, no socket, no waiting: what took an hour takes as long as the session needs to think.
+The captured times are the clock. No broker, no socket, no waiting: what took an hour takes as long as the
+session needs to compute.
 """
 
 from __future__ import annotations
@@ -8,66 +9,35 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, TypeAlias
 
-from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.stream_effects import Peer, StreamEffect, StreamSession
-from gateway.links.capture import (
-    CatchesUp,
-    MessagingSession,
-    ToldOfUnsent,
-    message_fields,
-    octets_fields,
-    stream_fields,
+from gateway.dialects.session import (
+    Answered,
+    Effect,
+    EventNotTakenError,
+    LinkUp,
+    Note,
+    Observed,
+    Session,
+    TimerExpired,
+    WakeAt,
 )
-from gateway.links.capture_operations import OPERATIONS, read_operation
+from gateway.links.capture import effect_fields, read_event, read_peer, read_sent
 from gateway.links.capture_reading import Capture, CaptureError, Record
-from gateway.links.capture_sightings import read_sightings
-from gateway.model.observations import ObjectSeen, Observation
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.observations import Observation
+from gateway.model.operations import Answer
 
 KEPT_DIFFERENCES: Final = 100
 OVERDUE: Final = 10**9
 """Nanoseconds after which a session is woken where the captured one was not: its code may have changed."""
 _WAKINGS: Final = 10_000
 """Between two records, so that a clock that was set forward by years does not hold us up."""
+_OPTIONAL: Final = frozenset({"catch-up", "unsent", "restored", "started", "call", "modify", "fetch"})
+"""Events that a session may have no use for; any other that it does not take is of another transport."""
 
 Said: TypeAlias = dict[str, Any]
 """Something that a session sent, as in the file."""
-
-
-@runtime_checkable
-class _Calls(Protocol):
-    def call(self, call: MethodCall, now: int) -> Iterable[Any]: ...
-
-
-@runtime_checkable
-class _Modifies(Protocol):
-    def modify(self, modify: ObjectModify, now: int) -> Iterable[Any]: ...
-
-
-@runtime_checkable
-class _Fetches(Protocol):
-    def fetch(self, fetch: ObjectFetch, now: int) -> Iterable[Any]: ...
-
-
-@runtime_checkable
-class _Restores(Protocol):
-    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> Iterable[StreamEffect]: ...
-
-
-@runtime_checkable
-class _Starts(Protocol):
-    def started(self, now: int) -> Iterable[StreamEffect]: ...
-
-
-class Waking(Protocol):
-    """A session that is woken when it asked to be."""
-
-    def tick(self, now: int) -> Iterable[Any]:
-        """The time it asked for has come."""
-        ...
 
 
 class Witness:
@@ -77,13 +47,13 @@ class Witness:
         """The captured time (nanoseconds since 1970) is ``now``; what follows happens then."""
 
     def observed(self, observations: tuple[Observation, ...], now: int) -> None:
-        """The session told what it learnt."""
+        """The session observed this."""
 
     def answered(self, answer: Answer) -> None:
-        """The session told what came of an operation."""
+        """The session answered an operation."""
 
     def noted(self, note: Note, line: int) -> None:
-        """The session remarked something, being told what stands in ``line``."""
+        """The session left a note, when it was handed what stands in ``line``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,51 +105,30 @@ class Outcome:
 _NOBODY: Final = Witness()
 
 
-def replay(
-    capture: Capture,
-    session: MessagingSession,
-    witness: Witness = _NOBODY,
-) -> Outcome:
-    """Play a capture of a session over AMQP.
+def replay(capture: Capture, session: Session, witness: Witness = _NOBODY) -> Outcome:
+    """Replay the capture of a session.
 
     Args:
-        capture: read from its beginning. One that is not the first part begins with a link that is up.
+        capture: read from its beginning. One that is not the first part begins with the link that was up, or
+            the connections that were open.
         session: a new one, configured as the captured one was.
-        witness: told what comes of it.
+        witness: given what comes of it.
 
     Raises:
-        CaptureError: the capture cannot be read further, or is of another kind.
+        CaptureError: the capture cannot be read further, or is of another kind of session.
     """
-    player = _MessagingPlayer(session, witness)
-    reply_to = capture.first.value("reply_to", str, "")
-    if reply_to:
-        player.told(capture.first, capture.head.ns, session.connected(reply_to, capture.head.ns))
-    return player.play(capture)
-
-
-def replay_streams(
-    capture: Capture,
-    session: StreamSession,
-    witness: Witness = _NOBODY,
-) -> Outcome:
-    """Play a capture of a session over byte streams; as `replay`."""
-    player = _StreamPlayer(session, witness)
-    for peer in capture.first.records("open"):
-        player.told(capture.first, capture.head.ns, player.opened(peer, capture.head.ns))
-    return player.play(capture)
+    return _SessionPlayer(session, witness).play(capture)
 
 
 class Player(ABC):
-    """What all kinds of replay have in common: the order, the clock, the comparison.
+    """What every replay has in common: the order, the clock, the comparison.
 
     Args:
-        session: that is played to.
         witness: called with what comes of it.
     """
 
-    def __init__(self, session: Waking, witness: Witness) -> None:
+    def __init__(self, witness: Witness) -> None:
         self._witness = witness
-        self._waking = session
         self._wake: int | None = None
         self._line = 1
         self._captured: list[Said] = []
@@ -187,22 +136,23 @@ class Player(ABC):
         self._outcome = Outcome()
 
     def play(self, capture: Capture) -> Outcome:
-        """To the end of the capture."""
+        """Replay to the end of the capture."""
+        self.begin(capture.first, capture.head.ns)
         for record in capture.records:
             if record.event or record.value("dir", str) == capture.head.received:
                 self._settle(record.line)
                 try:
-                    self._tell(record)
+                    self._hand_in(record)
                 except LocalProtocolError as error:
-                    text = f"line {record.line}: the session cannot be told this now: {error}"
+                    text = f"line {record.line}: the session cannot take this now: {error}"
                     raise CaptureError(text) from error
             else:
                 self._captured.append(self.captured(record))
         self._settle(self._line)
         return self._outcome
 
-    def told(self, record: Record, now: int, effects: Iterable[Effect] | Iterable[StreamEffect]) -> None:
-        """The session was told what stands in ``record``, and wants this."""
+    def told(self, record: Record, now: int, effects: Iterable[Effect]) -> None:
+        """What stands in ``record`` was handed in, and led to these effects."""
         self._line = record.line
         self._outcome.told += 1
         self._witness.passed(now)
@@ -216,14 +166,14 @@ class Player(ABC):
                     self._witness.answered(answer)
                 case Note():
                     self._witness.noted(effect, record.line)
-                case _ if (said := self.replayed(effect)) is not None:
+                case _ if (said := effect_fields(effect)) is not None:
                     self._replayed.append(said)
 
     def said(self, said: Said) -> None:
         """The session says this now, beside its effects."""
         self._replayed.append(said)
 
-    def _tell(self, record: Record) -> None:
+    def _hand_in(self, record: Record) -> None:
         now = record.time
         if record.event == "tick":
             if self._wake is not None and self._wake <= now:
@@ -233,30 +183,15 @@ class Player(ABC):
             if self._wake is None or self._wake + OVERDUE > now:
                 break
             self._wake_up(record, self._wake)
-        if record.event in OPERATIONS:
-            effects = self._operated(record, now)
-        else:
-            effects = self.event(record, now) if record.event else self.received(record, now)
+        effects = self.handed_in(record, now)
         if effects is None:
             self._outcome.passed_over += 1
         else:
             self.told(record, now, effects)
 
-    def _operated(self, record: Record, now: int) -> Iterable[Any] | None:
-        """Ask what an operator asked then; ``None`` where that cannot be asked of this session."""
-        session: object = self._waking
-        match read_operation(record):
-            case MethodCall() as call if isinstance(session, _Calls):
-                return session.call(call, now)
-            case ObjectModify() as modify if isinstance(session, _Modifies):
-                return session.modify(modify, now)
-            case ObjectFetch() as fetch if isinstance(session, _Fetches):
-                return session.fetch(fetch, now)
-        return None
-
     def _wake_up(self, record: Record, now: int) -> None:
         self._wake = None
-        self.told(record, now, self._waking.tick(now))
+        self.told(record, now, self.woken(now))
 
     def _settle(self, line: int) -> None:
         self._outcome.compare(self._line, self._captured, self._replayed)
@@ -265,89 +200,45 @@ class Player(ABC):
     # What differs.
 
     @abstractmethod
+    def begin(self, first: Record, now: int) -> None:
+        """Hand in what the first line says."""
+
+    @abstractmethod
     def captured(self, record: Record) -> Said:
-        """What was said then."""
+        """Return what was said then."""
 
     @abstractmethod
-    def replayed(self, effect: object) -> Said | None:
-        """What is said now; ``None`` for what no peer hears."""
+    def handed_in(self, record: Record, now: int) -> Iterable[Effect] | None:
+        """Hand in what stands in a record; ``None`` where the session has no use for it."""
 
     @abstractmethod
-    def received(self, record: Record, now: int) -> Iterable[Effect] | Iterable[StreamEffect]:
-        """The session hears it."""
-
-    @abstractmethod
-    def event(self, record: Record, now: int) -> Iterable[Effect] | Iterable[StreamEffect] | None:
-        """The session is told; ``None`` where it has no use for that."""
+    def woken(self, now: int) -> Iterable[Effect]:
+        """Hand in that the time has come that was asked for."""
 
 
-class _MessagingPlayer(Player):
-    def __init__(self, session: MessagingSession, witness: Witness) -> None:
-        super().__init__(session, witness)
+class _SessionPlayer(Player):
+    def __init__(self, session: Session, witness: Witness) -> None:
+        super().__init__(witness)
         self._session = session
 
+    def begin(self, first: Record, now: int) -> None:
+        reply_to = first.value("reply_to", str, "")
+        if reply_to:
+            self.told(first, now, self._session.handle(LinkUp(reply_to), now))
+        for peer in first.records("open"):
+            self.told(first, now, self._session.handle(read_peer(peer), now))
+
     def captured(self, record: Record) -> Said:
-        return message_fields(record.send())
+        return read_sent(record)
 
-    def replayed(self, effect: object) -> Said | None:
-        return message_fields(effect) if isinstance(effect, Send) else None
-
-    def received(self, record: Record, now: int) -> Iterable[Effect]:
-        delivery: Delivery = record.delivery()
-        return self._session.receive(delivery, now)
-
-    def event(self, record: Record, now: int) -> Iterable[Effect] | None:
-        session = self._session
-        match record.event:
-            case "connected":
-                return session.connected(record.value("reply_to", str), now)
-            case "disconnected":
-                return session.disconnected(record.value("detail", str), now)
-            case "resync":
-                return session.resync(record.value("reason", str), now, record.value("since", int))
-            case "unsent" if isinstance(session, ToldOfUnsent):
-                sends = [send.send() for send in record.records("sends")]
-                return session.unsent(sends, record.value("reason", str), now)
-            case "catch-up" if isinstance(session, CatchesUp):
-                return session.catch_up(record.value("missed", str), record.value("waiting", int), now)
-            case "unsent" | "catch-up":
+    def handed_in(self, record: Record, now: int) -> Iterable[Effect] | None:
+        event = read_event(record)
+        try:
+            return self._session.handle(event, now)
+        except EventNotTakenError as error:
+            if record.event in _OPTIONAL:
                 return None
-        raise CaptureError(f"line {record.line}: no session over AMQP is told '{record.event}'")
+            raise CaptureError(f"line {record.line}: {error}") from error
 
-
-class _StreamPlayer(Player):
-    def __init__(self, session: StreamSession, witness: Witness) -> None:
-        super().__init__(session, witness)
-        self._session = session
-
-    def captured(self, record: Record) -> Said:
-        connection = record.value("connection", int)
-        if record.value("close", bool, False):
-            return {"connection": connection, "close": True}
-        return octets_fields(connection, record.body)
-
-    def replayed(self, effect: object) -> Said | None:
-        return stream_fields(effect)
-
-    def received(self, record: Record, now: int) -> Iterable[StreamEffect]:
-        return self._session.received(record.value("connection", int), record.body, now)
-
-    def event(self, record: Record, now: int) -> Iterable[StreamEffect] | None:
-        match record.event:
-            case "opened":
-                return self.opened(record, now)
-            case "ended":
-                return self._session.ended(record.value("connection", int), record.value("reason", str), now)
-            case "restored":
-                sightings = read_sightings(record)
-                return self._session.restore(sightings, now) if isinstance(self._session, _Restores) else None
-            case "started":
-                return self._session.started(now) if isinstance(self._session, _Starts) else None
-            case "stopping":
-                return self._session.stopping(now)
-        raise CaptureError(f"line {record.line}: no session over byte streams is told '{record.event}'")
-
-    def opened(self, record: Record, now: int) -> Iterable[StreamEffect]:
-        """Somebody connected."""
-        peer = Peer(record.value("address", str), record.value("name", str))
-        return self._session.opened(record.value("connection", int), peer, now)
+    def woken(self, now: int) -> Iterable[Effect]:
+        return self._session.handle(TimerExpired(), now)

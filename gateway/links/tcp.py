@@ -19,10 +19,9 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from gateway.dialects.effects import Note
-from gateway.dialects.stream_effects import Peer
+from gateway.dialects.session import BytesReceived, ListenerStops, Note, Peer, PeerConnected, PeerDisconnected
 from gateway.links.amqp_connection import LinkError, Trouble
-from gateway.links.stream_conversation import StreamConversation
+from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp_connection import StreamLimits, TcpConnection
 from gateway.tasks import until_one_ends
 
@@ -76,21 +75,21 @@ class TcpListener:
 
     Args:
         address: where; loopback unless somebody configured another.
-        conversation: with the session.
+        driver: of the session.
         limits: of connections.
         certificate: for TLS; ``None`` for plain TCP.
     """
 
     def __init__(
         self,
-        conversation: StreamConversation,
+        driver: StreamDriver,
         address: ListenAddress = (LOOPBACK, 0),
         *,
         limits: StreamLimits | None = None,
         certificate: ServerCertificate | None = None,
     ) -> None:
         self._address = address
-        self._conversation = conversation
+        self._driver = driver
         self._limits = limits or StreamLimits()
         self._certificate = certificate
         self._numbers = itertools.count(1)
@@ -100,7 +99,7 @@ class TcpListener:
         self.port = 0
         """Where it listens, once it does."""
         self.listening = asyncio.Event()
-        conversation.carried_by(self)
+        driver.carried_by(self)
 
     async def run(self) -> None:
         """Listen; ends by cancellation, or a fault of the session.
@@ -114,7 +113,7 @@ class TcpListener:
             log.info("listening", address=self._address[0], port=self.port, tls=context is not None)
             self.listening.set()
             try:
-                await until_one_ends(self._conversation.until_failed(), self._accept(listening, context))
+                await until_one_ends(self._driver.until_failed(), self._accept(listening, context))
             finally:
                 listening.close()
                 self.listening.clear()
@@ -125,7 +124,7 @@ class TcpListener:
         """How many are open, those in the middle of a handshake too."""
         return len(self._connections)
 
-    # For the conversation.
+    # For the driver.
 
     def write(self, connection: int, octets: bytes) -> None:
         """Send; nothing happens where the connection is over."""
@@ -141,15 +140,15 @@ class TcpListener:
 
     def opened(self, connection: TcpConnection, peer: Peer) -> None:
         """It may be read from and written to."""
-        self._conversation.opened(connection.number, peer)
+        self._driver.handle(PeerConnected(connection.number, peer))
 
     def received(self, connection: TcpConnection, octets: bytes) -> None:
         """Octets arrived."""
-        self._conversation.received(connection.number, octets)
+        self._driver.handle(BytesReceived(connection.number, octets))
 
     def over(self, connection: TcpConnection, reason: str) -> None:
         """Nothing will arrive any more."""
-        self._conversation.ended(connection.number, reason)
+        self._driver.handle(PeerDisconnected(connection.number, reason))
 
     def gone(self, connection: TcpConnection) -> None:
         """Its socket is closed."""
@@ -163,7 +162,7 @@ class TcpListener:
 
     def note(self, event: str, detail: str) -> None:
         """Something for the log, where a stranger must not be able to fill it."""
-        self._conversation.perform([Note(event, detail)])
+        self._driver.perform([Note(event, detail)])
 
     def _socket(self) -> socket.socket:
         host, port = self._address
@@ -226,7 +225,7 @@ class TcpListener:
         for task in self._opening:
             task.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)
-        self._conversation.stopping()
+        self._driver.handle(ListenerStops())
         for connection in list(self._connections.values()):
             connection.close("the gateway ends")
         if self._connections:

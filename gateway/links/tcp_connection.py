@@ -8,7 +8,7 @@ import ssl
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from gateway.dialects.stream_effects import Peer
+from gateway.dialects.session import Peer
 
 _HIGH_WATER: Final = 64 * 1024
 """Octets that wait for a peer before nothing more is read from it, as what it sends makes us write."""

@@ -11,8 +11,8 @@ from typing import Final
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import TrapReceiver
-from gateway.dialects.effects import Send
 from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.session import Send
 from gateway.model.events import Severity
 from tests.all_dialects.qpid_broker import QpidBroker
 from tests.components.am01_agent import Am01Agent

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final, TypeVar
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Binding, Delivery, Effect, Send, WakeAt
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import (
@@ -32,6 +31,16 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import (
+    Binding,
+    Delivery,
+    Effect,
+    Event,
+    EventNotTakenError,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from tests.components.agent_on_link import CLOCK, AgentOnLink
 from tests.dialects.qmf.recordings import definitions, readable, recorded
 from tests.mapping.recorded_schemas import QPID
@@ -61,15 +70,24 @@ class _Session:
         return [Binding(addresses.MANAGEMENT_EXCHANGE, key) for key in keys]
 
     def start(self, now: int) -> list[Effect]:
-        return self.tick(now)
+        return self._tick(now)
 
     def suspend(self) -> None:
         """Nothing waits."""
 
-    def tick(self, now: int) -> list[Effect]:
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As of a session."""
+        match event:
+            case Delivery():
+                return self._receive(event, now)
+            case TimerExpired():
+                return self._tick(now)
+        raise EventNotTakenError(self, event)
+
+    def _tick(self, now: int) -> list[Effect]:
         return [self._push(addresses.heartbeat_key(_AGENT), Heartbeat(0, now)), WakeAt(now + _HEARTBEAT)]
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+    def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         return [
             Send(addresses.DIRECT_EXCHANGE, delivery.reply_to, write(answer, self._known))
             for request in read_body(delivery.body, self._known)

@@ -19,8 +19,8 @@ from aio_pika.abc import AbstractIncomingMessage
 from gateway.demo.broker import Credentials
 from gateway.dialects.cml.messages import InspectRequest, SchemaRequest
 from gateway.dialects.cml.reader import read_message
-from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.session import Delivery, Effect
 from gateway.service.processes.exit_codes import ExitCode
 from tests.all_dialects.qpid_broker import QpidBroker
 from tests.components.am01_agent import Am01Agent

@@ -17,8 +17,16 @@ from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.cml.console import ConsoleConfig
 from gateway.dialects.cml.console_config import Budget
 from gateway.dialects.cml.messages import InspectRequest
-from gateway.dialects.effects import Observed
-from gateway.dialects.stream_effects import Peer, StreamEffect
+from gateway.dialects.session import (
+    BytesReceived,
+    Effect,
+    Listening,
+    Observed,
+    Peer,
+    PeerConnected,
+    PropertiesMissing,
+    TimerExpired,
+)
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
@@ -178,7 +186,7 @@ def _qpid(gateway: Gateway) -> None:
         unidentified = source.counters["unidentified"]
         observe(observations, now)
         if source.counters["unidentified"] != unidentified:
-            replay.session.unnamed(now)
+            replay.session.handle(PropertiesMissing(), now)
 
     replay = Replay(QPIDD, heard)
     replay.plays(PLAYED)
@@ -190,16 +198,16 @@ def _application(gateway: Gateway) -> None:
     session = RelaySession(RelayConfig())
     now = START
 
-    def take(effects: Iterable[StreamEffect]) -> None:
+    def take(effects: Iterable[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Observed):
                 observe(effect.observations, now)
 
     def says(*lines: str) -> None:
-        take(session.received(1, "".join(f"{line}\n" for line in lines).encode(), now))
+        take(session.handle(BytesReceived(1, "".join(f"{line}\n" for line in lines).encode()), now))
 
-    take(session.started(now))
-    take(session.opened(1, Peer("127.0.0.1"), now))
+    take(session.handle(Listening(), now))
+    take(session.handle(PeerConnected(1, Peer("127.0.0.1")), now))
     says('L|I="pump-7"')
     for minute in range(FILLS):
         says(f'O|T="Tank"|I="t1"|level={10 + 5 * minute}|filled={50 * minute}L')
@@ -208,5 +216,5 @@ def _application(gateway: Gateway) -> None:
         if minute % 4 == 3:
             says(f'D|T="Job"|I="j{minute - 2}"')
         now += 60 * SECOND
-        take(session.tick(now))
+        take(session.handle(TimerExpired(), now))
     gateway.changes(OperationKind.INVOKE, "ami-relay:application", Outcome.REMOTE_FAILURE, "drain")

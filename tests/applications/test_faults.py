@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from gateway.clock import SystemClock
 from gateway.config.files import load_configuration
 from gateway.dialects.ami.relay import RelaySession
-from gateway.dialects.stream_effects import StreamEffect
+from gateway.dialects.session import BytesReceived, Effect, Event
 from gateway.service.processes import core
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.sources import ami as ami_source
@@ -22,10 +22,10 @@ from tests.components.waiting import wait_until
 class FaultySession(RelaySession):
     """Has a fault."""
 
-    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
-        if b"fault" in octets:
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        if isinstance(event, BytesReceived) and b"fault" in event.octets:
             raise RuntimeError("a fault of ours")
-        return super().received(connection, octets, now)
+        return super().handle(event, now)
 
 
 def provoke(plant: Plant) -> None:

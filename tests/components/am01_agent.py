@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Called, Delivery, Effect, ModifyAsked
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import Status
+from gateway.dialects.session import Called, Effect, Event, ModifyAsked
 from gateway.model.events import Severity
 from gateway.model.schema import (
     Access,
@@ -121,10 +121,10 @@ class Am01Agent(AgentOnLink):
 
     # Of a session over AMQP.
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Answer, and do at once what is asked for."""
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As of a session; what is asked for is done at once."""
         done: list[Effect] = []
-        for effect in super().receive(delivery, now):
+        for effect in super().handle(event, now):
             if isinstance(effect, Called):
                 done += self._drain(effect, now)
             elif isinstance(effect, ModifyAsked):

@@ -12,9 +12,9 @@ from uuid import uuid4
 from gateway.clock import SystemClock
 from gateway.config.sources import QmfSource
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Called, Delivery, Effect
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.messages import Status
+from gateway.dialects.session import Called, Effect, Event
 from gateway.feed.records import Batch, ObjectRecord, SourceRecord, UpdateRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
@@ -63,8 +63,8 @@ class CalledAgent(AgentOnLink):
         """The vessel is filled so far by now."""
         self.session.put(ManagedObject(VESSEL.key, NUMBER, SECOND, ("v",), (level,), SystemClock().now()))
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        effects = super().receive(delivery, now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        effects = super().handle(event, now)
         self.calls += [effect for effect in effects if isinstance(effect, Called)]
         return effects
 

@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 
 from gateway.clock import Clock
-from gateway.dialects.effects import Delivery, Send
-from gateway.links.conversation import TOO_LATE, Conversation
+from gateway.dialects.session import Delivery, Send
+from gateway.links.session_driver import TOO_LATE, MessageDriver
 
 USER_ID = "loopback"
 """The checked sender of every loopback message: nobody else can reach a loopback."""
 
 
-async def carry(sender: Conversation, receiver: Conversation, clock: Clock) -> None:
+async def carry(sender: MessageDriver, receiver: MessageDriver, clock: Clock) -> None:
     """Move what ``sender`` sends to ``receiver``, in order, until cancelled.
 
     One body at a time, giving way to the loop in between: a resync of thousands of objects must not hold it.

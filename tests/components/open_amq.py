@@ -16,10 +16,20 @@ from gateway.dialects.cml.messages import Field, SchemaReply, Spelling, Status
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
-from gateway.dialects.effects import Binding, Called, Delivery, Effect, ModifyAsked, Send
+from gateway.dialects.session import (
+    Binding,
+    Called,
+    Delivery,
+    Effect,
+    Event,
+    LinkDown,
+    LinkUp,
+    ModifyAsked,
+    Send,
+)
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
+from gateway.links.session_driver import MessageDriver
 from gateway.model.events import Severity
 from gateway.model.values import Value
 from tests.components.amqp_peer import AmqpPeer, Reply, Request
@@ -57,7 +67,7 @@ class OpenAmq:
         self.session = ServerSession(config or ServerConfig(Spelling.OPENAMQ, writers=None), schema)
         self.done: list[tuple[int, str, object]] = []
         self.deaf: set[str] = set()
-        self.conversation: Conversation | None = None
+        self.conversation: MessageDriver | None = None
         self.is_up = False
         self.put(BROKER, "broker", None, name="OpenAMQ 1.4c1", started=STARTED, locked="0", messages="3")
         self.put(
@@ -113,24 +123,17 @@ class OpenAmq:
     def bindings(self, queue: str) -> tuple[Binding, ...]:
         return self.session.bindings(queue)
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        self.is_up = True
-        return self.session.connected(reply_to, now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        self.is_up = False
-        return self.session.disconnected(detail, now)
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        return self.session.resync(reason, now, since)
-
-    def tick(self, now: int) -> list[Effect]:
-        return self.session.tick(now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        if isinstance(event, Delivery):
+            return self.receive(event, now)
+        if isinstance(event, LinkUp | LinkDown):
+            self.is_up = isinstance(event, LinkUp)
+        return self.session.handle(event, now)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer, and do at once what is asked for."""
         effects: list[Effect] = []
-        for effect in self.session.receive(delivery, now):
+        for effect in self.session.handle(delivery, now):
             if isinstance(effect, ModifyAsked):
                 for name, value in effect.values.items():
                     self.done.append((effect.number, name, value))
@@ -191,9 +194,9 @@ async def open_amq(port: int = 0) -> AsyncIterator[tuple[OpenAmq, AmqpPeer]]:
 async def serving(endpoint: AmqpEndpoint, system_exchange: str = "amq.system") -> AsyncIterator[OpenAmq]:
     """The same as a server of CML at a broker that has the exchanges, as the specification spells it."""
     broker, clock = OpenAmq(ServerConfig(system_exchange=system_exchange, writers=None)), SystemClock()
-    broker.conversation = Conversation("server", broker, lambda _: None, clock, Counter())
+    broker.conversation = MessageDriver("server", broker, lambda _: None, clock, Counter())
     role = AmqpRole("server", broker.bindings)
-    running = asyncio.create_task(AmqpLink(endpoint, role, broker, broker.conversation, clock).run())
+    running = asyncio.create_task(AmqpLink(endpoint, role, broker.conversation, clock).run())
 
     async def up() -> bool:
         return broker.is_up

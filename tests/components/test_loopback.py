@@ -8,18 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gateway.clock import SystemClock
-from gateway.dialects.effects import Delivery, Effect, Send
-from gateway.links.conversation import Conversation
+from gateway.dialects.session import Delivery, Effect, Send
+from gateway.links.session_driver import MessageDriver
 from tests.components.loopback import USER_ID, carry, delivered
+from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
 
 
 @dataclass
-class EchoSession:
+class EchoSession(ScriptedSession):
     """Sends back what it gets, so often."""
 
     echoes: int
     received: list[Delivery] = field(default_factory=list)
+    unsent: list[tuple[list[Send], str]] = field(default_factory=list)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         assert delivery.timestamp <= now
@@ -27,6 +29,11 @@ class EchoSession:
         if len(self.received) > self.echoes:
             return []
         return [Send("", delivery.reply_to, delivery.body)]
+
+    def not_sent(self, sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
+        assert now > 0
+        self.unsent.append((list(sends), reason))
+        return []
 
     def tick(self, now: int) -> list[Effect]:
         raise AssertionError(f"nobody asked to be woken at {now}")
@@ -46,16 +53,9 @@ def test_what_is_sent_once_lives_until_its_time() -> None:
 
 async def test_what_is_too_late_is_told_and_not_carried() -> None:
     clock = SystemClock()
-    unsent: list[tuple[list[Send], str]] = []
-
-    def note(sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
-        assert now > 0
-        unsent.append((list(sends), reason))
-        return []
-
-    callee = EchoSession(echoes=0)
-    here = Conversation("caller", EchoSession(0), lambda _: None, clock, Counter(), unsent=note)
-    there = Conversation("callee", callee, lambda _: None, clock, Counter())
+    caller, callee = EchoSession(echoes=0), EchoSession(echoes=0)
+    here = MessageDriver("caller", caller, lambda _: None, clock, Counter())
+    there = MessageDriver("callee", callee, lambda _: None, clock, Counter())
     late = Send("", "callee", b"late", not_after=clock.now())
     here.perform([late, Send("", "callee", b"in time", not_after=clock.now() + 3600 * 10**9)])
     carrying = asyncio.create_task(carry(here, there, clock))
@@ -67,14 +67,14 @@ async def test_what_is_too_late_is_told_and_not_carried() -> None:
     carrying.cancel()
     await carrying
     assert [delivery.body for delivery in callee.received] == [b"in time"]
-    assert unsent == [([late], "its time was over before it could be sent")]
+    assert caller.unsent == [([late], "its time was over before it could be sent")]
 
 
 async def test_two_sessions_talk_in_order() -> None:
     clock = SystemClock()
     caller, callee = EchoSession(echoes=0), EchoSession(echoes=1000)
-    here = Conversation("caller", caller, lambda _: None, clock, Counter())
-    there = Conversation("callee", callee, lambda _: None, clock, Counter())
+    here = MessageDriver("caller", caller, lambda _: None, clock, Counter())
+    there = MessageDriver("callee", callee, lambda _: None, clock, Counter())
     parts = [asyncio.create_task(carry(here, there, clock)), asyncio.create_task(carry(there, here, clock))]
     here.perform(Send("", "callee", str(number).encode(), "caller") for number in range(500))
 
@@ -94,8 +94,8 @@ async def test_two_sessions_talk_in_order() -> None:
 async def test_a_long_talk_gives_way_to_the_loop() -> None:
     clock = SystemClock()
     callee = EchoSession(echoes=0)
-    here = Conversation("caller", EchoSession(0), lambda _: None, clock, Counter())
-    there = Conversation("callee", callee, lambda _: None, clock, Counter())
+    here = MessageDriver("caller", EchoSession(0), lambda _: None, clock, Counter())
+    there = MessageDriver("callee", callee, lambda _: None, clock, Counter())
     here.perform([Send("", "callee", b"")] * 1000)
     carrying = asyncio.create_task(carry(here, there, clock))
 

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from gateway.dialects.effects import Answered
+from gateway.dialects.session import Answered, ConsoleSession
 from gateway.model.operations import Answer, MethodCall, ObjectModify
 
 
-class AskedSession(Protocol):
-    """A console session of any dialect."""
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None: ...
-
-    def call(self, call: MethodCall, now: int) -> Sequence[Any]: ...
-
-
-def called(session: AskedSession, call: MethodCall, now: int) -> list[Any]:
+def called(session: ConsoleSession, call: MethodCall, now: int) -> list[Any]:
     """What a call leads to; that it is refused at once has been foreseen, to the letter, and nothing else."""
-    foreseen = session.objection(call, now)
-    return as_foreseen(foreseen, call, session.call(call, now))
+    foreseen = session.precheck(call, now)
+    return as_foreseen(foreseen, call, session.handle(call, now))
 
 
 def as_foreseen(

@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits, RelaySession
-from gateway.dialects.effects import Observed
-from gateway.dialects.stream_effects import Peer, StreamEffect
+from gateway.dialects.session import (
+    BytesReceived,
+    Effect,
+    Listening,
+    Observed,
+    Peer,
+    PeerConnected,
+    PeerDisconnected,
+    TimerExpired,
+)
 from gateway.feed.records import (
     AgentGoneRecord,
     AgentRecord,
@@ -33,9 +41,9 @@ class Relay:
         self.inventory = Playbook(state)
         self.session = RelaySession(RelayConfig(schemas=schemas, limits=limits or RelayLimits()))
         self.now = NOW
-        self.take(self.session.started(self.now))
+        self.take(self.session.handle(Listening(), self.now))
 
-    def take(self, effects: Iterable[StreamEffect]) -> list[Record]:
+    def take(self, effects: Iterable[Effect]) -> list[Record]:
         self.inventory.now = self.now
         records: list[Record] = []
         for effect in effects:
@@ -44,19 +52,19 @@ class Relay:
         return records
 
     def connects(self, name: str = "pump-7", number: int = 1) -> list[Record]:
-        self.take(self.session.opened(number, Peer("127.0.0.1"), self.now))
+        self.take(self.session.handle(PeerConnected(number, Peer("127.0.0.1")), self.now))
         return self.says(f'L|I="{name}"', number=number)
 
     def says(self, *lines: str, number: int = 1) -> list[Record]:
         octets = "".join(f"{line}\n" for line in lines).encode()
-        return self.take(self.session.received(number, octets, self.now))
+        return self.take(self.session.handle(BytesReceived(number, octets), self.now))
 
     def ends(self, number: int = 1) -> list[Record]:
-        return self.take(self.session.ended(number, "it broke", self.now))
+        return self.take(self.session.handle(PeerDisconnected(number, "it broke"), self.now))
 
     def time_passes(self, seconds: int) -> list[Record]:
         self.now += seconds * SECOND
-        return self.take(self.session.tick(self.now))
+        return self.take(self.session.handle(TimerExpired(), self.now))
 
     def values(self, name: str) -> dict[str, object]:
         """What a new subscriber would be told of an object, by the names of its elements."""

@@ -13,7 +13,7 @@ from gateway.dialects.cml.console import ConsoleConfig
 from gateway.dialects.cml.console_config import Matching, ShortLived
 from gateway.dialects.cml.messages import SchemaReply
 from gateway.dialects.cml.reader import read_message
-from gateway.dialects.effects import Observed
+from gateway.dialects.session import Observed
 from gateway.feed.records import AgentRecord, DeleteRecord, Lifetime, ObjectRecord, Record
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.dialects.session import PropertiesMissing
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
@@ -45,7 +46,7 @@ class Site:
             unidentified = source.counters["unidentified"]
             self.inventory.observed(source, observations, now)
             if source.counters["unidentified"] != unidentified:
-                replay.session.unnamed(now)
+                replay.session.handle(PropertiesMissing(), now)
 
         replay = Replay(peer, observe)
         return replay, source

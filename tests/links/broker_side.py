@@ -11,7 +11,7 @@ import aio_pika
 from aio_pika.abc import AbstractChannel
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 from tests.components.rabbitmq import VirtualHost
 
 

@@ -8,20 +8,31 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
+from gateway.dialects.session import (
+    Delivery,
+    Effect,
+    LinkDown,
+    LinkUp,
+    Note,
+    Observed,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.links.capture import CapturedSession
 from gateway.links.capture_file import AS_CONSOLE, CaptureFile
 from gateway.links.capture_reading import Capture, read_capture
 from gateway.links.replay import Witness
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer
+from tests.components.scripted_session import ScriptedSession
 
 SECOND = 10**9
 START = 1_800_000_000 * SECOND
 REQUEST = Send("amq.system", "amq.console", b"<ask/>", "q", message_id="1", mandatory=True)
 
 
-class AskingSession:
+class AskingSession(ScriptedSession):
     """Asks when it is connected, and again a second after each answer; repeats what was not sent."""
 
     def __init__(self, question: bytes = b"<ask/>") -> None:
@@ -38,7 +49,7 @@ class AskingSession:
         assert now
         return []
 
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+    def loss_suspected(self, reason: str, since: int, now: int) -> list[Effect]:
         assert reason
         assert since < now
         return self.ask(now)
@@ -50,11 +61,11 @@ class AskingSession:
     def tick(self, now: int) -> list[Effect]:
         return self.ask(now)
 
-    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
+    def not_sent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
         assert reason
         return self.ask(now) if sends else []
 
-    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
+    def backlog_follows(self, missed: str, waiting: int, now: int) -> list[Effect]:
         assert waiting >= 0
         return self.ask(now) if missed else []
 
@@ -100,11 +111,11 @@ def answer(number: int, body: bytes = b"<answer/>") -> Delivery:
 
 def converse(session: CapturedSession, answers: int = 3, body: bytes = b"<answer/>") -> None:
     """A connection, some answers, each followed by the waking that it led to."""
-    session.connected("q", START)
+    session.handle(LinkUp("q"), START)
     for number in range(1, answers + 1):
-        session.receive(answer(number, body), START + 2 * number * SECOND)
-        session.tick(START + 2 * number * SECOND + SECOND + 5)
-    session.disconnected("it broke", START + 100 * SECOND)
+        session.handle(answer(number, body), START + 2 * number * SECOND)
+        session.handle(TimerExpired(), START + 2 * number * SECOND + SECOND + 5)
+    session.handle(LinkDown("it broke"), START + 100 * SECOND)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -12,17 +12,18 @@ from pydantic import SecretStr
 
 from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Binding, Delivery, Effect, Send
+from gateway.dialects.session import Binding, Delivery, Effect, Send
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
+from gateway.links.session_driver import MessageDriver
+from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
 
 WATCH_SECONDS = 0.2
 """Between two looks at queue and exchanges: a test should not wait as long as an operator may."""
 
 
-class RecordingSession:
+class RecordingSession(ScriptedSession):
     """Says nothing, and writes down what it is told."""
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class RecordingSession:
         self.down.append(detail)
         return []
 
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+    def loss_suspected(self, reason: str, since: int, now: int) -> list[Effect]:
         assert 0 < since < now
         self.resyncs.append(reason)
         return []
@@ -66,7 +67,7 @@ class Linked:
     """A link that runs, and its session."""
 
     session: RecordingSession
-    conversation: Conversation
+    driver: MessageDriver
     counters: Counter[str]
     running: asyncio.Task[None] = field(repr=False)
 
@@ -101,7 +102,7 @@ class Linked:
 
     def send(self, *sends: Send) -> None:
         """As the session would."""
-        self.conversation.perform(sends)
+        self.driver.perform(sends)
 
 
 @asynccontextmanager
@@ -112,11 +113,11 @@ async def linked(
     session = session or RecordingSession()
     counters: Counter[str] = Counter()
     clock = SystemClock()
-    conversation = Conversation("test", session, lambda _: None, clock, counters, unsent=session.not_sent)
-    link = AmqpLink(endpoint, role, session, conversation, clock, watch_seconds=WATCH_SECONDS)
+    driver = MessageDriver("test", session, lambda _: None, clock, counters)
+    link = AmqpLink(endpoint, role, driver, clock, watch_seconds=WATCH_SECONDS)
     running = asyncio.create_task(link.run())
     try:
-        yield Linked(session, conversation, counters, running)
+        yield Linked(session, driver, counters, running)
     finally:
         assert running.cancel(), "the link ended by itself"
         await asyncio.wait({running})

@@ -11,7 +11,7 @@ import aio_pika
 import pytest
 import structlog
 
-from gateway.dialects.effects import Delivery, Send
+from gateway.dialects.session import Delivery, Send
 from tests.components.rabbitmq import VirtualHost, version_of
 from tests.components.waiting import eventually, wait_until
 from tests.links.broker_side import client, published, queues
@@ -24,12 +24,12 @@ from pydantic import SecretStr
 from gateway.clock import SystemClock
 from gateway.links.amqp import AmqpLink
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
+from gateway.links.session_driver import MessageDriver
 from tests.links.recording import RecordingSession, role
 session, clock = RecordingSession(), SystemClock()
-conversation = Conversation("holder", session, lambda _: None, clock, Counter())
+conversation = MessageDriver("holder", session, lambda _: None, clock, Counter())
 endpoint = AmqpEndpoint(sys.argv[1], sys.argv[2], sys.argv[3], SecretStr(sys.stdin.readline().strip()))
-asyncio.run(AmqpLink(endpoint, role(), session, conversation, clock).run())
+asyncio.run(AmqpLink(endpoint, role(), conversation, clock).run())
 """
 
 
@@ -132,7 +132,7 @@ async def test_what_cannot_be_sent_is_noted_and_the_rest_goes_on(virtual_host: V
         (delivery,) = await link.received(1)
 
     assert delivery.body == b"fits"
-    assert link.conversation.notes == {"not-sent": 1}
+    assert link.driver.notes == {"not-sent": 1}
     assert link.session.down == []
 
 

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Delivery, Effect, Rebind, Send
+from gateway.dialects.session import Delivery, Effect, Rebind, Send
 from gateway.links import amqp_connection
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
@@ -69,7 +69,7 @@ async def test_it_begins_anew_with_another_queue_when_its_session_wants_it_bound
 ) -> None:
     async with linked(endpoint_of(virtual_host.broker, virtual_host.name), role()) as link:
         before = await link.up()
-        link.conversation.perform([Rebind("agents tell everything to whoever binds")])
+        link.driver.perform([Rebind("agents tell everything to whoever binds")])
         assert await link.down() == "the queue is bound again: agents tell everything to whoever binds"
         assert await link.up(2) != before
 

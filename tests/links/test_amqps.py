@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 from tests.components.certificates import Authority
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost

@@ -17,16 +17,28 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from gateway.clock import SystemClock
-from gateway.dialects.effects import Binding, Delivery, Effect, Send, WakeAt
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
+from gateway.dialects.session import (
+    BacklogFollows,
+    Binding,
+    Delivery,
+    Effect,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    NotSent,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.links import capture_reading
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.capture import CapturedSession
 from gateway.links.capture_file import AS_CONSOLE, CaptureFile
 from gateway.links.capture_reading import CaptureError, read_capture
-from gateway.links.conversation import Conversation
 from gateway.links.replay import Difference, Outcome, replay
+from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import SourceState, SourceStateSeen
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.waiting import eventually
@@ -47,8 +59,8 @@ from tests.links.captures import (
 def test_a_capture_as_documented(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     session = CapturedSession(AskingSession(), capture_file(path))
-    session.connected("q", START)
-    session.receive(answer(1), START + 1)
+    session.handle(LinkUp("q"), START)
+    session.handle(answer(1), START + 1)
 
     head, connected, sent, received = lines(path)
     assert head.pop("warning").startswith(
@@ -132,7 +144,7 @@ def test_what_is_said_otherwise_is_shown(tmp_path: Path) -> None:
 def test_what_is_said_no_more_or_only_now_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     session = CapturedSession(AskingSession(), capture_file(path))
-    session.connected("q", START)
+    session.handle(LinkUp("q"), START)
     told = path.read_text(encoding="utf-8").splitlines(keepends=True)
 
     silent = read_capture(io.BytesIO("".join(told[:2]).encode()))
@@ -151,10 +163,10 @@ def test_doubt_and_what_was_not_sent_are_replayed_too(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     session = AskingSession()
     captured = CapturedSession(session, capture_file(path))
-    captured.catch_up("away", 3, START)
-    captured.connected("q", START)
-    captured.resync("doubt", START + 2, START + 1)
-    captured.unsent([REQUEST], "returned", START + 3)
+    captured.handle(BacklogFollows("away", 3), START)
+    captured.handle(LinkUp("q"), START)
+    captured.handle(LossSuspected("doubt", START + 1), START + 2)
+    captured.handle(NotSent([REQUEST], "returned"), START + 3)
 
     assert replay(reading(path), AskingSession()) == Outcome(told=4, same=4)
 
@@ -163,9 +175,9 @@ def test_a_session_is_woken_where_the_captured_one_was_not(tmp_path: Path) -> No
     """Its code may have changed, and what it says then is a difference."""
     path = tmp_path / "shop.jsonl"
     session = CapturedSession(AskingSession(), capture_file(path))
-    session.connected("q", START)
-    session.receive(answer(1), START)
-    session.disconnected("it broke", START + 100 * SECOND)
+    session.handle(LinkUp("q"), START)
+    session.handle(answer(1), START)
+    session.handle(LinkDown("it broke"), START + 100 * SECOND)
 
     outcome = replay(reading(path), AskingSession())
 
@@ -174,7 +186,7 @@ def test_a_session_is_woken_where_the_captured_one_was_not(tmp_path: Path) -> No
 
 def test_a_waking_that_nobody_wants_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
-    CapturedSession(AskingSession(), capture_file(path)).tick(START)
+    CapturedSession(AskingSession(), capture_file(path)).handle(TimerExpired(), START)
 
     outcome = replay(reading(path), AskingSession())
 
@@ -189,7 +201,7 @@ def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_any_text_can_be_captured(tmp_path: Path) -> None:
     session = CapturedSession(AskingSession(), capture_file(tmp_path / "shop.jsonl"))
-    session.disconnected("a name \ud800 that is no Unicode", START)
+    session.handle(LinkDown("a name \ud800 that is no Unicode"), START)
     outcome = replay(reading(tmp_path / "shop.jsonl"), AskingSession())
     assert outcome == Outcome(told=1)
 
@@ -197,7 +209,7 @@ def test_any_text_can_be_captured(tmp_path: Path) -> None:
 def test_a_body_that_alone_would_fill_a_file_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     session = CapturedSession(AskingSession(), capture_file(path, largest_file=4000))
-    session.receive(answer(1, bytes(4000)), START)
+    session.handle(answer(1, bytes(4000)), START)
 
     assert lines(path)[1]["omitted"] is True
     with pytest.raises(CaptureError, match="line 2: its body was too large to be captured"):
@@ -232,12 +244,12 @@ def test_a_console_of_qmf_says_the_same_again(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     config = ConsoleConfig(believe_anyone=True)
     captured = CapturedSession(ConsoleSession(config), CaptureFile(path, "shop", "qmf", AS_CONSOLE, START))
-    captured.connected("q", START)
+    captured.handle(LinkUp("q"), START)
     broker = Delivery("amq.direct", "q", b"AM2b\0\0\0\0" + bytes(16))
-    captured.receive(broker, START + SECOND)
-    captured.receive(Delivery("amq.direct", "q", b"nonsense"), START + 2 * SECOND)
-    captured.tick(START + 60 * SECOND)
-    captured.disconnected("it broke", START + 61 * SECOND)
+    captured.handle(broker, START + SECOND)
+    captured.handle(Delivery("amq.direct", "q", b"nonsense"), START + 2 * SECOND)
+    captured.handle(TimerExpired(), START + 60 * SECOND)
+    captured.handle(LinkDown("it broke"), START + 61 * SECOND)
 
     outcome = replay(reading(path), ConsoleSession(config))
 
@@ -251,7 +263,7 @@ async def test_what_a_link_carried_is_replayed(tmp_path: Path) -> None:
     file, clock = capture_file(path), SystemClock()
     session = AskingSession()
     captured = CapturedSession(session, file)
-    conversation = Conversation("shop", captured, lambda _: None, clock, Counter())
+    conversation = MessageDriver("shop", captured, lambda _: None, clock, Counter())
     role = AmqpRole("cml", lambda queue: [Binding("amq.direct", queue)])
 
     async def answered_twice() -> bool:
@@ -261,7 +273,7 @@ async def test_what_a_link_carried_is_replayed(tmp_path: Path) -> None:
         endpoint = AmqpEndpoint(
             f"amqp://127.0.0.1:{peer.port}", "/", "super", SecretStr("hidden"), heartbeat=2
         )
-        link = asyncio.create_task(AmqpLink(endpoint, role, captured, conversation, clock).run())
+        link = asyncio.create_task(AmqpLink(endpoint, role, conversation, clock).run())
         await eventually(answered_twice, "two answers, one second apart")
         link.cancel()
         await asyncio.wait({link})
@@ -294,7 +306,9 @@ def head(**changed: object) -> bytes:
         (head(reply_to=3), "line 1: 'reply_to' is not a text"),
         (head() + b"{}\n", "line 2: 'dir' is not a text"),
         (head() + b'{"event":"connected","ns":1}\n', "line 2: 'reply_to' is not a text"),
-        (head() + b'{"event":"opened","ns":1}\n', "line 2: no session over AMQP is told 'opened'"),
+        (head() + b'{"event":"opened","ns":1}\n', "line 2: 'address' is not a text"),
+        (head() + b'{"event":"stopping","ns":1}\n', "line 2: AskingSession takes no ListenerStops"),
+        (head() + b'{"event":"other","ns":1}\n', "line 2: 'other' is nothing that happens to a session"),
         (head() + b'{"event":"unsent","ns":1,"sends":[1]}\n', "line 2: 'sends' is not a list of objects"),
         (
             head() + b'{"dir":"in","ns":1,"exchange":"","routing_key":"","body_b64":"?"}\n',
@@ -329,7 +343,7 @@ def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
     class Patient(AskingSession):
         """Takes anything."""
 
-        def resync(self, reason: str, now: int, since: int) -> list[Effect]:
+        def loss_suspected(self, reason: str, since: int, now: int) -> list[Effect]:
             return self.ask(now + since + len(reason))
 
         def receive(self, delivery: Delivery, now: int) -> list[Effect]:
@@ -338,7 +352,7 @@ def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
         def disconnected(self, detail: str, now: int) -> list[Effect]:
             return [WakeAt(now + len(detail))]
 
-        def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
+        def not_sent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
             return [WakeAt(now + len(sends) + len(reason))]
 
         def ask(self, now: int) -> list[Effect]:

@@ -12,8 +12,8 @@ from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.capture import CapturedSession
 from gateway.links.capture_file import AS_CONSOLE, CaptureFile
 from gateway.links.capture_reading import read_capture
-from gateway.links.conversation import Conversation
 from gateway.links.replay import replay
+from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from tests.components.called_agent import calling_site
 from tests.components.rabbitmq import VirtualHost
@@ -32,9 +32,9 @@ async def test_a_console_says_and_observes_the_same_again(virtual_host: VirtualH
     session = ConsoleSession(config)
     file = CaptureFile(path, "shop", "qmf", AS_CONSOLE, clock.now())
     captured = CapturedSession(session, file)
-    conversation = Conversation("shop", captured, seen.extend, clock, Counter())
+    conversation = MessageDriver("shop", captured, seen.extend, clock, Counter())
     role = AmqpRole("console", session.bindings, probed="qpid.management")
-    link = AmqpLink(endpoint_of(virtual_host.broker, virtual_host.name), role, captured, conversation, clock)
+    link = AmqpLink(endpoint_of(virtual_host.broker, virtual_host.name), role, conversation, clock)
 
     async def synchronised() -> bool:
         return SYNCHRONISED in seen

@@ -13,22 +13,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Answered, Effect, Note, Send
-from gateway.dialects.stream_effects import StreamEffect, Write
-from gateway.links.capture import (
-    CapturedModifyingConsole,
-    CapturedSession,
-    CapturedStreamConsole,
-    captured_console,
+from gateway.dialects.session import (
+    Answered,
+    BacklogFollows,
+    Effect,
+    EventNotTakenError,
+    LinkUp,
+    Listening,
+    Note,
+    NotSent,
+    ObjectsRestored,
+    Operation,
+    Send,
+    Write,
 )
-from gateway.links.capture_operations import CapturedOperation, operation_fields, read_operation
+from gateway.links.capture import (
+    CapturedSession,
+    operation_fields,
+    read_operation,
+)
 from gateway.links.capture_reading import CaptureError, Record, read_capture
-from gateway.links.replay import Outcome, replay, replay_streams
+from gateway.links.replay import Outcome, replay
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.operations import Outcome as Came
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
+from tests.components.scripted_session import ScriptedSession
 from tests.links.captures import SECOND, START, AskingSession, Seen, capture_file, lines, reading
 from tests.links.test_stream_capture import GreetingSession
 
@@ -61,49 +72,48 @@ class SettingSession(OperatedSession):
 class OperatedStreams(GreetingSession):
     """The same over byte streams."""
 
-    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
+    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[Effect]:
         return [Write(1, repr((list(sightings), now)).encode())]
 
-    def started(self, now: int) -> list[StreamEffect]:
+    def listening(self, now: int) -> list[Effect]:
         return [Write(1, repr(now).encode())]
 
-    def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
+    def call(self, call: MethodCall, now: int) -> list[Effect]:
         return [Write(1, repr((call.method, now)).encode())]
 
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
         return [Write(1, repr((fetch.native_id, now)).encode())]
 
 
 def operated(path: Path) -> None:
-    session = captured_console(SettingSession(), capture_file(path))
-    assert isinstance(session, CapturedModifyingConsole)
-    session.connected("q", START)
-    session.call(CALL, START + 1)
-    session.fetch(FETCH, START + 2)
-    session.modify(MODIFY, START + 3)
+    session = CapturedSession(SettingSession(), capture_file(path))
+    session.handle(LinkUp("q"), START)
+    session.handle(CALL, START + 1)
+    session.handle(FETCH, START + 2)
+    session.handle(MODIFY, START + 3)
 
 
 class ForeseeingSession(SettingSession):
     """Can say before what it would not send."""
 
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
         return Answer(request.token, Came.WRONG_VALUE, f"not sent at {now}")
 
 
 class ForeseeingStreams(OperatedStreams):
     """Likewise."""
 
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
         return Answer(request.token, Came.WRONG_VALUE, f"not sent at {now}")
 
 
 def test_what_speaks_against_them_is_said_as_if_nothing_were_captured(tmp_path: Path) -> None:
     file = capture_file(tmp_path / "shop.jsonl")
     expected = Answer(CALL.token, Came.WRONG_VALUE, f"not sent at {START}")
-    assert captured_console(ForeseeingSession(), file).objection(CALL, START) == expected
-    assert CapturedStreamConsole(ForeseeingStreams(), file).objection(CALL, START) == expected
-    assert captured_console(SettingSession(), file).objection(CALL, START) is None
-    assert CapturedStreamConsole(OperatedStreams(), file).objection(CALL, START) is None
+    assert CapturedSession(ForeseeingSession(), file).precheck(CALL, START) == expected
+    assert CapturedSession(ForeseeingStreams(), file).precheck(CALL, START) == expected
+    assert CapturedSession(SettingSession(), file).precheck(CALL, START) is None
+    assert CapturedSession(OperatedStreams(), file).precheck(CALL, START) is None
     assert file.records == 0
 
 
@@ -151,37 +161,31 @@ def test_a_session_of_which_it_cannot_be_asked_passes_it_over(tmp_path: Path) ->
     assert (outcome.told, outcome.same, outcome.passed_over) == (1, 1, 3)
 
 
-def test_a_captured_session_can_what_the_session_can(tmp_path: Path) -> None:
-    session = captured_console(OperatedSession(), capture_file(tmp_path / "shop.jsonl"))
-    assert not hasattr(session, "modify")
-
-
-def test_a_session_that_does_not_want_to_know_is_not_told(tmp_path: Path) -> None:
-    class Deaf:
-        """Has neither."""
-
-        connected = AskingSession.connected
-        disconnected = AskingSession.disconnected
-        resync = AskingSession.resync
-        receive = AskingSession.receive
-        tick = AskingSession.tick
+def test_an_event_that_a_session_does_not_take_is_captured_and_refused(tmp_path: Path) -> None:
+    class Deaf(ScriptedSession):
+        """Takes nothing."""
 
     session = CapturedSession(Deaf(), capture_file(tmp_path / "shop.jsonl"))
-    assert session.unsent([], "the link went down", START) == []
-    assert session.catch_up("", 0, START) == []
-    assert [line.get("event") for line in lines(tmp_path / "shop.jsonl")[1:]] == ["unsent", "catch-up"]
+    for event in (NotSent([], "the link went down"), BacklogFollows("", 0), MODIFY):
+        with pytest.raises(EventNotTakenError):
+            session.handle(event, START)
+    assert [line.get("event") for line in lines(tmp_path / "shop.jsonl")[1:]] == [
+        "unsent",
+        "catch-up",
+        "modify",
+    ]
 
 
 def test_they_are_asked_again_over_byte_streams(tmp_path: Path) -> None:
-    session = CapturedStreamConsole(OperatedStreams(), capture_file(tmp_path / "orders.jsonl"))
-    session.restore([], START)
-    session.started(START)
-    session.call(CALL, START)
-    session.fetch(FETCH, START)
+    session = CapturedSession(OperatedStreams(), capture_file(tmp_path / "orders.jsonl"))
+    session.handle(ObjectsRestored([]), START)
+    session.handle(Listening(), START)
+    session.handle(CALL, START)
+    session.handle(FETCH, START)
 
-    outcome = replay_streams(reading(tmp_path / "orders.jsonl"), OperatedStreams())
+    outcome = replay(reading(tmp_path / "orders.jsonl"), OperatedStreams())
     assert outcome == Outcome(told=4, same=4)
-    outcome = replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession())
+    outcome = replay(reading(tmp_path / "orders.jsonl"), GreetingSession())
     assert (outcome.told, outcome.passed_over, outcome.different) == (0, 4, 4)
 
 
@@ -208,7 +212,7 @@ ABOUT = (NUMBERS, KEYS, TEXTS, TEXTS)
     | st.builds(ObjectModify, *ABOUT, st.dictionaries(TEXTS, VALUES, max_size=3), NUMBERS)
     | st.builds(ObjectFetch, *ABOUT, NUMBERS)
 )
-def test_any_operation_is_read_as_it_was_written(operation: CapturedOperation) -> None:
+def test_any_operation_is_read_as_it_was_written(operation: Operation) -> None:
     told = json.loads(json.dumps(operation_fields(operation)))
     assert read_operation(Record(2, told)) == operation
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
-from gateway.dialects.stream_effects import Peer
-from gateway.links.capture import CapturedStreamConsole
+from gateway.dialects.session import BytesReceived, Effect, Listening, ObjectsRestored, Peer, PeerConnected
+from gateway.links.capture import LONGEST, CapturedSession
 from gateway.links.capture_reading import CaptureError
-from gateway.links.capture_sightings import LONGEST
-from gateway.links.replay import replay_streams
+from gateway.links.replay import replay
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import MethodCall
 from gateway.model.schema import ClassKey
@@ -42,14 +42,14 @@ def known_before(*told: str) -> tuple[RelayConfig, list[ObjectSeen]]:
 
 def capture(path: Path, config: RelayConfig, known: list[ObjectSeen]) -> None:
     """Capture a session that knows objects again, and a call for one of them when its application is back."""
-    session = CapturedStreamConsole(RelaySession(config), capture_file(path))
-    session.restore(known, START)
-    session.started(START + 1)
-    session.opened(1, Peer("127.0.0.1"), START + 2)
-    session.received(1, b'L|I="pump-7"\nC|I="drain"|N="Drain"|M="1"\n', START + 3)
+    session = CapturedSession(RelaySession(config), capture_file(path))
+    session.handle(ObjectsRestored(known), START)
+    session.handle(Listening(), START + 1)
+    session.handle(PeerConnected(1, Peer("127.0.0.1")), START + 2)
+    session.handle(BytesReceived(1, b'L|I="pump-7"\nC|I="drain"|N="Drain"|M="1"\n'), START + 3)
     arguments = ("Tank", "t1")
     key = ClassKey("ami-relay", "application")
-    session.call(MethodCall(7, key, "pump-7", "pump-7", "drain", arguments, START + SECOND), START + 4)
+    session.handle(MethodCall(7, key, "pump-7", "pump-7", "drain", arguments, START + SECOND), START + 4)
 
 
 def test_a_call_for_an_object_of_before_is_replayed(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_call_for_an_object_of_before_is_replayed(tmp_path: Path) -> None:
     written = lines(tmp_path / "plant.jsonl")
     assert [line["event"] for line in written if "event" in line] == ["restored", "started", "opened", "call"]
     assert len(written[1]["objects"]) == len(known)
-    outcome = replay_streams(reading(tmp_path / "plant.jsonl"), RelaySession(config))
+    outcome = replay(reading(tmp_path / "plant.jsonl"), RelaySession(config))
     assert (outcome.different, outcome.passed_over) == (0, 0)
     assert outcome.same
 
@@ -74,13 +74,13 @@ def test_what_is_read_back_is_what_was_known(tmp_path: Path) -> None:
 
         known: tuple[ObjectSeen, ...] = ()
 
-        def restore(self, sightings: list[ObjectSeen], now: int) -> list[None]:
+        def restore(self, sightings: Sequence[ObjectSeen], now: int) -> list[Effect]:
             assert now == START
             self.known += tuple(sightings)
             return []
 
     session = Remembering()
-    replay_streams(reading(tmp_path / "plant.jsonl"), session)
+    replay(reading(tmp_path / "plant.jsonl"), session)
     assert session.known == tuple(known)
 
 
@@ -93,14 +93,14 @@ def test_many_objects_stand_in_many_records_and_one_that_is_too_long_is_counted(
 
     restored = [line for line in lines(tmp_path / "plant.jsonl") if line.get("event") == "restored"]
     assert [(len(line["objects"]), line.get("left_out", 0)) for line in restored] == [(2, 0), (1, 1)]
-    outcome = replay_streams(reading(tmp_path / "plant.jsonl"), RelaySession(config))
+    outcome = replay(reading(tmp_path / "plant.jsonl"), RelaySession(config))
     assert (outcome.different, outcome.passed_over) == (0, 0)
 
 
 def test_a_session_that_remembers_nothing_passes_it_over(tmp_path: Path) -> None:
     config, known = known_before(*TOLD)
     capture(tmp_path / "plant.jsonl", config, known)
-    outcome = replay_streams(reading(tmp_path / "plant.jsonl"), GreetingSession())
+    outcome = replay(reading(tmp_path / "plant.jsonl"), GreetingSession())
     assert outcome.passed_over == 3  # what was restored, the start, the call
 
 
@@ -123,7 +123,7 @@ def test_what_is_no_object_is_an_error(tmp_path: Path, broken: dict[str, object]
     told["objects"][0] |= broken
     path.write_text("\n".join((first, json.dumps(told), *others, "")))
     with pytest.raises(CaptureError, match=f"line 2: .*{reason}"):
-        replay_streams(reading(path), RelaySession(config))
+        replay(reading(path), RelaySession(config))
 
 
 def test_objects_that_no_session_would_know_are_left_out(tmp_path: Path) -> None:
@@ -136,4 +136,4 @@ def test_objects_that_no_session_would_know_are_left_out(tmp_path: Path) -> None
         one["native_id"] = "pump-7|Tank|t1"  # all of them one
         one["properties"] = [{"map": {}} for _ in one["properties"]]
     path.write_text("\n".join((first, json.dumps(told), *others, "")))
-    assert replay_streams(reading(path), RelaySession(config)).different
+    assert replay(reading(path), RelaySession(config)).different

@@ -11,8 +11,8 @@ import aio_pika
 import httpx
 from aiormq.abc import FieldTable
 
-from gateway.dialects.effects import Effect
-from gateway.links.amqp import AmqpRole, KeptConversation
+from gateway.dialects.session import Effect
+from gateway.links.amqp import AmqpRole
 from gateway.links.durable_queue import KEPT_PREFETCH, DurableSubscription, kept_queue
 from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from tests.components.rabbitmq import VirtualHost
@@ -32,7 +32,7 @@ class ResumingSession(RecordingSession):
         self.resumed: list[tuple[str, int]] = []
         self.heard_before: list[int] = []
 
-    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
+    def backlog_follows(self, missed: str, waiting: int, now: int) -> list[Effect]:
         assert now > 0
         self.resumed.append((missed, waiting))
         return []
@@ -47,7 +47,6 @@ class ResumingSession(RecordingSession):
 
 
 def keeping(
-    session: ResumingSession,
     ledger: MemoryLedger,
     *,
     max_length: int = 5000,
@@ -55,8 +54,7 @@ def keeping(
     counts: DurableQueueCounts | None = None,
 ) -> AmqpRole:
     subscription = DurableSubscription(QUEUE, max_length, expires, ledger, counts or DurableQueueCounts())
-    kept = KeptConversation(subscription, session.catch_up)
-    return replace(role("amq.topic"), kept=kept)
+    return replace(role("amq.topic"), durable=subscription)
 
 
 @asynccontextmanager
@@ -70,7 +68,7 @@ async def subscribed(
 ) -> AsyncIterator[tuple[ResumingSession, Linked]]:
     """A link with a durable subscription that is up."""
     session = ResumingSession()
-    of = keeping(session, ledger, max_length=max_length, expires=expires, counts=counts)
+    of = keeping(ledger, max_length=max_length, expires=expires, counts=counts)
     async with linked(endpoint_of(vhost.broker, vhost.name), of, session) as link:
         await link.up()
         yield session, link
@@ -215,7 +213,7 @@ async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
     session, counts = ResumingSession(), DurableQueueCounts()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     async with subscribed(virtual_host, MemoryLedger()) as (first, link):
-        async with linked(endpoint, keeping(session, MemoryLedger(), counts=counts), session) as second:
+        async with linked(endpoint, keeping(MemoryLedger(), counts=counts), session) as second:
             said = await second.down()
         await say(virtual_host, "to the first")
         await link.received(1)
@@ -235,7 +233,7 @@ async def test_a_queue_that_was_declared_otherwise_is_told(virtual_host: Virtual
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     async with subscribed(virtual_host, MemoryLedger(), max_length=20):
         pass
-    otherwise = keeping(session, MemoryLedger(), max_length=21, counts=counts)
+    otherwise = keeping(MemoryLedger(), max_length=21, counts=counts)
     async with linked(endpoint, otherwise, session) as link:
         said = await link.down()
     assert counts.refusals[Refusal.DECLARED_OTHERWISE] >= 1
@@ -300,7 +298,7 @@ async def test_a_quorum_queue_is_used_and_remarked_on(virtual_host: VirtualHost)
 async def test_probes_of_a_former_connection_are_nobodys_business(virtual_host: VirtualHost) -> None:
     session, ledger = ResumingSession(), MemoryLedger()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
-    probing = replace(keeping(session, ledger), probed="amq.topic")
+    probing = replace(keeping(ledger), probed="amq.topic")
     async with linked(endpoint, probing, session) as link:
         await link.up()
     await released(virtual_host)
@@ -321,8 +319,7 @@ async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_
     session = ResumingSession()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     subscription = DurableSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
-    kept = KeptConversation(subscription, session.catch_up)
-    async with linked(endpoint, replace(role("qpid.management"), kept=kept), session) as link:
+    async with linked(endpoint, replace(role("qpid.management"), durable=subscription), session) as link:
         await link.down(3)
         assert await left(virtual_host) is None
         assert len(session.resumed) == 1
@@ -335,8 +332,7 @@ async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualH
     session = ResumingSession()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     subscription = DurableSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())
-    kept = KeptConversation(subscription, session.catch_up)
-    subscribing = replace(role("qpid.management"), kept=kept, probed="qpid.management")
+    subscribing = replace(role("qpid.management"), durable=subscription, probed="qpid.management")
     await declare_exchange(virtual_host)
     async with linked(endpoint, subscribing, session) as link:
         await link.up()

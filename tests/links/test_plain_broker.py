@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 
-from gateway.dialects.effects import Binding, Delivery, Send
+from gateway.dialects.session import Binding, Delivery, Send
 from gateway.links import own_queue, publishing
-from gateway.links.amqp import AmqpRole, KeptConversation
+from gateway.links.amqp import AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.durable_queue import DurableSubscription
 from tests.components.amqp_peer import FRAME_MAX, AmqpPeer, Backwards, silence
@@ -100,7 +100,7 @@ async def test_a_request_that_leads_nowhere_comes_back_to_its_session() -> None:
         await eventually(came_back, "the session was told of the returned message")
 
     assert link.session.unsent == [(b"misled", "no queue is bound there (no route is defined)")]
-    assert link.conversation.notes == {"not-sent": 1}
+    assert link.driver.notes == {"not-sent": 1}
 
 
 async def test_a_broker_that_insists_on_heartbeats_gets_them() -> None:
@@ -226,7 +226,7 @@ async def test_a_broker_that_reads_no_more_is_given_up(monkeypatch: pytest.Monke
 async def test_a_durable_subscription_is_refused() -> None:
     """It would not be bounded, and never expire."""
     subscription = DurableSubscription("amqp-gateway.console.test", 5000, 3600 * 10**9, MemoryLedger())
-    role = replace(CONSOLE, kept=KeptConversation(subscription, lambda _missed, _waiting, _now: []))
+    role = replace(CONSOLE, durable=subscription)
     async with AmqpPeer() as peer, linked(endpoint_of(peer), role) as link:
         said = await link.down()
         assert not peer.routing.queues

@@ -8,7 +8,7 @@ import time
 import aio_pika
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
 from tests.links.broker_side import client
@@ -74,7 +74,7 @@ async def test_what_waits_when_the_link_goes_down_is_told_before_its_end(virtual
     broker = virtual_host.broker
     async with linked(endpoint_of(broker, virtual_host.name), role("amq.topic")) as link:
         await link.up()
-        link.conversation.fail(ConnectionError("test"))  # the next that is waited for is not sent any more
+        link.driver.fail(ConnectionError("test"))  # the next that is waited for is not sent any more
         link.send(once(b"1"))
         await link.down()
         assert link.session.unsent == [(b"1", "the connection to the broker ended")]

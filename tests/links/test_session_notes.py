@@ -6,8 +6,8 @@ from collections import Counter
 
 import structlog
 
-from gateway.dialects.effects import Note
-from gateway.links.session_notes import SessionNotes
+from gateway.dialects.session import Note
+from gateway.links.session_driver import SessionNotes
 
 MINUTE = 60 * 10**9
 

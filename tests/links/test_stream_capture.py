@@ -7,53 +7,64 @@ from pathlib import Path
 
 import pytest
 
-from gateway.dialects.effects import WakeAt
-from gateway.dialects.stream_effects import Close, Peer, StreamEffect, Write
-from gateway.links.capture import CapturedSession, CapturedStreamSession
+from gateway.dialects.session import (
+    BytesReceived,
+    Close,
+    Effect,
+    ListenerStops,
+    Peer,
+    PeerConnected,
+    PeerDisconnected,
+    TimerExpired,
+    WakeAt,
+    Write,
+)
+from gateway.links.capture import CapturedSession
 from gateway.links.capture_file import AS_RELAY, CaptureFile
 from gateway.links.capture_reading import CaptureError, captured_files
-from gateway.links.replay import Outcome, replay_streams
+from gateway.links.replay import Outcome, replay
+from tests.components.scripted_session import ScriptedSession
 from tests.links.captures import SECOND, START, AskingSession, capture_file, converse, lines, reading
 
 
-class GreetingSession:
+class GreetingSession(ScriptedSession):
     """Greets, repeats, and closes when it hears enough."""
 
     def __init__(self, greeting: bytes = b"hello") -> None:
         self.greeting = greeting
 
-    def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:
+    def opened(self, connection: int, peer: Peer, now: int) -> list[Effect]:
         return [Write(connection, self.greeting + peer.name.encode()), WakeAt(now + SECOND)]
 
-    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
+    def received_bytes(self, connection: int, octets: bytes, now: int) -> list[Effect]:
         assert now
         return [Write(connection, octets), *([Close(connection)] if octets == b"bye" else [])]
 
-    def ended(self, connection: int, reason: str, now: int) -> list[StreamEffect]:
+    def ended(self, connection: int, reason: str, now: int) -> list[Effect]:
         assert connection
         assert reason
         return [WakeAt(now + SECOND)]
 
-    def stopping(self, now: int) -> list[StreamEffect]:
+    def stopping(self, now: int) -> list[Effect]:
         assert now
         return [Write(2, b"end")]
 
-    def tick(self, now: int) -> list[StreamEffect]:
+    def tick(self, now: int) -> list[Effect]:
         assert now
         return [Write(1, b"tick")]
 
 
 def stream_capture(path: Path, largest_file: int = 1 << 20) -> None:
     file = CaptureFile(path, "orders", "ami", AS_RELAY, START, largest_file=largest_file)
-    session = CapturedStreamSession(GreetingSession(), file)
-    session.opened(1, Peer("127.0.0.1"), START)
-    session.opened(2, Peer("127.0.0.1", "app"), START + 1)
-    session.tick(START + SECOND + 2)
-    session.received(1, b"\xff\0", START + SECOND + 3)
-    session.received(1, b"bye", START + SECOND + 4)
-    session.ended(1, "we closed it", START + SECOND + 5)
-    session.received(2, b"result", START + SECOND + 6)
-    session.stopping(START + SECOND + 7)
+    session = CapturedSession(GreetingSession(), file)
+    session.handle(PeerConnected(1, Peer("127.0.0.1")), START)
+    session.handle(PeerConnected(2, Peer("127.0.0.1", "app")), START + 1)
+    session.handle(TimerExpired(), START + SECOND + 2)
+    session.handle(BytesReceived(1, b"\xff\0"), START + SECOND + 3)
+    session.handle(BytesReceived(1, b"bye"), START + SECOND + 4)
+    session.handle(PeerDisconnected(1, "we closed it"), START + SECOND + 5)
+    session.handle(BytesReceived(2, b"result"), START + SECOND + 6)
+    session.handle(ListenerStops(), START + SECOND + 7)
 
 
 def test_connections_are_captured_as_documented(tmp_path: Path) -> None:
@@ -74,8 +85,8 @@ def test_connections_are_captured_as_documented(tmp_path: Path) -> None:
 def test_connections_are_replayed(tmp_path: Path) -> None:
     stream_capture(tmp_path / "orders.jsonl")
 
-    assert replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession()) == Outcome(told=8, same=8)
-    other = replay_streams(reading(tmp_path / "orders.jsonl"), GreetingSession(b"good day"))
+    assert replay(reading(tmp_path / "orders.jsonl"), GreetingSession()) == Outcome(told=8, same=8)
+    other = replay(reading(tmp_path / "orders.jsonl"), GreetingSession(b"good day"))
     assert [difference.line for difference in other.differences] == [2, 4]
 
 
@@ -85,11 +96,11 @@ def test_a_later_part_begins_with_the_connections_that_were_open(tmp_path: Path)
 
     assert len(files) > 1
     assert lines(files[-1])[0]["open"] == [{"connection": 2, "address": "127.0.0.1", "name": "app"}]
-    outcome = replay_streams(reading(files[-1]), GreetingSession())
+    outcome = replay(reading(files[-1]), GreetingSession())
     assert outcome.told >= 2
 
 
 def test_a_capture_of_another_kind_is_refused(tmp_path: Path) -> None:
     converse(CapturedSession(AskingSession(), capture_file(tmp_path / "shop.jsonl")))
-    with pytest.raises(CaptureError, match="line 2: no session over byte streams is told 'connected'"):
-        replay_streams(reading(tmp_path / "shop.jsonl"), GreetingSession())
+    with pytest.raises(CaptureError, match="line 2: GreetingSession takes no LinkUp"):
+        replay(reading(tmp_path / "shop.jsonl"), GreetingSession())

@@ -17,19 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.clock import SystemClock
-from gateway.dialects.effects import Note, WakeAt
-from gateway.dialects.stream_effects import Close, Peer, StreamEffect, Write
+from gateway.dialects.session import Close, Effect, Note, Peer, WakeAt, Write
 from gateway.links.amqp_connection import LinkError, Trouble
-from gateway.links.stream_conversation import StreamConversation
+from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import ServerCertificate, TcpListener
 from gateway.links.tcp_connection import StreamLimits
 from tests.components.certificates import Authority
+from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
 
 LIMITS = StreamLimits(linger_seconds=1.0)
 
 
-class EchoSession:
+class EchoSession(ScriptedSession):
     """Says back what it hears, line by line; ``bye`` closes, ``fault`` is one of ours, ``all N`` is much."""
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class EchoSession:
         self.woken = 0
         self._partial: Counter[int] = Counter()
 
-    def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:
+    def opened(self, connection: int, peer: Peer, now: int) -> list[Effect]:
         assert now > 0
         self.peers[connection] = peer
         self.heard[connection] = b""
         return [Write(connection, b"hello\n")]
 
-    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
+    def received_bytes(self, connection: int, octets: bytes, now: int) -> list[Effect]:
         assert now > 0
         self.heard[connection] += octets
         lines = octets.splitlines()
@@ -55,19 +55,19 @@ class EchoSession:
             return [Write(connection, bytes(100_000)) for _ in range(100)]
         if b"wake" in lines:
             return [WakeAt(now)]
-        said: list[StreamEffect] = [Write(connection, octets)]
+        said: list[Effect] = [Write(connection, octets)]
         return [*said, Write(connection, b"goodbye\n"), Close(connection)] if b"bye" in lines else said
 
-    def ended(self, connection: int, reason: str, now: int) -> list[StreamEffect]:
+    def ended(self, connection: int, reason: str, now: int) -> list[Effect]:
         assert now > 0
         self.over.append((connection, reason))
         return []
 
-    def stopping(self, now: int) -> list[StreamEffect]:
+    def stopping(self, now: int) -> list[Effect]:
         assert now > 0
         return [Write(connection, b"the end\n") for connection in self.peers]
 
-    def tick(self, now: int) -> list[StreamEffect]:
+    def tick(self, now: int) -> list[Effect]:
         assert now > 0
         self.woken += 1
         return [Note("woken"), *(Write(connection, b"woken\n") for connection in self.peers)]
@@ -79,7 +79,7 @@ class Listening:
 
     session: EchoSession
     listener: TcpListener
-    conversation: StreamConversation
+    conversation: StreamDriver
     running: asyncio.Task[None] = field(repr=False)
 
     @asynccontextmanager
@@ -121,7 +121,7 @@ async def listening(
 ) -> AsyncIterator[Listening]:
     """A listener that runs as long as the context."""
     session = EchoSession()
-    conversation = StreamConversation("ami", session, lambda _: None, SystemClock(), Counter())
+    conversation = StreamDriver("ami", session, lambda _: None, SystemClock(), Counter())
     listener = TcpListener(conversation, limits=limits, certificate=certificate)
     running = asyncio.create_task(listener.run())
     waiting = asyncio.create_task(listener.listening.wait())
@@ -280,7 +280,7 @@ async def test_a_fault_of_the_session_ends_the_listener() -> None:
 
 async def test_an_address_in_use_is_named() -> None:
     async with listening() as here:
-        conversation = StreamConversation("ami", EchoSession(), lambda _: None, SystemClock(), Counter())
+        conversation = StreamDriver("ami", EchoSession(), lambda _: None, SystemClock(), Counter())
         with pytest.raises(LinkError, match=r"cannot listen on 127\.0\.0\.1 port \d+: .* another") as caught:
             await TcpListener(conversation, ("127.0.0.1", here.listener.port)).run()
     assert caught.value.trouble is Trouble.MISCONFIGURED
@@ -288,7 +288,7 @@ async def test_an_address_in_use_is_named() -> None:
 
 @pytest.mark.parametrize("address", [("localhost", 0), ("127.0.0.1", 70_000), ("192.0.2.1", 0)])
 async def test_an_address_that_is_none_of_ours(address: tuple[str, int]) -> None:
-    conversation = StreamConversation("ami", EchoSession(), lambda _: None, SystemClock(), Counter())
+    conversation = StreamDriver("ami", EchoSession(), lambda _: None, SystemClock(), Counter())
     with pytest.raises(LinkError, match=r"cannot listen on .* port"):
         await TcpListener(conversation, address).run()
 
@@ -380,7 +380,7 @@ async def test_who_does_not_read_holds_up_no_end() -> None:
 
 
 async def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    conversation = StreamConversation("ami", EchoSession(), lambda _: None, SystemClock(), Counter())
+    conversation = StreamDriver("ami", EchoSession(), lambda _: None, SystemClock(), Counter())
     certificate = ServerCertificate(tmp_path / "missing.pem", tmp_path / "missing-key.pem")
     with pytest.raises(LinkError, match=r"cannot be used \(.*missing\.pem, .*missing-key\.pem\)"):
         await TcpListener(conversation, certificate=certificate).run()

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from gateway.dialects.cml.messages import Status
-from gateway.dialects.effects import Delivery, Effect, ModifyAsked
+from gateway.dialects.session import Delivery, Effect, ModifyAsked
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.background import in_background
@@ -46,7 +46,7 @@ class WillfulOpenAmq(OpenAmq):
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer, and do at once what is asked for."""
         effects: list[Effect] = []
-        for effect in self.session.receive(delivery, now):
+        for effect in self.session.handle(delivery, now):
             effects += self._modify(effect, now) if isinstance(effect, ModifyAsked) else [effect]
         return effects
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Binding, Delivery, Effect, Send, WakeAt
 from gateway.dialects.qmf.addresses import CONTENT_TYPE, DIRECT_EXCHANGE, MANAGEMENT_EXCHANGE
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.definitions import Definitions
@@ -20,6 +19,16 @@ from gateway.dialects.qmf.messages import CommandComplete, GetQuery, Heartbeat, 
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import (
+    Binding,
+    Delivery,
+    Effect,
+    Event,
+    EventNotTakenError,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from tests.components.agent_on_link import AgentOnLink
@@ -58,7 +67,7 @@ class RemoteAgent:
 
     def start(self, now: int) -> list[Effect]:
         """Speak, and go on speaking."""
-        return self.tick(now)
+        return self._tick(now)
 
     def suspend(self) -> None:
         """The link is down."""
@@ -67,12 +76,21 @@ class RemoteAgent:
         """Where it is asked."""
         return [Binding(MANAGEMENT_EXCHANGE, f"agent.1.{self.bank}")]
 
-    def tick(self, now: int) -> list[Effect]:
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As of a session."""
+        match event:
+            case Delivery():
+                return self._receive(event, now)
+            case TimerExpired():
+                return self._tick(now)
+        raise EventNotTakenError(self, event)
+
+    def _tick(self, now: int) -> list[Effect]:
         """A second has passed."""
         beat = self._send(MANAGEMENT_EXCHANGE, f"console.heartbeat.1.{self.bank}", Heartbeat(0, now))
         return [*([] if self.is_stopped else [beat]), WakeAt(now + SECOND)]
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+    def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """It is asked for the objects of a class."""
         if self.hangs or self.is_stopped:
             return []

@@ -10,13 +10,13 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from gateway.dialects.effects import Binding, Delivery, Send
-from gateway.links.conversation import TOO_LATE
-from tests.simulation.conversation import Conversation, binding_matches
+from gateway.dialects.session import Binding, Delivery, Send
+from gateway.links.session_driver import TOO_LATE
 from tests.simulation.half_open import Silence
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.processes import RUNNING, Process
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.session_driver import SimulatedDriver, binding_matches
 
 WATCH = 5 * SECOND
 """As `gateway.links.own_queue` looks at a queue."""
@@ -82,7 +82,7 @@ class AmqpClient:
         self,
         scheduler: Scheduler,
         broker: AmqpBroker,
-        conversation: Conversation,
+        conversation: SimulatedDriver,
         user: str,
         clock: Clock,
         bindings: Callable[[str], Sequence[Binding]],

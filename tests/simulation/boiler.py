@@ -6,18 +6,30 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 from uuid import UUID
 
-from gateway.dialects.effects import Binding, Called, Delivery, Effect, ModifyAsked, ReadAsked
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.dialects.qmf.messages import Status
+from gateway.dialects.session import (
+    Binding,
+    Called,
+    Effect,
+    Event,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    ModifyAsked,
+    NotSent,
+    ReadAsked,
+    Session,
+)
 from gateway.mapping.files import class_schemas
 from gateway.model.values import Value
 from tests.operations.works import MAPPING
 from tests.simulation.amqp import AmqpBroker, AmqpClient
-from tests.simulation.conversation import Conversation, Session
 from tests.simulation.native_dialect import MODIFY, ROUNDED, NativeConsole, Whim, carried, with_request
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 
 BOILER = with_request(class_schemas(MAPPING)["boiler"])
@@ -73,7 +85,7 @@ class BoilerProcess:
         self._boiler = boiler
         self._clock = Clock(scheduler)
         self._is_alive = True
-        self._conversation = Conversation(scheduler, self._clock, name, session, lambda _: None)
+        self._conversation = SimulatedDriver(scheduler, self._clock, name, session, lambda _: None)
         self._conversation.asked = self._asked
         self.client = AmqpClient(
             scheduler, broker, self._conversation, AGENT_USER, self._clock, bindings, 1000
@@ -177,11 +189,8 @@ class Served(Protocol):
     def console_bound(self, now: int) -> list[Effect]:
         """A console may want to hear everything."""
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A request arrived."""
-
-    def tick(self, now: int) -> list[Effect]:
-        """The time it asked for has come."""
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """A request arrived, or the time has come that it asked for."""
 
 
 class AgentLink:
@@ -189,18 +198,18 @@ class AgentLink:
 
     def __init__(self, session: Served) -> None:
         self._session = session
-        self.receive = session.receive
-        self.tick = session.tick
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
-        """The link is up."""
-        return self._session.start(now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """The link is down."""
-        self._session.suspend()
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """Requests may have been lost."""
-        return self._session.console_bound(now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As of a session; where requests may have been lost, everything is published again."""
+        match event:
+            case LinkUp():
+                return self._session.start(now)
+            case LinkDown():
+                self._session.suspend()
+                return []
+            case LossSuspected():
+                return self._session.console_bound(now)
+            case NotSent():
+                return []
+            case _:
+                return self._session.handle(event, now)

@@ -9,7 +9,7 @@ from gateway.dialects.cml.console_config import Intervals
 from gateway.dialects.cml.messages import Status
 from gateway.dialects.cml.schema_writing import write_classes
 from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
-from gateway.dialects.effects import Called, ModifyAsked, ReadAsked
+from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import Access
 from tests.operations.works import MAPPING

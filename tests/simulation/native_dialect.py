@@ -11,10 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Observed, Send
 from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.session import (
+    Binding,
+    Effect,
+    Event,
+    Observed,
+)
 from gateway.model.observations import ClassLearned, Observation
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.operations import Answer, MethodCall, ObjectModify
 from gateway.model.schema import Argument, ClassSchema, Method
 from gateway.model.values import Value, ValueType
 
@@ -52,46 +57,15 @@ class NativeConsole:
         """What its queue hears."""
         return self._session.bindings(queue)
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        """The link is up."""
-        return _shown(self._session.connected(reply_to, now))
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As of the session that carries it."""
+        carried_by = _carried(event) if isinstance(event, ObjectModify) else event
+        return _shown(self._session.handle(carried_by, now))
 
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        """The link is down."""
-        return _shown(self._session.disconnected(detail, now))
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        """Messages may have been lost."""
-        return _shown(self._session.resync(reason, now, since))
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A message arrived."""
-        return _shown(self._session.receive(delivery, now))
-
-    def tick(self, now: int) -> list[Effect]:
-        """The time it asked for has come."""
-        return _shown(self._session.tick(now))
-
-    def unsent(self, sends: Sequence[Send], reason: str, now: int) -> Iterable[Effect]:
-        """These certainly were not sent."""
-        return _shown(self._session.unsent(sends, reason, now))
-
-    def call(self, call: MethodCall, now: int) -> list[Effect]:
-        """Call a method."""
-        return _shown(self._session.call(call, now))
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object again."""
-        return _shown(self._session.fetch(fetch, now))
-
-    def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
-        """Set properties."""
-        return self.call(_carried(modify), now)
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """What would be answered at once."""
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """Likewise."""
         call = _carried(request) if isinstance(request, ObjectModify) else request
-        return self._session.objection(call, now)
+        return self._session.precheck(call, now)
 
 
 def _carried(modify: ObjectModify) -> MethodCall:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gateway.dialects.effects import Binding, Effect
-from gateway.dialects.effects import Send as Sent
 from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.session import Binding, ConsoleSession
 from gateway.feed.operations import (
     Action,
     OperationAnswer,
@@ -32,16 +31,15 @@ from gateway.operations.effects import Effect as Wanted
 from gateway.operations.effects import Reply, Send, Tell
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Policy
-from gateway.service.sources.console_port import ForeseeingSession, ModifyingSession, OperableSession
 from tests.components.opened_index import opened_index
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.am01_boiler import am01_agent, am01_console
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.boiler import Boiler, BoilerAgent, am2_console
 from tests.simulation.cml_boiler import CmlBoilerServer, cml_console
-from tests.simulation.conversation import Conversation, Session
 from tests.simulation.half_open import Silence
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import CONSOLE_USER, OUTAGE
 
 DEADLINE = 10 * SECOND
@@ -49,14 +47,11 @@ _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (1 * SECOND, 30 * SECOND)
 
 
-class Console(OperableSession[Effect], ModifyingSession[Effect], ForeseeingSession, Session, Protocol):
+class Console(ConsoleSession, Protocol):
     """A console session of a dialect that sets by a request of its own."""
 
     def bindings(self, queue: str) -> Sequence[Binding]:
         """What its queue hears."""
-
-    def unsent(self, sends: Sequence[Sent], reason: str, now: int) -> Iterable[Effect]:
-        """These certainly were not sent."""
 
 
 class Agent(Protocol):
@@ -124,17 +119,16 @@ class OperatedCore:
         )
         self._session = session = console(epoch)
         self.desk.connect(
-            self._source.identity.number, lambda message: session.objection(message, self._clock.now())
+            self._source.identity.number, lambda message: session.precheck(message, self._clock.now())
         )
         self._perform(self.desk.recover(unfinished(disk), self._clock.now()))
-        self._conversation = Conversation(
+        self._conversation = SimulatedDriver(
             scheduler,
             self._clock,
             f"console-{epoch}",  # part of its queues' names, which no other core ever has
             self._session,
             lambda observations: self._inventory.observed(self._source, observations, self._clock.now()),
             answered=self._took,
-            unsent=self._session.unsent,
         )
         self.client = AmqpClient(
             scheduler,
@@ -188,14 +182,7 @@ class OperatedCore:
         self._later(self._committed_at - self._scheduler.now, commit)
 
     def _send(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
-        session, now = self._session, self._clock.now()
-        match message:
-            case MethodCall():
-                self._conversation.perform(session.call(message, now))
-            case ObjectModify():
-                self._conversation.perform(session.modify(message, now))
-            case ObjectFetch():
-                self._conversation.perform(session.fetch(message, now))
+        self._conversation.handle(message)
 
     def _took(self, answer: Answer) -> None:
         self._perform(self.desk.answered(answer, self._clock.now()))

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from gateway.dialects.effects import Called, Delivery, Effect, ModifyAsked, ReadAsked, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.messages import Status
+from gateway.dialects.session import (
+    Called,
+    Effect,
+    Event,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    ModifyAsked,
+    NotSent,
+    ReadAsked,
+    WakeAt,
+)
 from gateway.model.values import Reference, Value
 from tests.simulation.amqp import AmqpBroker, AmqpClient
-from tests.simulation.conversation import Conversation
 from tests.simulation.native_dialect import MODIFY, carried
 from tests.simulation.plant import SCHEMAS, TOLD, Plant
 from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler, Timer
+from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 from tests.simulation.truth import Thing
 
@@ -62,7 +73,7 @@ class PlantAgent:
             self._number_of(thing)
         for thing in things:
             self.put(thing, new=False)
-        self.conversation = Conversation(scheduler, clock, f"{plant.source}-agent", self, lambda _: None)
+        self.conversation = SimulatedDriver(scheduler, clock, f"{plant.source}-agent", self, lambda _: None)
         self.conversation.asked = self._asked
         self.client = AmqpClient(
             scheduler, broker, self.conversation, AGENT_USER, clock, lambda _: self.session.bindings(), 1000
@@ -107,26 +118,20 @@ class PlantAgent:
 
     # The session that the link sees.
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
-        """The link is up."""
-        return self.session.start(now)
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """The link is down."""
-        self.session.suspend()
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """Requests may have been lost."""
-        return self.session.console_bound(now)
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A console asks."""
-        return self.session.receive(delivery, now)
-
-    def tick(self, now: int) -> list[Effect]:
-        """Publish what is due."""
-        return self.session.tick(now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As of a session; where requests may have been lost, everything is published again."""
+        match event:
+            case LinkUp():
+                return self.session.start(now)
+            case LinkDown():
+                self.session.suspend()
+                return []
+            case LossSuspected():
+                return self.session.console_bound(now)
+            case NotSent():
+                return []
+            case _:
+                return self.session.handle(event, now)
 
     # What users want done.
 

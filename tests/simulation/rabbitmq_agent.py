@@ -11,10 +11,9 @@ from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
-from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
-from tests.simulation.conversation import Conversation
 from tests.simulation.half_open import Silence
 from tests.simulation.management_api import ManagementLink
 from tests.simulation.management_changes import ManagementChanges
@@ -22,6 +21,7 @@ from tests.simulation.pipes import Pipe
 from tests.simulation.processes import RUNNING, Process
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Timer
+from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import Stage
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
@@ -62,7 +62,7 @@ class SourceRunInProcess:
         self._changes = changes
         self.management = ManagementLink(stage.scheduler, changes.management)
         self._next_call: Timer | None = None
-        self.conversation: Conversation
+        self.conversation: SimulatedDriver
         self.events = EventLink(stage, rabbitmq, self, event_limit)
         self._scheduler = stage.scheduler
         self._clock = clock
@@ -195,7 +195,9 @@ class AgentRun(SourceRunInProcess):
     ) -> None:
         super().__init__(stage, rabbitmq, changes, clock, config, event_limit)
         self.agent = RabbitMqAgent(self.source, config, session)
-        self.conversation = Conversation(stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None)
+        self.conversation = SimulatedDriver(
+            stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None
+        )
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """Publish what the source observed and answered."""

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.session import Effect, Event, EventNotTakenError, TimerExpired
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
@@ -17,7 +17,6 @@ from gateway.service.sources.rabbitmq import RabbitMqPort
 from gateway.service.state.former_objects import former_identities, former_objects
 from gateway.snmp.registry_files import load_shipped_registries
 from tests.simulation.amqp import AmqpBroker, AmqpClient
-from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.half_open import Silence
 from tests.simulation.ledger import MARKED
@@ -27,6 +26,7 @@ from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.rabbitmq_agent import MAPPING, AgentRun, SourceRunInProcess
 from tests.simulation.rabbitmq_documents import NODE, SHOWN
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
+from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import (
     AGENT_USER,
     CONSOLE_USER,
@@ -178,7 +178,7 @@ class RabbitMqSite:
             events_kept=False,
             heard_until=core.last.heard_until.get(self.name, 0),
         )
-        run.conversation = Conversation(
+        run.conversation = SimulatedDriver(
             stage.scheduler,
             core.clock,
             "rabbitmq-source",
@@ -289,18 +289,7 @@ class _Woken:
     def __init__(self, source: RabbitMqSource) -> None:
         self._source = source
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        return []
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        return []
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        return []
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        return []
-
-    def tick(self, now: int) -> list[Effect]:
-        """The time it asked for has come."""
-        return self._source.tick(now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        if isinstance(event, TimerExpired):
+            return self._source.tick(now)
+        raise EventNotTakenError(self, event)

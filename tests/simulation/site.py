@@ -14,13 +14,13 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.sources.console_port import ConsolePort
 from gateway.snmp.oid_registry import OidRegistry
 from tests.simulation.amqp import AmqpBroker, AmqpClient
-from tests.simulation.conversation import Conversation
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.half_open import Silence
 from tests.simulation.ledger import Ledger
 from tests.simulation.native_dialect import NativeConsole
 from tests.simulation.pipes import QUICK
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.truth import Truth
 
 AGENT_USER, CONSOLE_USER = "agent", "gateway"
@@ -125,7 +125,7 @@ class ConsoleOverAmqp:
         console = stage.console(config)
         session = NativeConsole(console) if self.sets_natively else console
         name = source.identity.name
-        conversation = Conversation(
+        conversation = SimulatedDriver(
             stage.scheduler,
             core.clock,
             f"{name}-console",
@@ -133,9 +133,8 @@ class ConsoleOverAmqp:
             lambda observations: core.observed(source, observations),
             lambda: stage.heard(name),
             core.answered(source),
-            session.unsent,
         )
-        port = ConsolePort(session, conversation, core.clock, core.answered(source))
+        port = ConsolePort(session, conversation, core.clock)
         core.operations.connect(source.identity.number, port)
         self.client = AmqpClient(
             stage.scheduler,

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.dialects.effects import Delivery, Effect
 from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.session import Delivery, Effect, Event, TimerExpired
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
@@ -194,15 +194,17 @@ class NumbersAnew(Inventory):
 class TrustingConsole(ConsoleSession):
     """Never begins again when an agent announces itself."""
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        return [] if delivery.routing_key == "schema.package" else super().receive(delivery, now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        if isinstance(event, Delivery) and event.routing_key == "schema.package":
+            return []
+        return super().handle(event, now)
 
 
 class SleepyConsole(ConsoleSession):
     """Never wakes up by itself: misses no heartbeat, asks nothing twice."""
 
-    def tick(self, now: int) -> list[Effect]:  # noqa: ARG002  sleeps
-        return []
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        return [] if isinstance(event, TimerExpired) else super().handle(event, now)
 
 
 class NeverJudges(NorthLink):

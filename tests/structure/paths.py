@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 import gateway
-from gateway.dialects.effects import Answered, Delivery, Effect, Observed, Send
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
     ClassIndication,
@@ -24,6 +23,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
 )
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Answered, Delivery, Effect, Observed, Send
 from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import FeedMessage, Hello
@@ -132,7 +132,7 @@ class Chain(ConsolePlay):
     def deliver(self, key: str, body: bytes) -> None:
         """Take a body up to SNMP's cells and receivers."""
         delivery = Delivery("qpid.management", key, body, user_id=AGENT_USER)
-        self._apply(self.session.receive(delivery, self.now))
+        self._apply(self.session.handle(delivery, self.now))
 
     def _apply(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -179,7 +179,7 @@ class SetChain(Chain):
         policy = Policy([Permission(frozenset({"snmp:operator"}), set=("note",))])
         audit = Audit("gw", 1, Redaction(SecretRules()))
         self.operations = OperationManager(self._inventory, classes, policy, audit)
-        self.operations.connect(1, lambda request: self.session.objection(request, self.now))
+        self.operations.connect(1, lambda request: self.session.precheck(request, self.now))
         self.label = "wet"
         self._requests, self._answers = RequestReader(), FrameReader()
         sets = SetRequests(
@@ -229,10 +229,10 @@ class SetChain(Chain):
     def _carry_out(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
         """Send what the session sends, and take the answer of the agent."""
         if isinstance(message, MethodCall):
-            effects, self.label = self.session.call(message, self.now), str(message.arguments[0])
+            effects, self.label = self.session.handle(message, self.now), str(message.arguments[0])
         else:
             assert isinstance(message, ObjectFetch)
-            effects = self.session.fetch(message, self.now)
+            effects = self.session.handle(message, self.now)
         (sent,) = (effect for effect in effects if isinstance(effect, Send))
         sequence = int.from_bytes(sent.body[4:8], "big")
         if isinstance(message, MethodCall):
@@ -242,7 +242,7 @@ class SetChain(Chain):
         with untraced():
             body = b"".join(write(answer, self._known) for answer in answers)
         delivery = Delivery("amq.direct", QUEUE, body, user_id=AGENT_USER)
-        received = self.session.receive(delivery, self.now)
+        received = self.session.handle(delivery, self.now)
         self._apply(received)
         for effect in received:
             if isinstance(effect, Answered):

@@ -50,7 +50,7 @@ def test_a_trace_goes_from_the_body_of_a_peer_to_what_a_manager_reads() -> None:
     for what, trace in traces().items():
         if what.startswith("a SET"):
             continue
-        assert trace.calls[0] == ("dialects/qmf/console.py", "ConsoleSession.receive"), what
+        assert trace.calls[0] == ("dialects/qmf/console.py", "ConsoleSession.handle"), what
         assert {"inventory/source.py", "feed/messages.py", "snmp/projection.py"} <= trace.files
         assert len(trace.files) <= trace.changes + 1 <= len(trace.calls)
     assert ("snmp/table.py", "Table.put") in traces()["statistics of an object, to an SNMP cell"].calls

@@ -13,19 +13,26 @@ from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
 from gateway.agents.rabbitmq.object_names import native_id
 from gateway.agents.rabbitmq.publishing import ConsolePublisher
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.dialects.effects import (
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.messages import Status
+from gateway.dialects.session import (
     Answered,
     Binding,
     Called,
     Delivery,
     Effect,
+    Event,
+    EventNotTakenError,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    NotSent,
     Observed,
     ReadAsked,
     Send,
+    TimerExpired,
     WakeAt,
 )
-from gateway.dialects.qmf.agent import AgentConfig
-from gateway.dialects.qmf.messages import Status
 from gateway.links.election import manager_queue
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 
@@ -124,27 +131,34 @@ class RabbitMqAgent:
         done = session.method_done(answer.token, code, answer.text, answer.outputs)
         return [*session.tell(number, now), *done]
 
-    # The link's side, in the form that every session has.
+    # The link's side.
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  agents await no replies
-        """The link carries messages, and the agent's queue is bound."""
-        self._publisher.connected()
-        return self._awake(self._begin_or_suspend(now))
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """The link carries nothing: what changes meanwhile is published when it is up again."""
-        self._publisher.disconnected()
-        return []
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take in what happened; as `Session.handle`, for all events of a link to a broker."""
+        match event:
+            case Delivery():
+                return self._receive(event, now)
+            case TimerExpired():
+                return self._pass_time(now)
+            case LinkUp():
+                self._publisher.connected()
+                return self._awake(self._begin_or_suspend(now))
+            case LinkDown():
+                self._publisher.disconnected()
+                return []
+            case NotSent():
+                return []  # `unsent` gets all messages that were not sent
+            case LossSuspected():
+                # Requests may have been lost: everything is published again for who sent one.
+                return self._awake(self._publisher.console_bound(now))
+            case _:
+                raise EventNotTakenError(self, event)
 
     def stand_by(self, now: int) -> None:
         """Another agent serves this broker's consoles now."""
         self._publisher.stand_by(now)
 
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """Requests may have been lost on the way: everything is published again."""
-        return self._awake(self._publisher.console_bound(now))
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+    def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a console's request, or ask the source for what it wants."""
         effects: list[Effect] = []
         for effect in self._publisher.receive(delivery, now):
@@ -162,7 +176,7 @@ class RabbitMqAgent:
         """The link went down before these were sent: the events among them are published later."""
         self._publisher.unsent(messages)
 
-    def tick(self, now: int) -> list[Effect]:
+    def _pass_time(self, now: int) -> list[Effect]:
         """Do what is due, of the source and of the session."""
         self._woken_at = 0
         effects: list[Effect] = []

@@ -49,9 +49,9 @@ from gateway.agents.rabbitmq.prometheus_samples import (
 )
 from gateway.agents.rabbitmq.prometheus_totals import TotalsSheet
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.dialects.effects import Effect
+from gateway.dialects.session import Effect
+from gateway.links.capture import operation_fields, read_operation
 from gateway.links.capture_file import CaptureFile, Directions
-from gateway.links.capture_operations import operation_fields
 from gateway.links.capture_reading import Capture, CaptureError, Record
 from gateway.links.replay import Outcome, Player, Said, Witness
 from gateway.mapping.rules import Mapping as MappingFile
@@ -225,7 +225,7 @@ def replay_source(capture: Capture, source: RabbitMqSource, witness: Witness) ->
 
 class _SourcePlayer(Player):
     def __init__(self, source: RabbitMqSource, witness: Witness) -> None:
-        super().__init__(source, witness)
+        super().__init__(witness)
         self._source = source
         self._request: ManagementRequest | None = None
         self._scrape: ScrapeRequest | None = None
@@ -233,10 +233,29 @@ class _SourcePlayer(Player):
     def captured(self, record: Record) -> Said:
         return {name: value for name, value in record.told.items() if name not in {"ns", "dir"}}
 
-    def replayed(self, effect: object) -> Said | None:  # noqa: ARG002  a source says nothing but its requests
+    def begin(self, first: Record, now: int) -> None:
+        """Do nothing: a source begins without a link."""
+
+    def woken(self, now: int) -> Iterable[Effect]:
+        return self._source.tick(now)
+
+    def handed_in(self, record: Record, now: int) -> Iterable[Effect] | None:
+        match record.event:
+            case "":
+                return self._received(record, now)
+            case "call" | "fetch" | "modify":
+                return self._operated(record, now)
+        return self._event(record, now)
+
+    def _operated(self, record: Record, now: int) -> Iterable[Effect] | None:
+        match read_operation(record):
+            case MethodCall() as call:
+                return self._source.call(call, now)
+            case ObjectFetch() as fetch:
+                return self._source.fetch(fetch, now)
         return None
 
-    def received(self, record: Record, now: int) -> Iterable[Effect]:
+    def _received(self, record: Record, now: int) -> Iterable[Effect]:
         answer = read_answer(record)
         if record.value("call", bool, False):
             return self._source.call_answered(answer, now)
@@ -245,7 +264,7 @@ class _SourcePlayer(Player):
         request, self._request = self._request, None
         return self._source.answered(request, cast("Answer", answer), record.value("began", int), now)
 
-    def event(self, record: Record, now: int) -> Iterable[Effect] | None:
+    def _event(self, record: Record, now: int) -> Iterable[Effect] | None:
         source = self._source
         match record.event:
             case "asked":

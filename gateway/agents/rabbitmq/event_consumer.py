@@ -14,7 +14,7 @@ from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aiormq import exceptions
 
 from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
-from gateway.dialects.effects import Binding
+from gateway.dialects.session import Binding
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,

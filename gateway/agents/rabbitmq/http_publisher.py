@@ -27,7 +27,7 @@ from gateway.agents.rabbitmq.management_api import (
     Unavailable,
     answer_of,
 )
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 from gateway.links.node_choice import NodeChoice
 from gateway.links.publishing import FallbackError
 from gateway.model.texts import error_line

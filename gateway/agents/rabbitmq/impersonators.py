@@ -17,7 +17,7 @@ from gateway.agents.rabbitmq.management_api import (
     Refused,
     Unavailable,
 )
-from gateway.dialects.effects import Note
+from gateway.dialects.session import Note
 from gateway.mapping.paths import Json
 
 TAG = "impersonator"

@@ -45,8 +45,8 @@ from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
 from gateway.agents.rabbitmq.status import Visibility
 from gateway.agents.rabbitmq.unheard_ends import UnheardEnds
-from gateway.dialects.effects import Effect, Note
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Effect, Note
 from gateway.mapping.paths import Json
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})

@@ -43,9 +43,9 @@ from gateway.agents.rabbitmq.object_names import number_of
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.single_reads import limits_of, read_single
-from gateway.dialects.effects import Answered, Effect, Note
 from gateway.dialects.qmf.console_calls import OUTCOMES
 from gateway.dialects.qmf.messages import FAILED, Status
+from gateway.dialects.session import Answered, Effect, Note
 from gateway.mapping.paths import Json
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome

@@ -22,8 +22,8 @@ from gateway.agents.rabbitmq.prometheus_samples import (
 )
 from gateway.agents.rabbitmq.prometheus_totals import PROTOCOL, PrometheusTotals, TotalsSheet
 from gateway.agents.rabbitmq.reading import ClassReader
-from gateway.dialects.effects import Effect, Note
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Effect, Note
 from gateway.mapping.paths import Json
 
 

@@ -17,10 +17,10 @@ from gateway.agents.rabbitmq.event_making import RaisedEvent
 from gateway.agents.rabbitmq.known_objects import Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.object_names import ObjectName, native_id, object_number
 from gateway.agents.rabbitmq.reading import ClassReader, reference_positions, target_of
-from gateway.dialects.effects import Effect, Note, Observed
 from gateway.dialects.qmf import absence
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.schema_records import described_class, described_event
+from gateway.dialects.session import Effect, Note, Observed
 from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentLost,

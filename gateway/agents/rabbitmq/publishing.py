@@ -8,9 +8,9 @@ from dataclasses import replace
 from gateway.agents.rabbitmq.event_backlog import EventBacklog, Loss
 from gateway.agents.rabbitmq.object_names import number_of
 from gateway.agents.rabbitmq.observation_stream import EVENTS_LOST
-from gateway.dialects.effects import Delivery, Effect, Note, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.session import Delivery, Effect, Note, Send, TimerExpired, WakeAt
 from gateway.model.events import Severity
 from gateway.model.observations import EventSeen, ObjectSeen, Observation
 from gateway.model.schema import ClassSchema, EventSchema
@@ -98,7 +98,7 @@ class ConsolePublisher:
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a console's request."""
-        return self._passed_on(self.session.receive(delivery, now))
+        return self._passed_on(self.session.handle(delivery, now))
 
     def console_bound(self, now: int) -> list[Effect]:
         """A console bound its queue: everything is published again soon."""
@@ -113,7 +113,7 @@ class ConsolePublisher:
             effects += self.session.flush(now)
         if self._session_wake and now >= self._session_wake:
             self._session_wake = 0
-            effects += self._passed_on(self.session.tick(now))
+            effects += self._passed_on(self.session.handle(TimerExpired(), now))
         return effects + self._publish_events(now)
 
     def observe(self, observations: Iterable[Observation], now: int) -> list[Effect]:

@@ -19,7 +19,7 @@ from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
-from gateway.dialects.effects import Effect
+from gateway.dialects.session import Effect
 from gateway.links.amqp_connection import AmqpEndpoint
 
 LONGEST_WAIT_SECONDS = 1.0

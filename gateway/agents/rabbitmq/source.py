@@ -30,7 +30,7 @@ from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, Scra
 from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.status import AgentStatus
-from gateway.dialects.effects import Effect, Note, Observed, WakeAt
+from gateway.dialects.session import Effect, Note, Observed, WakeAt
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Gap, SourceState, SourceStateSeen
 from gateway.model.operations import Answer as ResultAnswer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.agents.rabbitmq.known_objects import KnownObject, KnownObjects
 from gateway.agents.rabbitmq.observation_stream import ObservationStream
 from gateway.agents.rabbitmq.status import Visibility
-from gateway.dialects.effects import Effect
+from gateway.dialects.session import Effect
 
 
 class UnheardEnds:

@@ -18,8 +18,8 @@ from gateway.dialects.ami.lines import Lines
 from gateway.dialects.ami.reader import read_line
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.ami.writer import write_instruction
-from gateway.dialects.effects import Note
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.session import Note
 
 _MILLISECOND: Final = 1_000_000
 _DATES: Final = DateRules()

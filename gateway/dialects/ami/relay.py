@@ -7,8 +7,6 @@ instruction does; who says what in which order is in the interface document and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gateway.dialects.ami.lines import Lines
 from gateway.dialects.ami.relay_applications import Applications, is_local
 from gateway.dialects.ami.relay_caller import Caller
@@ -22,8 +20,21 @@ from gateway.dialects.ami.relay_objects import Objects
 from gateway.dialects.ami.relay_restoring import Restoring
 from gateway.dialects.ami.relay_schemas import OBJECT, Events
 from gateway.dialects.ami.writer import LineEnd
-from gateway.dialects.stream_effects import Peer, StreamEffect
-from gateway.model.observations import EventLearned, ObjectSeen, SourceState, SourceStateSeen
+from gateway.dialects.session import (
+    BytesReceived,
+    Effect,
+    Event,
+    EventNotTakenError,
+    ListenerStops,
+    Listening,
+    ObjectsRestored,
+    Peer,
+    PeerConnected,
+    PeerDisconnected,
+    TimerExpired,
+    cannot_be_set,
+)
+from gateway.model.observations import EventLearned, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassSchema
 
@@ -33,9 +44,8 @@ __all__ = ["LoginRules", "RelayConfig", "RelayLimits", "RelaySession"]
 class RelaySession:
     """A relay of AMI for all applications that connect to one listener, without I/O.
 
-    Every method returns what is to be done; of one call all observations are in one `Observed`, behind which
-    stand answers and what is written. Nothing that arrives makes a method raise. ``now`` is the gateway's
-    clock in nanoseconds. Agents of the source are the applications, by the name they log in with.
+    What is observed by one event is one `Observed`, behind which stand answers and what is written. Agents of
+    the source are the applications, by the name they log in with.
     """
 
     def __init__(self, config: RelayConfig) -> None:
@@ -58,69 +68,81 @@ class RelaySession:
         """The latest version of each class that grows: worth keeping for `RelayConfig.schemas`."""
         return self._objects.schemas
 
-    # What the listener tells.
+    def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: C901, PLR0912  a case for each event
+        """Take in what happened; as `Session.handle`, for all events of a listener and for operations.
 
-    def started(self, now: int) -> list[StreamEffect]:  # noqa: ARG002  as all that it is told
-        """It listens: the source is synchronised, though nobody may have connected yet."""
+        A command is called once. ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent. ``UNKNOWN``:
+        no answer in time, or the connection ended, or an answer that does not say it; another may follow when
+        it comes late. AMI has no request to read or set an object.
+        """
+        match event:
+            case BytesReceived(connection, octets):
+                self._receive(connection, octets, now)
+            case TimerExpired():
+                self._pass_time(now)
+            case PeerConnected(connection, peer):
+                self._accept(connection, peer, now)
+            case PeerDisconnected(connection, reason):
+                known = self._connections.pop(connection, None)
+                if known is not None:
+                    self._lines.finish(known, now)
+                    self._forget(known, reason, now)
+            case MethodCall():
+                self._caller.call(event, now)
+            case ObjectFetch():
+                self._caller.fetch(event)
+            case ObjectModify():
+                self._out.answer(cannot_be_set(event))
+            case ObjectsRestored(objects):
+                self._objects.tell_classes()  # no event of an application leads to these
+                Restoring(self._config, self._objects, self._applications, self._out).restore(objects, now)
+            case Listening():
+                self._begin()
+            case ListenerStops():
+                for known in self._connections.values():
+                    self._end(known, "the gateway ends", now)
+                self._out.observe(SourceStateSeen(SourceState.DOWN, "the gateway ends"))
+            case _:
+                raise EventNotTakenError(self, event)
+        return self._finish()
+
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """As `ConsoleSession.precheck` of every dialect."""
+        if isinstance(request, ObjectModify):
+            return cannot_be_set(request)
+        return self._caller.precheck(request, now)
+
+    def _begin(self) -> None:
+        """The source is synchronised, though no application may have connected yet."""
         self._out.observe(SourceStateSeen(SourceState.SYNCHRONISED, "listening for applications"))
         self._out.observe(*(EventLearned(schema) for schema in self._events.schemas))
         self._objects.tell_classes()
-        return self._finish()
 
-    def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[StreamEffect]:
-        """Know again what was known before the gateway was restarted, which nobody vouches for yet.
-
-        To be called before `started`. Their classes are among `RelayConfig.schemas`.
-        """
-        self._objects.tell_classes()  # which are nobody's doing
-        restoring = Restoring(self._config, self._objects, self._applications, self._out)
-        restoring.restore(sightings, now)
-        return self._finish()
-
-    def opened(self, connection: int, peer: Peer, now: int) -> list[StreamEffect]:
-        """Somebody connected."""
+    def _accept(self, connection: int, peer: Peer, now: int) -> None:
         if len(self._connections) >= self._config.limits.connections:
             self._out.note("connection-refused", f"from {peer.address}: too many are open")
             self._out.close(connection)
         else:
             lines = Lines(self._config.limits.line)
             self._connections[connection] = Connection(connection, peer, now, lines)
-        return self._finish()
 
-    def received(self, connection: int, octets: bytes, now: int) -> list[StreamEffect]:
-        """Octets arrived, in order, in pieces of any length."""
+    def _receive(self, connection: int, octets: bytes, now: int) -> None:
         known = self._connections.get(connection)
-        if known is not None and not known.over:
-            pieces = known.lines.feed(octets)
-            if known.lines.interactive:
-                self._greet_terminal(known, now)
-            for piece in pieces:
-                if not known.over:
-                    self._lines.take(known, piece, now)
-            self._end_if_over(known, now)
-        return self._finish()
+        if known is None or known.over:
+            return
+        pieces = known.lines.feed(octets)
+        if known.lines.interactive:
+            self._greet_terminal(known, now)
+        for piece in pieces:
+            if not known.over:
+                self._lines.take(known, piece, now)
+        self._end_if_over(known, now)
 
-    def ended(self, connection: int, reason: str, now: int) -> list[StreamEffect]:
-        """A connection is over, whoever ended it; ``reason`` says why, for people."""
-        known = self._connections.pop(connection, None)
-        if known is not None:
-            self._lines.finish(known, now)
-            self._forget(known, reason, now)
-        return self._finish()
-
-    def stopping(self, now: int) -> list[StreamEffect]:
-        """The listener ends: nothing is vouched for any more."""
-        for known in self._connections.values():
-            self._end(known, "the gateway ends", now)
-        self._out.observe(SourceStateSeen(SourceState.DOWN, "the gateway ends"))
-        return self._finish()
-
-    def tick(self, now: int) -> list[StreamEffect]:
-        """The time it asked for has come: objects expire, calls are given up, classes are told again."""
+    def _pass_time(self, now: int) -> None:
+        """Objects expire, calls are given up, classes are observed again."""
         self._out.woken()
-        longest = (
-            self._config.limits.pause
-        )  # whoever is woken before waits since before the clock was set back
+        # A connection that waits for longer than this waits since before the clock was set back.
+        longest = self._config.limits.pause
         for known in self._connections.values():
             if known.paused_until and not known.paused_until - longest <= now < known.paused_until:
                 self._lines.resume(known, now)
@@ -132,27 +154,6 @@ class RelaySession:
             self._out.answer(one)
         self._objects.pass_time(now)
         self._applications.tell_counts(now)
-        return self._finish()
-
-    # What users want done.
-
-    def call(self, call: MethodCall, now: int) -> list[StreamEffect]:
-        """Call a command of an application, once; `Answered` says what came of it.
-
-        ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent. ``UNKNOWN``: no answer in time, or the
-        connection ended, or an answer that does not say it; another may follow when it comes late.
-        """
-        self._caller.call(call, now)
-        return self._finish()
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """What `call` would answer at once; ``None`` where it would be sent. AMI has nothing to be set."""
-        return self._caller.objection(request, now) if isinstance(request, MethodCall) else None
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[StreamEffect]:  # noqa: ARG002  as `call`
-        """Read an object again: AMI has no such request, so that is what is answered."""
-        self._caller.fetch(fetch)
-        return self._finish()
 
     # The ends of connections.
 
@@ -189,7 +190,7 @@ class RelaySession:
         waits = known.application is None and not known.over
         return known.opened + self._config.logins.within if waits else 0
 
-    def _finish(self) -> list[StreamEffect]:
+    def _finish(self) -> list[Effect]:
         """Hand out what is to be done, and when to be woken."""
         times = [self._objects.next_time, self._applications.next_time, self._calls.next_deadline]
         for known in self._connections.values():

@@ -62,7 +62,7 @@ class Caller:
         )
         self._lines.say(connection, line, write_instruction(prepared.shown).strip())
 
-    def objection(self, call: MethodCall, now: int) -> Answer | None:
+    def precheck(self, call: MethodCall, now: int) -> Answer | None:
         """What `call` would answer at once; ``None`` where it would send it."""
         try:
             self._checked(call, self._calls.next_id, now)

@@ -10,7 +10,7 @@ from gateway.dialects.ami.instructions import Option
 from gateway.dialects.ami.lines import Lines, Piece
 from gateway.dialects.ami.relay_commands import Offer
 from gateway.dialects.ami.writer import LineEnd
-from gateway.dialects.stream_effects import Peer
+from gateway.dialects.session import Peer
 
 _MOST: Final = (1 << 63) - 1
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects.effects import Answered, Note, Observed, WakeAt
-from gateway.dialects.stream_effects import Close, Logged, StreamEffect, Write
+from gateway.dialects.session import Answered, Close, Effect, Logged, Note, Observed, WakeAt, Write
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 
@@ -48,9 +47,9 @@ class Collected:
         """Something for the gateway's own log."""
         self._notes.append(Note(event, detail))
 
-    def take(self, wake_at: int) -> list[StreamEffect]:
+    def take(self, wake_at: int) -> list[Effect]:
         """All of it, and when to be woken (0: not); the time only where it is another one than before."""
-        effects: list[StreamEffect] = []
+        effects: list[Effect] = []
         if self._observations:
             effects.append(Observed(tuple(self._observations)))
         effects += [Answered(answer) for answer in self._answers]

@@ -12,7 +12,7 @@ from gateway.dialects.ami.relay_instructions import Instructions
 from gateway.dialects.ami.relay_log import logged_line
 from gateway.dialects.ami.writer import write_instruction
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.stream_effects import Logged
+from gateway.dialects.session import Logged
 from gateway.model.texts import one_line
 
 

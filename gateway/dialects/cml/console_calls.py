@@ -89,7 +89,7 @@ class Caller:
         except _RefusedError as refused:
             self._talk.answer(Answer(wanted.token, refused.outcome, f"not sent: {refused.text}"))
 
-    def objection(self, wanted: MethodCall | ObjectModify) -> Answer | None:
+    def precheck(self, wanted: MethodCall | ObjectModify) -> Answer | None:
         """What `take` would answer at once; ``None`` where it would send it."""
         try:
             self._operation(wanted)

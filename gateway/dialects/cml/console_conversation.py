@@ -17,9 +17,9 @@ from gateway.dialects.cml.console_tree import Known, Tree
 from gateway.dialects.cml.console_views import Runs, Views
 from gateway.dialects.cml.messages import SchemaRequest
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Effect, Send
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.outbox import NEVER, Outbox
+from gateway.dialects.session import Effect, Send
 from gateway.model.observations import SourceState
 from gateway.model.operations import MethodCall
 

@@ -11,8 +11,8 @@ from gateway.dialects.cml.console_poller import Poller
 from gateway.dialects.cml.console_requests import Asked
 from gateway.dialects.cml.messages import InspectReply, Notify, Received, SchemaReply
 from gateway.dialects.cml.reader import read_message
-from gateway.dialects.effects import Delivery
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.session import Delivery
 from gateway.model.events import Severity
 from gateway.model.observations import EventSeen
 

@@ -40,8 +40,24 @@ from gateway.dialects.cml.server_config import ServerConfig
 from gateway.dialects.cml.server_objects import ServedObject, ServerObjects, carried
 from gateway.dialects.cml.server_requests import RefusedError, arguments, settings
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Binding, Called, Delivery, Effect, ModifyAsked, Note, Send, WakeAt
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.session import (
+    Binding,
+    Called,
+    Delivery,
+    Effect,
+    Event,
+    EventNotTakenError,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    ModifyAsked,
+    Note,
+    NotSent,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.model.events import Severity
 
 __all__ = ["ServedObject", "ServerConfig", "ServerSession"]
@@ -138,19 +154,23 @@ class ServerSession:
 
     # The link's side.
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """The link is up."""
-        return []
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take in what happened; as `Session.handle`, for all events of a link to a broker.
 
-    def disconnected(self, detail: str, now: int) -> list[Effect]:  # noqa: ARG002  as every session's
-        """The link is down; what is under way goes on, and is answered if it can be by then."""
-        return []
+        What is under way when the link goes down goes on, and is answered if it can be by then. A console
+        whose request was lost on the way sends it again.
+        """
+        match event:
+            case Delivery():
+                return self._receive(event, now)
+            case TimerExpired():
+                return self._pass_time(now)
+            case LinkUp() | LinkDown() | LossSuspected() | NotSent():
+                return []
+            case _:
+                raise EventNotTakenError(self, event)
 
-    def resync(self, reason: str, now: int, since: int = 0) -> list[Effect]:  # noqa: ARG002  as every session's
-        """Requests may have been lost on the way: who sent them asks again."""
-        return []
-
-    def tick(self, now: int) -> list[Effect]:
+    def _pass_time(self, now: int) -> list[Effect]:
         """Give up waiting for what should have ended by now.
 
         It is not answered: whether it was carried out is not known, and CML has no status that says so.
@@ -164,7 +184,7 @@ class ServerSession:
             effects += [Note("gave-up", text), *self._go_on(behind, now)]
         return [*effects, *self._wake()]
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
+    def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         """Answer a request, or ask the program. Whatever arrives, nothing is raised."""
         if not self._started:
             return [Note("not-ready", "a request came before the objects are known")]

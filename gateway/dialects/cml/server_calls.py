@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.dialects.cml.messages import InspectRequest, MethodRequest, ModifyRequest
-from gateway.dialects.effects import Delivery
+from gateway.dialects.session import Delivery
 
 MAX_WAITING: Final = 256
 """Requests that are under way or wait behind others, of all consoles together; further ones are refused."""

@@ -4,15 +4,14 @@ A Qpid broker stands between consoles and agents; where nothing intercepts the m
 RabbitMQ) the agent answers for the broker too: it binds ``broker``, ``agent.1.0`` and ``schema.#``
 itself. Sources: QMF AM2 protocol; behaviour of qpidd where that says nothing.
 
-The program behind it tells objects (`AgentSession.put`, `delete`), calls `flush` soon after creations and
-deletions, `tick` when told to wake, and sends what is returned.
+The program behind it puts and deletes objects (`AgentSession.put`, `delete`), calls `flush` soon after
+creations and deletions, and sends what is returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gateway.dialects.effects import Binding, Called, Delivery, Effect, Note, ReadAsked, Send
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses, agent_calls, severities
 from gateway.dialects.qmf.agent_calls import AgentCalls
@@ -42,6 +41,18 @@ from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.schema_records import described_event
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import (
+    Binding,
+    Called,
+    Delivery,
+    Effect,
+    Event,
+    EventNotTakenError,
+    Note,
+    ReadAsked,
+    Send,
+    TimerExpired,
+)
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values
@@ -90,7 +101,7 @@ class AgentSession:
     # The program's side: objects.
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object, or tell the values of a known one again; consoles hear of it by `flush` or `tick`.
+        """Add an object, or change the values of one; consoles get it by `flush` or with the timer.
 
         Raises:
             LocalProtocolError: the class is not served, or a value does not fit: nothing has changed then.
@@ -162,7 +173,7 @@ class AgentSession:
         """
         return self._publishing.console_bound(now)
 
-    def flush(self, now: int) -> list[Effect]:  # noqa: ARG002  every session method is told the time
+    def flush(self, now: int) -> list[Effect]:  # noqa: ARG002  as all that the program calls
         """Publish deletions and creations now. What was created and deleted since then is one record."""
         return self._publishing.flush() if self._publishing.started else []
 
@@ -170,9 +181,19 @@ class AgentSession:
         """Publish now what consoles do not know yet of one object, behind all creations and deletions."""
         return self._publishing.tell(number) if self._publishing.started else []
 
-    def tick(self, now: int) -> list[Effect]:
-        """Publish what is due: each interval deletions, then what changed, then a heartbeat."""
-        return self._publishing.tick(now) if self._publishing.started else []
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take in what happened; as `Session.handle`, for requests and the timer.
+
+        Requests are answered; one that is refused leaves a note. The timer publishes what is due: each
+        interval deletions, then what changed, then a heartbeat.
+        """
+        match event:
+            case Delivery():
+                return self._receive(event, now)
+            case TimerExpired():
+                return self._publishing.tick(now) if self._publishing.started else []
+            case _:
+                raise EventNotTakenError(self, event)
 
     def distrust(self, reason: str) -> None:
         """Refuse every request, for ``reason``, until called with an empty one; the rest goes on.
@@ -204,8 +225,7 @@ class AgentSession:
         routing_key = addresses.event_key(addresses.BROKER_AGENT, full_key)
         return self._publishing.message(routing_key, octets, persistent=True)
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
+    def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         if delivery.routing_key.startswith("schema."):
             return []  # announcements of agents: our own come back by our own binding, others do not join
         refusal = self._refusal(delivery)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-from gateway.dialects.effects import Called, Delivery, ModifyAsked, Note, ReadAsked
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.definitions import ClassDefinition
@@ -27,6 +26,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
+from gateway.dialects.session import Called, Delivery, ModifyAsked, Note, ReadAsked
 from gateway.model.misfits import misfit
 from gateway.model.schema import Argument, Direction, Method
 from gateway.model.values import Reference, Value, Values

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gateway.dialects.effects import Effect, Send, WakeAt
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.agent_config import AgentConfig
 from gateway.dialects.qmf.agent_objects import AgentObjects
 from gateway.dialects.qmf.messages import Heartbeat
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Effect, Send, WakeAt
 from gateway.model.schema import ClassKey
 
 

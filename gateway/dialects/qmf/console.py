@@ -9,10 +9,8 @@ protocol; what qpidd, Apache Qpid M4, agents of 0.6 and the Java broker do where
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from uuid import UUID
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.addresses import agent_of_key
 from gateway.dialects.qmf.console_config import ConsoleConfig
@@ -22,6 +20,21 @@ from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.session import (
+    BacklogFollows,
+    Binding,
+    Delivery,
+    Effect,
+    Event,
+    EventNotTakenError,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    Note,
+    NotSent,
+    PropertiesMissing,
+    TimerExpired,
+)
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
@@ -30,9 +43,7 @@ __all__ = ["ConsoleConfig", "ConsoleSession"]
 class ConsoleSession:
     """A console of one broker's agents, without I/O.
 
-    Every method returns what is to be done: requests to send, observations to apply (one `Observed` for
-    each call, so one for each message body), notes, and when to call `tick`. Nothing that arrives makes a
-    method raise. ``now`` is the gateway's clock in nanoseconds.
+    What is observed by one event is one `Observed`, so one for each message body.
 
     Args:
         config: see `ConsoleConfig`.
@@ -66,7 +77,7 @@ class ConsoleSession:
         return self._talk.restarts.broker
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
-        """What the queue of this name must be bound to before `connected`; its name is the reply key."""
+        """What the queue of this name must be bound to before `LinkUp`; its name is the reply key."""
         objects = ["console.obj.#", "console.event.#"]
         if self._config.packages is not None:
             packages = sorted(self._config.packages)
@@ -76,102 +87,68 @@ class ConsoleSession:
         replies = Binding(self._config.direct_exchange, queue)
         return (replies, *(Binding(exchange, key) for key in keys))
 
-    # What the link tells.
+    def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: C901  a case for each event
+        """Take in what happened; as `Session.handle`, for events of a link to a broker and for operations.
 
-    def catch_up(self, missed: str, waiting: int, now: int) -> list[Effect]:
-        """What waited in a queue that was kept arrives next, some ``waiting`` messages; then `connected`.
+        After `BacklogFollows` nothing is asked until `LinkUp`, and answers to what was asked before are not
+        taken in. `PropertiesMissing` is dealt with when the next event comes: an agent of Apache Qpid 0.6
+        publishes no properties that it has published already to another console that asked.
 
-        Nothing is asked meanwhile, and answers to what was asked before are not listened to. ``missed`` says
-        why something may have been lost before what arrives; empty where nothing was.
-
-        Raises:
-            LocalProtocolError: the session is connected already.
+        An operation is carried out once. ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent.
+        ``UNKNOWN``: no answer until the deadline, or until the link went down; another answer may follow when
+        it comes late. What was read is observed before it is answered.
         """
         self._talk.now = now
-        self._talk.resume(missed, waiting)
+        match event:
+            case Delivery():
+                return self._receive(event)
+            case TimerExpired():
+                return self._pass_time()
+            case MethodCall():
+                self._listener.caller.call(event)
+            case ObjectModify():
+                self._listener.caller.modify(event)
+            case ObjectFetch():
+                self._listener.caller.fetch(event)
+            case LinkUp(reply_to):
+                self._talk.connect(reply_to)
+            case LinkDown(detail):
+                self._talk.disconnect(detail)
+            case BacklogFollows(missed, waiting):
+                self._talk.resume(missed, waiting)
+            case LossSuspected(reason, since):
+                self._suspect_loss(reason, since)
+            case NotSent(sends, reason):
+                self._listener.caller.unsent(sends, reason)
+            case PropertiesMissing():
+                self._talk.read_the_unnamed()
+                return []
+            case _:
+                raise EventNotTakenError(self, event)
         return self._talk.finish()
 
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        """The queue ``reply_to`` is declared, bound and consumed: greet.
-
-        Raises:
-            LocalProtocolError: the session is connected already.
-        """
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        """As `ConsoleSession.precheck` of every dialect."""
         self._talk.now = now
-        self._talk.connect(reply_to)
-        return self._talk.finish()
+        return self._listener.caller.precheck(request)
 
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        """The link is down; ``detail`` says why, for people."""
-        self._talk.now = now
-        self._talk.disconnect(detail)
-        return self._talk.finish()
+    def _suspect_loss(self, reason: str, since: int) -> None:
+        """Begin again: what is known may be wrong. While disconnected that waits for the link."""
+        if self._talk.state is State.DISCONNECTED:
+            return
+        if since:
+            self._talk.miss(since, reason)
+        if self._talk.state is not State.CATCHING_UP:
+            self._talk.greet(reason)
 
-    def resync(self, reason: str, now: int, since: int = 0) -> list[Effect]:
-        """Begin again: what is known may be wrong. Nothing while disconnected, as `connected` does it.
-
-        ``since``: from when on messages may have been lost; 0 where none was.
-        """
-        self._talk.now = now
-        if self._talk.state is not State.DISCONNECTED:
-            if since:
-                self._talk.miss(since, reason)
-            if self._talk.state is not State.CATCHING_UP:
-                self._talk.greet(reason)
-        return self._talk.finish()
-
-    def unnamed(self, now: int) -> None:
-        """Statistics came of an object whose properties never did: read everything again before long.
-
-        An agent of Apache Qpid 0.6 publishes no properties that it has told to another console that asked.
-        It is done with the next message or tick.
-        """
-        self._talk.now = now
-        self._talk.read_the_unnamed()
-
-    def unsent(self, sends: Iterable[Send], reason: str, now: int) -> list[Effect]:
-        """These certainly were not sent, and will not be; ``reason`` says why, for people.
-
-        To be told before `disconnected`, which leaves open what became of all others.
-        """
-        self._talk.now = now
-        self._listener.caller.unsent(sends, reason)
-        return self._talk.finish()
-
-    # What users want done.
-
-    def call(self, call: MethodCall, now: int) -> list[Effect]:
-        """Call a method, once; `Answered` says what came of it, in the end and perhaps at once.
-
-        ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent. ``UNKNOWN``: no answer until the
-        deadline, or until the link went down; another answer may follow when it comes late.
-        """
-        self._talk.now = now
-        self._listener.caller.call(call)
-        return self._talk.finish()
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """What would be answered at once to this; ``None`` where it would be sent. Sends nothing."""
-        self._talk.now = now
-        return self._listener.caller.objection(request)
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object again, asking once; as `call`. What was read is observed before it is answered."""
-        self._talk.now = now
-        self._listener.caller.fetch(fetch)
-        return self._talk.finish()
-
-    def tick(self, now: int) -> list[Effect]:
-        """Time has passed: ask again, give up, miss heartbeats, try again."""
-        self._talk.now = now
+    def _pass_time(self) -> list[Effect]:
+        """Ask again, give up, miss heartbeats, try again."""
         if self._talk.state in (State.DISCONNECTED, State.CATCHING_UP):
             return []
         self._talk.pass_time()
         return self._talk.finish()
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A message arrived."""
-        self._talk.now = now
+    def _receive(self, delivery: Delivery) -> list[Effect]:
         if self._talk.state is State.DISCONNECTED:
             return []
         if not self._config.believe_anyone and delivery.user_id not in self._config.believed:

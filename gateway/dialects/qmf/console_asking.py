@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gateway.dialects.effects import Send
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.qmf import addresses
@@ -30,6 +29,7 @@ from gateway.dialects.qmf.console_resync import Resync
 from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Send
 from gateway.model.observations import SourceState
 from gateway.model.operations import ObjectFetch, Outcome
 from gateway.model.schema import ClassKey

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.dialects.effects import Send
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.console_content import ContentTranslator
@@ -32,6 +31,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Send, cannot_be_set
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method
@@ -86,7 +86,11 @@ class Caller:
         except RefusedError as refused:
             self._talk.answer(Answer(call.token, refused.outcome, refused.text))
 
-    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
+    def modify(self, modify: ObjectModify) -> None:
+        """Answer that nothing is set: AM2 has no such request."""
+        self._talk.answer(cannot_be_set(modify))
+
+    def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
         """What would be answered at once to this; ``None`` where it would be sent."""
         try:
             self._check(request)
@@ -115,8 +119,10 @@ class Caller:
                 self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
 
     def _check(self, request: MethodCall | ObjectModify) -> None:
-        """Check all that can be before it is sent; AM2 has no request to set."""
-        assert isinstance(request, MethodCall)
+        """Check all that can be before it is sent."""
+        if isinstance(request, ObjectModify):
+            refusal = cannot_be_set(request)
+            raise RefusedError(refusal.outcome, refusal.text)
         self._checked(request)
 
     def _checked(self, call: MethodCall) -> tuple[Operation, bytes]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.effects import Effect
 from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import SECOND
@@ -20,6 +19,7 @@ from gateway.dialects.qmf.console_requests import (
 )
 from gateway.dialects.qmf.console_states import Signal, State
 from gateway.dialects.qmf.messages import Content
+from gateway.dialects.session import Effect
 from gateway.model.observations import (
     AgentLost,
     ResyncBegan,

@@ -18,8 +18,8 @@ from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, 
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Send
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.session import Send
 from gateway.links.amqp_connection import AmqpEndpoint, ended
 from gateway.links.mandatory_sends import MandatorySends
 from gateway.service.diagnostics.checked_connection import checked_channel, queue_for_answers

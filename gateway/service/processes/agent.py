@@ -18,11 +18,11 @@ from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
 from gateway.config import sources
 from gateway.config.types import SecretError
-from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.session import Effect
 from gateway.links.amqp import AmqpLink, AmqpRole
-from gateway.links.conversation import Conversation
 from gateway.links.election import Election, manager_queue
+from gateway.links.session_driver import MessageDriver
 from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -92,13 +92,13 @@ async def _run(
     )
     source = RabbitMqSource(config, load_shipped_mappings()["rabbitmq"])
     agent = RabbitMqAgent(source, config, session)
-    conversation = Conversation(name, agent, lambda _: None, clock, Counter())
+    driver = MessageDriver(name, agent, lambda _: None, clock, Counter())
 
     def publish_effects(effects: Iterable[Effect]) -> None:
-        conversation.perform(agent.publish(effects, clock.now()))
+        driver.perform(agent.publish(effects, clock.now()))
 
     def heard(key: str, headers: Mapping[str, object], now: int) -> None:
-        conversation.perform(agent.event(key, headers, now))
+        driver.perform(agent.event(key, headers, now))
 
     election = Election(
         manager_queue(publish.exchange),
@@ -119,7 +119,7 @@ async def _run(
         http_publisher(settings, folder, name) as around,
         prometheus_reader(settings, folder, name) as scraper,
     ):
-        link = AmqpLink(endpoint, role, agent, conversation, clock, detour=around, on_unsent=agent.unsent)
+        link = AmqpLink(endpoint, role, driver, clock, detour=around, on_unsent=agent.unsent)
         runner = SourceRunner(
             source,
             reader,

@@ -20,7 +20,7 @@ async def run_am01(
     """Run the source until it is cancelled."""
     config = console_config(settings, around)
     console = Am01ConsoleSession(config)
-    at_work = source_console(source, console, config, around)
+    driver = source_console(source, console, config, around)
     if settings.trusted_users:
         warn_of_impersonators(name, endpoint)
     role = AmqpRole(
@@ -29,7 +29,7 @@ async def run_am01(
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
     )
-    await AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock).run()
+    await AmqpLink(endpoint, role, driver, around.clock).run()
 
 
 def console_config(settings: Am01Source, around: SourceContext) -> Am01ConsoleConfig:

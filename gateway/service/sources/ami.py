@@ -15,12 +15,11 @@ from gateway.config.types import SECOND
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession
-from gateway.dialects.stream_effects import Logged
+from gateway.dialects.session import Listening, Logged, ObjectsRestored
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
-from gateway.links.capture import CapturedStreamConsole
-from gateway.links.stream_conversation import StreamConversation
+from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import TcpListener
 from gateway.links.tcp_connection import StreamLimits
 from gateway.model.observations import ClassLearned, Observation, SourceState, SourceStateSeen
@@ -72,7 +71,7 @@ async def _listen(
     """Listen until that fails."""
     config = relay_config(settings, around, known.classes)
     relay = RelaySession(config)
-    session = around.captured_relay(name, settings.kind, relay, config)
+    session = around.captured(name, settings.kind, relay, config)
     logs = _session_logs(name, settings, around)
 
     def observed(observations: tuple[Observation, ...]) -> None:
@@ -84,13 +83,10 @@ async def _listen(
             logs.take(line.application, line.line, around.clock.now(), outgoing=line.outgoing)
 
     answered = around.behind_what_was_told(source)
-    conversation = StreamConversation(
-        name, session, observed, around.clock, source.counters, answered, logged
-    )
-    port = ConsolePort(session, conversation, around.clock, answered)
-    around.operations.connect(source.identity.number, port)
+    driver = StreamDriver(name, session, observed, around.clock, source.counters, answered, logged)
+    around.operations.connect(source.identity.number, ConsolePort(session, driver, around.clock))
     listener = TcpListener(
-        conversation,
+        driver,
         settings.listen,
         limits=stream_limits(settings),
         certificate=server_certificate(settings.tls, around.folder),
@@ -100,11 +96,11 @@ async def _listen(
     readings = partial(listener_readings, name, limit, lambda: listener.connections)
     around.metrics.add(f"listener of {name}", readings)
 
-    await known.restore(session, conversation)
+    await known.restore(driver)
 
     async def tell_started() -> None:
         await listener.listening.wait()
-        conversation.perform(session.started(around.clock.now()))
+        driver.handle(Listening())
         await asyncio.get_running_loop().create_future()
 
     keeping = (known.keep(), *(() if logs is None else (logs.keep(),)))
@@ -135,9 +131,7 @@ class _Known:
         """As last told."""
         return tuple(self._classes.values())
 
-    async def restore(
-        self, session: RelaySession | CapturedStreamConsole, conversation: StreamConversation
-    ) -> None:
+    async def restore(self, driver: StreamDriver) -> None:
         """Have a new session know what the log has, which nobody vouches for yet."""
         last = await self._last_state()
         if last is None or not self._classes:
@@ -147,7 +141,7 @@ class _Known:
             # It is shown as of when it was heard, which is not now.
             self.then = last.heard_until.get(self._name, 0)
             try:
-                conversation.perform(session.restore(part, self._around.clock.now()))
+                driver.handle(ObjectsRestored(part))
             finally:
                 self.then = 0
             await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import structlog
 
@@ -19,16 +19,11 @@ from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.cml import console as cml
 from gateway.dialects.qmf import console as qmf
 from gateway.dialects.qmf.am01 import console as am01
-from gateway.links.capture import (
-    CapturedConsole,
-    CapturedStreamConsole,
-    MessagingConsole,
-    StreamConsole,
-    captured_console,
-)
+from gateway.dialects.session import ConsoleSession
+from gateway.links.capture import CapturedSession
 from gateway.links.capture_file import AS_CONSOLE, AS_RELAY, FILES, CaptureFile, Directions, make_room
 from gateway.links.capture_reading import Capture
-from gateway.links.replay import Outcome, Witness, replay, replay_streams
+from gateway.links.replay import Outcome, Witness, replay
 from gateway.mapping.files import is_statistic
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
@@ -47,9 +42,6 @@ log = structlog.get_logger(__name__)
 
 MAX_SIZE: Final = 256 << 20
 """Octets of all the files of a capture, unless told otherwise."""
-
-SessionT = TypeVar("SessionT", bound=MessagingConsole)
-StreamSessionT = TypeVar("StreamSessionT", bound=StreamConsole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +125,9 @@ KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
             RelaySession,
             frozenset({"secrets", "dates", "schemas"}),
             KnownBefore("schemas", classes_text, read_classes),
-            replay_streams,
-            AS_RELAY,
-            relay_settings_of,
-            with_relay_settings,
+            directions=AS_RELAY,
+            settings=relay_settings_of,
+            with_settings=with_relay_settings,
         ),
     }
 )
@@ -172,9 +163,7 @@ class Captures:
         self._clock = clock
         self._targets = targets
 
-    def console(
-        self, source: str, kind: str, session: SessionT, config: object
-    ) -> SessionT | CapturedConsole:
+    def session(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:
         """``session``, captured where the source is to be.
 
         Args:
@@ -184,7 +173,7 @@ class Captures:
             config: that it was made of.
         """
         file = self._file(source, kind, config)
-        return session if file is None else captured_console(session, file)
+        return session if file is None else CapturedSession(session, file)
 
     def rabbitmq(self, source: str, design: SourceDesign) -> RabbitMqSource:
         """A source of kind ``rabbitmq``, captured where it is to be."""
@@ -192,13 +181,6 @@ class Captures:
         if file is None:
             return RabbitMqSource(design.config, design.mapping, design.secrets)
         return CapturedSource(design.config, design.mapping, design.secrets, file)
-
-    def relay(
-        self, source: str, kind: str, session: StreamSessionT, config: object
-    ) -> StreamSessionT | CapturedStreamConsole:
-        """As `console`, for a session over byte streams."""
-        file = self._file(source, kind, config)
-        return session if file is None else CapturedStreamConsole(session, file)
 
     def _file(self, source: str, kind: str, config: object) -> CaptureFile | None:
         """A new file for a new session; the former one, where nothing stands in it yet."""

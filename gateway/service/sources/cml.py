@@ -52,9 +52,9 @@ async def run_cml(
         if kept is not None and any(isinstance(one, ClassLearned) for one in observations):
             kept.learnt()
 
-    at_work = source_console(source, console, config, around, observed)
+    driver = source_console(source, console, config, around, observed)
     role = AmqpRole("console", console.bindings, max_queue_length=settings.max_queue_length)
-    link = AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock)
+    link = AmqpLink(endpoint, role, driver, around.clock)
     if kept is None:
         await link.run()
     else:

@@ -11,8 +11,9 @@ import structlog
 from gateway.config.sources import QmfSource
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.session import PropertiesMissing
 from gateway.inventory.source import SourceInventory
-from gateway.links.amqp import AmqpLink, AmqpRole, KeptConversation
+from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.sources.source_console import source_console
@@ -47,7 +48,7 @@ async def run_qmf(
         nonlocal unidentified
         if source.counters["unidentified"] != unidentified:
             unidentified = source.counters["unidentified"]
-            console.unnamed(around.clock.now())
+            console.handle(PropertiesMissing(), around.clock.now())
 
     def observed(observations: tuple[Observation, ...]) -> None:
         around.inventory.observed(source, remarked(observations, subscription), around.clock.now())
@@ -55,7 +56,7 @@ async def run_qmf(
         if schemas is not None and any(isinstance(one, ClassLearned | EventLearned) for one in observations):
             schemas.learnt()
 
-    at_work = source_console(source, console, config, around, observed)
+    driver = source_console(source, console, config, around, observed)
     if settings.trusted_users:
         warn_of_impersonators(name, endpoint)
     role = AmqpRole(
@@ -63,9 +64,9 @@ async def run_qmf(
         console.bindings,
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
-        kept=KeptConversation(subscription, at_work.session.catch_up) if subscription is not None else None,
+        durable=subscription,
     )
-    link = AmqpLink(endpoint, role, at_work.session, at_work.conversation, around.clock)
+    link = AmqpLink(endpoint, role, driver, around.clock)
     if schemas is None:
         await link.run()
     else:

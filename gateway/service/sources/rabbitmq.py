@@ -17,10 +17,10 @@ from gateway.agents.rabbitmq.runner import Reader, SourceRunner
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.clock import Clock
 from gateway.config.sources import RabbitMqSource as RabbitMqSettings
-from gateway.dialects.effects import Answered, Effect, Note, Observed, WakeAt
+from gateway.dialects.session import Answered, Effect, Note, Observed, WakeAt
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.session_notes import SessionNotes, WakeUp
+from gateway.links.session_driver import SessionNotes, WakeUp
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.service.metrics.core import MeasuredReader

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.dialects.effects import Note
 from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.session import Note, PropertiesMissing
 from gateway.inventory.source import SourceInventory
 from gateway.links.capture_file import CaptureHead
 from gateway.links.capture_reading import CaptureError, opened_capture
@@ -102,9 +102,8 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
             passing.begin()
             result = Replayed(capture.head, kind, passing.view)
             session = form.session(config)
-            witness = _Witness(passing, source, result, watch)
-            if isinstance(session, ConsoleSession) and kind == "qmf":
-                witness.unnamed = session.unnamed
+            console = session if isinstance(session, ConsoleSession) and kind == "qmf" else None
+            witness = _Witness(passing, source, result, watch, console)
             passing.happened = witness.happened
             result.outcome = form.replay(capture, session, witness)
             yield result
@@ -113,12 +112,18 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
 class _Witness(Witness):
     """Tells the inventory what the session observes, at the captured times.
 
-    Attributes:
-        unnamed: told, as in a core, when an object was told whose properties never were.
+    Args:
+        console: given `PropertiesMissing`, as in a core, when the inventory lacks properties of an object;
+            ``None`` for sessions that do not take it.
     """
 
     def __init__(
-        self, passing: PassingInventory, source: SourceInventory, result: Replayed, watch: Watcher
+        self,
+        passing: PassingInventory,
+        source: SourceInventory,
+        result: Replayed,
+        watch: Watcher,
+        console: ConsoleSession | None,
     ) -> None:
         self._passing = passing
         self._source = source
@@ -126,7 +131,7 @@ class _Witness(Witness):
         self._watch = watch
         self._ticked = 0
         self._now = 0
-        self.unnamed: Callable[[int], None] = lambda _: None
+        self._console = console
 
     def happened(self, happening: FeedChange) -> None:
         """The inventory told something."""
@@ -145,8 +150,8 @@ class _Witness(Witness):
     def observed(self, observations: tuple[Observation, ...], now: int) -> None:
         unidentified = self._source.counters["unidentified"]
         self._passing.inventory.observed(self._source, observations, now)
-        if self._source.counters["unidentified"] != unidentified:
-            self.unnamed(now)
+        if self._console is not None and self._source.counters["unidentified"] != unidentified:
+            self._console.handle(PropertiesMissing(), now)
 
     def answered(self, answer: Answer) -> None:
         self._result.answers[answer.outcome.value] += 1

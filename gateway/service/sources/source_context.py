@@ -11,10 +11,10 @@ from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.clock import Clock
 from gateway.config.sources import DurableSettings
+from gateway.dialects.session import ConsoleSession
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.links.capture import CapturedConsole, CapturedStreamConsole
 from gateway.links.durable_queue import DurableSubscription, default_name
 from gateway.links.durable_queue_counts import DurableQueueCounts
 from gateway.mapping.rules import Mapping as MappingFile
@@ -25,7 +25,7 @@ from gateway.operations.effects import NoOperations, Operations
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
 from gateway.service.processes.ack_tracker import AckTracker
-from gateway.service.sources.captures import Captures, SessionT, SourceDesign, StreamSessionT
+from gateway.service.sources.captures import Captures, SourceDesign
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +73,15 @@ class SourceContext:
     captures: Captures | None = None
     patience: int = 0
 
-    def captured(
-        self, source: str, kind: str, session: SessionT, config: object
-    ) -> SessionT | CapturedConsole:
-        """``session``, captured where the source is to be (`Captures.console`)."""
-        return session if self.captures is None else self.captures.console(source, kind, session, config)
+    def captured(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:
+        """``session``, captured where the source is to be (`Captures.session`)."""
+        return session if self.captures is None else self.captures.session(source, kind, session, config)
 
     def rabbitmq(self, source: str, config: RabbitMqAgentConfig) -> RabbitMqSource:
         """A source of kind ``rabbitmq``, captured where it is to be."""
         design = SourceDesign(config, self.mappings["rabbitmq"], self.secrets)
         captures = Captures(self.clock) if self.captures is None else self.captures
         return captures.rabbitmq(source, design)
-
-    def captured_relay(
-        self, source: str, kind: str, session: StreamSessionT, config: object
-    ) -> StreamSessionT | CapturedStreamConsole:
-        """As `captured`, for a session over byte streams."""
-        return session if self.captures is None else self.captures.relay(source, kind, session, config)
 
     def behind_what_was_told(self, source: SourceInventory) -> Callable[[Answer], None]:
         """Where answers to operations on ``source`` go: behind all that was observed of it before them."""

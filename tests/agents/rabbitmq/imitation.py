@@ -27,10 +27,20 @@ from gateway.agents.rabbitmq.management_api import (
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.session import (
+    Answered,
+    Delivery,
+    Effect,
+    LinkUp,
+    Note,
+    Observed,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.events import Severity
@@ -248,8 +258,8 @@ class World:
         self._agent_wakes = self._console_wakes = 0
         self._asked: tuple[ManagementRequest, Answer, int] | None = None
         self._answer_at = 0
-        self._console_does(self.console.connected("reply", self.now))
-        self.agent_does(self.agent.connected("", self.now))
+        self._console_does(self.console.handle(LinkUp("reply"), self.now))
+        self.agent_does(self.agent.handle(LinkUp(""), self.now))
 
     def source_does(self, effects: list[Effect]) -> None:
         """Publish what the source observed and answered."""
@@ -270,7 +280,7 @@ class World:
             match effect:
                 case Send():
                     self.sent.append(effect)
-                    self._console_does(self.console.receive(self._delivered(effect), self.now))
+                    self._console_does(self.console.handle(self._delivered(effect), self.now))
                 case WakeAt(time):
                     self._agent_wakes = time
                 case Note():
@@ -280,7 +290,7 @@ class World:
         for effect in effects:
             match effect:
                 case Send():
-                    self.agent_does(self.agent.receive(self._delivered(effect), self.now))
+                    self.agent_does(self.agent.handle(self._delivered(effect), self.now))
                 case WakeAt(time):
                     self._console_wakes = time
                 case Observed(observations):
@@ -303,10 +313,10 @@ class World:
             self.now = nearest
             if self._agent_wakes and self._agent_wakes <= self.now:
                 self._agent_wakes = 0
-                self.agent_does(self.agent.tick(self.now))
+                self.agent_does(self.agent.handle(TimerExpired(), self.now))
             elif self._console_wakes and self._console_wakes <= self.now:
                 self._console_wakes = 0
-                self._console_does(self.console.tick(self.now))
+                self._console_does(self.console.handle(TimerExpired(), self.now))
             elif self._asked is None:
                 self._ask()
             else:

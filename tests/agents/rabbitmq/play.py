@@ -9,7 +9,6 @@ from gateway.agents.rabbitmq.management_changes import (
     Lookup,
     Purge,
 )
-from gateway.dialects.effects import Delivery, Effect, Send
 from gateway.dialects.qmf import absence
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import (
@@ -23,6 +22,7 @@ from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.schema_records import described_class
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Delivery, Effect, Send
 from gateway.mapping.files import class_schemas
 from gateway.mapping.paths import Json
 from tests.agents.rabbitmq.imitation import MAPPING, NODE, World
@@ -65,7 +65,7 @@ class Play:
             timestamp=self.now,
             expiration=int(seconds * 1000),
         )
-        self._does(self.world.agent.receive(delivery, self.now))
+        self._does(self.world.agent.handle(delivery, self.now))
 
     def id_of(self, class_name: str, leaf: str) -> ObjectId:
         (known,) = [one for one in self.world.source.known(class_name) if one.name.leaf == leaf]

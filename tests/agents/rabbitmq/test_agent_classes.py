@@ -11,6 +11,7 @@ from gateway.agents.rabbitmq.management_api import (
     Refused,
 )
 from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
+from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.imitation import MAPPING, SECOND, World
@@ -337,7 +338,7 @@ def test_inside_a_virtual_host_that_may_not_be_read_nothing_new_is_shown() -> No
 
 def test_an_agent_that_stands_by_tells_what_happened_after_the_other_was_last_known_to_serve() -> None:
     shop = world()
-    shop.agent.disconnected("gone", shop.now)
+    shop.agent.handle(LinkDown("gone"), shop.now)
     shop.event("user.created", name="told by the other")
     shop.queue_created("gone before", durable=False)
     shop.event("queue.deleted", vhost="/", name="gone before")
@@ -345,7 +346,7 @@ def test_an_agent_that_stands_by_tells_what_happened_after_the_other_was_last_kn
     shop.agent.stand_by(shop.now)
     shop.event("user.created", name="perhaps told by nobody")
     heard, seen = len(shop.observations), len(shop.seen)
-    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(5)
     assert [event.arguments["user"] for event in shop.events(heard)] == ["perhaps told by nobody"]
     assert not [one for one in shop.seen[seen:] if one.deleted]

@@ -21,7 +21,7 @@ from gateway.agents.rabbitmq.management_api import (
     Refused,
     Unavailable,
 )
-from gateway.dialects.effects import Binding, Delivery
+from gateway.dialects.session import Binding, Delivery, LinkDown, LinkUp, LossSuspected
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.documents import any_json
@@ -204,9 +204,9 @@ def test_an_agent_whose_link_broke_publishes_again_when_what_it_knew_is_confirme
     shop.broker.failure = lambda _: Unavailable("connection refused")
     shop.run(4)
     assert not shop.source.confirmed
-    shop.agent_does(shop.agent.disconnected("the broker ended", shop.now))
+    shop.agent_does(shop.agent.handle(LinkDown("the broker ended"), shop.now))
     before = len(shop.sent)
-    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(2)
     assert shop.source.synchronised
     assert len(shop.sent) == before
@@ -387,14 +387,14 @@ def test_a_virtual_host_on_some_nodes_only_or_on_none() -> None:
 def test_a_link_that_comes_back_is_told_what_happened_meanwhile() -> None:
     shop = world()
     told = len(shop.sent)
-    shop.agent_does(shop.agent.disconnected("gone", shop.now))
+    shop.agent_does(shop.agent.handle(LinkDown("gone"), shop.now))
     shop.queue_created("meanwhile")
     shop.event("queue.deleted", vhost="/", name="orders")
     shop.broker.objects["queue"].clear()
     shop.broker.add_queue("meanwhile")
     shop.run(3)
     assert len(shop.sent) == told
-    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(6)
     assert ("meanwhile", "there") in shop.story("queue")
     assert ("orders", "deleted") in shop.story("queue")
@@ -403,7 +403,7 @@ def test_a_link_that_comes_back_is_told_what_happened_meanwhile() -> None:
 def test_requests_lost_on_the_way_make_the_agent_tell_everything_again() -> None:
     shop = world()
     heard = len(shop.seen)
-    shop.agent_does(shop.agent.resync("the queue was too long", shop.now, shop.now))
+    shop.agent_does(shop.agent.handle(LossSuspected("the queue was too long", shop.now), shop.now))
     shop.run(5.1)
     assert ("orders", "there") in shop.story("queue", heard)
 
@@ -423,7 +423,7 @@ def test_a_console_that_binds_is_told_everything() -> None:
 
 def test_only_whom_it_obeys_is_answered() -> None:
     shop = world()
-    effects = shop.agent.receive(Delivery("x", "broker", b"AM2B\0\0\0\0", "reply", "mallory"), shop.now)
+    effects = shop.agent.handle(Delivery("x", "broker", b"AM2B\0\0\0\0", "reply", "mallory"), shop.now)
     assert [getattr(effect, "event", "") for effect in effects][:1] == ["refused-sender"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.agents.rabbitmq.event_backlog import MAX_AGE, MAX_WAITING
+from gateway.dialects.session import LinkDown, LinkUp
 from gateway.model.values import Reference
 from tests.agents.rabbitmq.imitation import NODE, SECOND
 from tests.agents.rabbitmq.story import world
@@ -10,12 +11,12 @@ from tests.agents.rabbitmq.story import world
 
 def test_events_of_the_time_without_a_link_are_told_later_with_their_own_times() -> None:
     shop = world()
-    shop.agent.disconnected("gone", shop.now)
+    shop.agent.handle(LinkDown("gone"), shop.now)
     shop.queue_created("meanwhile")
     happened = shop.now
     shop.run(60)
     assert shop.events() == []
-    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(3)
     (event,) = shop.events()
     assert (event.name, event.time) == ("queueCreated", happened)
@@ -28,10 +29,10 @@ def test_events_that_the_link_gives_back_are_told_again_in_order() -> None:
     shop.event("alarm.set", node=NODE, source="memory")
     shop.event("alarm.cleared", node=NODE, source="memory")
     given_back = [send for send in shop.sent if send.routing_key.startswith("console.event.")]
-    shop.agent.disconnected("gone", shop.now)
+    shop.agent.handle(LinkDown("gone"), shop.now)
     shop.agent.unsent([*given_back, *shop.sent[:3]])
     shop.event("alarm.set", node=NODE, source="disk")
-    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(3)
     names = [event.name for event in shop.events(heard)]
     assert names == ["memoryAlarmSet", "memoryAlarmCleared"] * 2 + ["diskAlarmSet"]
@@ -39,11 +40,11 @@ def test_events_that_the_link_gives_back_are_told_again_in_order() -> None:
 
 def test_more_events_than_can_wait_are_counted_and_said() -> None:
     shop = world()
-    shop.agent.disconnected("gone", shop.now)
+    shop.agent.handle(LinkDown("gone"), shop.now)
     shop.event("alarm.set", node=NODE, source="memory")
     for number in range(MAX_WAITING + 9):
         shop.event("user.created", name=f"user {number}")
-    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(3)
     events = shop.events()
     assert events[0].name == "memoryAlarmSet"
@@ -56,10 +57,10 @@ def test_more_events_than_can_wait_are_counted_and_said() -> None:
 
 def test_events_too_old_are_counted_and_said() -> None:
     shop = world()
-    shop.agent.disconnected("gone", shop.now)
+    shop.agent.handle(LinkDown("gone"), shop.now)
     shop.event("user.created", name="bob")
     shop.run(MAX_AGE / SECOND + 1)
-    shop.agent_does(shop.agent.connected("", shop.now))
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(3)
     (event,) = shop.events()
     assert event.name == "eventsLost"

@@ -14,7 +14,7 @@ from gateway.agents.rabbitmq.management_api import (
 from gateway.agents.rabbitmq.prometheus_samples import NodeSheet, Scraped
 from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.dialects.effects import Effect, Observed
+from gateway.dialects.session import Effect, Observed
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import ObjectSeen, SourceState
 from tests.agents.rabbitmq.imitation import EPOCH, MILLISECOND, NODE, SECOND, ImitatedBroker

@@ -22,9 +22,9 @@ from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, UserRights, agent_rights, gateway_rights
 from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
 from gateway.demo.broker import Credentials, PrivateBroker
-from gateway.dialects.effects import Delivery
 from gateway.dialects.qmf.messages import GetQuery
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Delivery
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.documents import any_json
@@ -111,7 +111,7 @@ def world(users: dict[str, list[str]] | None) -> World:
 def answered(shop: World) -> bool:
     """Whether a console's get query is answered now."""
     told = len(shop.sent)
-    shop.agent_does(shop.agent.receive(Delivery("", "broker", QUERY, "console", "loopback"), shop.now))
+    shop.agent_does(shop.agent.handle(Delivery("", "broker", QUERY, "console", "loopback"), shop.now))
     return len(shop.sent) > told
 
 

@@ -35,7 +35,7 @@ from gateway.agents.rabbitmq.rights import (
     writer_rights,
 )
 from gateway.demo.broker import Credentials, PrivateBroker
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 from gateway.links.publishing import FallbackError
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import eventually

@@ -28,12 +28,12 @@ from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
-from gateway.dialects.effects import Effect
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.session import Effect, LinkUp
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
+from gateway.links.session_driver import MessageDriver
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import (
     ClassLearned,
@@ -306,12 +306,12 @@ async def _am2(
     session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
     agent = RabbitMqAgent(source, config, session)
     console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
-    console_side = Conversation("console", console, watched.observed, clock, Counter(), watched.answered)
-    watched.call_source = lambda call, now: console_side.perform(console.call(call, now))
-    watched.fetch_source = lambda fetch, now: console_side.perform(console.fetch(fetch, now))
-    agent_side = Conversation("agent", agent, lambda _: None, clock, Counter())
-    console_side.perform(console.connected("console", clock.now()))
-    agent_side.perform(agent.connected("", clock.now()))
+    console_side = MessageDriver("console", console, watched.observed, clock, Counter(), watched.answered)
+    watched.call_source = lambda call, now: console_side.perform(console.handle(call, now))
+    watched.fetch_source = lambda fetch, now: console_side.perform(console.handle(fetch, now))
+    agent_side = MessageDriver("agent", agent, lambda _: None, clock, Counter())
+    console_side.perform(console.handle(LinkUp("console"), clock.now()))
+    agent_side.perform(agent.handle(LinkUp(""), clock.now()))
     try:
         async with (
             _in_background(carry(agent_side, console_side, clock)),

@@ -25,8 +25,8 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Delivery, Effect, Send
-from gateway.links.conversation import Conversation, Session
+from gateway.dialects.session import Delivery, Effect, Event, LinkUp, Send, Session
+from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import ObjectSeen, Observation
 from gateway.tasks import until_one_ends
 from tests.bench.rows import OURS, Case, Reading
@@ -67,8 +67,8 @@ class CmlPollPart:
                 enough.set()
 
         polling = make(count)
-        console = Conversation("console", polling.session, polling.observed, clock, Counter())
-        broker = Conversation("broker", _Broker(self._script), lambda _: None, clock, Counter())
+        console = MessageDriver("console", polling.session, polling.observed, clock, Counter())
+        broker = MessageDriver("broker", _Broker(self._script), lambda _: None, clock, Counter())
         console.perform(polling.begin(clock.now()))
         await until_one_ends(carry(console, broker, clock), carry(broker, console, clock), _until(enough))
         self._run.record(_POLL, side, self._count / (process_time() - begun))
@@ -104,7 +104,7 @@ class _OurConsole(_Polling):
         self._count = count
 
     def begin(self, now: int) -> list[Effect]:
-        return self._console.connected(_QUEUE, now)
+        return self._console.handle(LinkUp(_QUEUE), now)
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
         for one in observations:
@@ -123,13 +123,12 @@ class _Yardstick(_Polling):
     def begin(self, now: int) -> list[Effect]:  # noqa: ARG002  as the other side's
         return [self._request(str(number)) for number in range(_IN_FLIGHT)]
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:  # noqa: ARG002  as sessions have it
-        ET.fromstring(delivery.body.removesuffix(b"\0"))  # noqa: S314  ours
+    def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002  as sessions have it
+        if not isinstance(event, Delivery):
+            return []
+        ET.fromstring(event.body.removesuffix(b"\0"))  # noqa: S314  ours
         self._count()
-        return [self._request(delivery.message_id)]
-
-    def tick(self, now: int) -> list[Effect]:  # noqa: ARG002  as sessions have it
-        return []
+        return [self._request(event.message_id)]
 
     def _request(self, message_id: str) -> Send:
         return Send("amq.system", "amq.console", self._body, _QUEUE, message_id=message_id)
@@ -141,12 +140,11 @@ class _Broker:
     def __init__(self, script: dict[bytes, bytes]) -> None:
         self._script = script
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:  # noqa: ARG002  as sessions have it
-        body = self._script[delivery.body]
-        return [Send("amq.direct", delivery.reply_to, body, message_id=delivery.message_id)]
-
-    def tick(self, now: int) -> list[Effect]:  # noqa: ARG002  as sessions have it
-        return []
+    def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: ARG002  as sessions have it
+        if not isinstance(event, Delivery):
+            return []
+        body = self._script[event.body]
+        return [Send("amq.direct", event.reply_to, body, message_id=event.message_id)]
 
 
 def _script(queues: int) -> dict[bytes, bytes]:

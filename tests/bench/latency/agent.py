@@ -7,8 +7,16 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Send
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.session import (
+    Binding,
+    Effect,
+    Event,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    Send,
+)
 from gateway.model.events import Severity
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
@@ -32,7 +40,7 @@ _READ = EventSchema(
 
 
 class LinkedAgent:
-    """An agent as a link carries it (`gateway.links.amqp.LinkedSession`).
+    """An agent as the driver of a link runs it.
 
     Args:
         classes: that it serves.
@@ -50,26 +58,18 @@ class LinkedAgent:
         """Of the agent's queue."""
         return self.session.bindings()
 
-    def connected(self, _reply_to: str, now: int) -> list[Effect]:
-        """The link is up."""
-        return self.session.start(now)
-
-    def disconnected(self, _detail: str, _now: int) -> list[Effect]:
-        """The link is down."""
-        self.session.suspend()
-        return []
-
-    def resync(self, _reason: str, _now: int, _since: int) -> list[Effect]:
-        """Messages may be lost: who asked asks again."""
-        return []
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A request of the gateway's."""
-        return self.session.receive(delivery, now)
-
-    def tick(self, now: int) -> list[Effect]:
-        """The time to publish has come."""
-        return self.session.tick(now)
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As of a session: it speaks while the link is up; a console whose request was lost asks again."""
+        match event:
+            case LinkUp():
+                return self.session.start(now)
+            case LinkDown():
+                self.session.suspend()
+                return []
+            case LossSuspected():
+                return []
+            case _:
+                return self.session.handle(event, now)
 
 
 class MeterAgent(LinkedAgent):

@@ -22,10 +22,10 @@ from gateway.agents.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.demo.node_setup import free_ports
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint, open_connection
-from gateway.links.conversation import Conversation
+from gateway.links.session_driver import MessageDriver
 from tests.bench.latency.agent import AGENT_USER, GATEWAY_USER, LinkedAgent, MeterAgent
 from tests.bench.latency.sightings import Sightings
 from tests.components.command_line import Site, new_site, running
@@ -148,9 +148,9 @@ def endpoint_of(broker: PrivateBroker, user: str, password: str) -> AmqpEndpoint
 @asynccontextmanager
 async def linked(agent: LinkedAgent, endpoint: AmqpEndpoint) -> AsyncIterator[None]:
     """The agent, on the broker's management exchange."""
-    conversation = Conversation("bench", agent, lambda _: None, SystemClock(), Counter())
+    conversation = MessageDriver("bench", agent, lambda _: None, SystemClock(), Counter())
     role = AmqpRole("agent", agent.bindings, declare=[MANAGEMENT_EXCHANGE])
-    running_link = asyncio.create_task(AmqpLink(endpoint, role, agent, conversation, SystemClock()).run())
+    running_link = asyncio.create_task(AmqpLink(endpoint, role, conversation, SystemClock()).run())
     try:
         yield
     finally:

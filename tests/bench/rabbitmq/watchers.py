@@ -19,7 +19,7 @@ from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.agents.rabbitmq.runner import SourceRunner
 from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.effects import Effect
+from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
 
 _SCRAPE_SECONDS: Final = 15.0

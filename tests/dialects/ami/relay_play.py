@@ -11,8 +11,23 @@ from typing import TypeAlias
 
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.ami.relay_config import SECOND
-from gateway.dialects.effects import Answered, Note, Observed, WakeAt
-from gateway.dialects.stream_effects import Close, Logged, Peer, StreamEffect, Write
+from gateway.dialects.session import (
+    Answered,
+    BytesReceived,
+    Close,
+    Effect,
+    Listening,
+    Logged,
+    Note,
+    ObjectsRestored,
+    Observed,
+    Peer,
+    PeerConnected,
+    PeerDisconnected,
+    TimerExpired,
+    WakeAt,
+    Write,
+)
 from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, ClassSchema
@@ -36,12 +51,12 @@ class RelayPlay:
         self.logged: list[Logged] = []
         self.schemas: dict[ClassKey, ClassSchema] = {}
         self._steps: list[Step] = []
-        self.take(self.session.restore(known, self.now))
+        self.take(self.session.handle(ObjectsRestored(tuple(known)), self.now))
         self.restored = self.left()
-        self.take(self.session.started(self.now))
+        self.take(self.session.handle(Listening(), self.now))
         self._steps.clear()
 
-    def take(self, effects: Iterable[StreamEffect]) -> None:
+    def take(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Observed(observations):
@@ -54,20 +69,26 @@ class RelayPlay:
                     self.logged.append(effect)
                 case WakeAt(time):
                     self.wake_at = time
-                case _:
+                case Write() | Close() | Note():
                     self._steps += _in_words(effect)
+                case _:
+                    raise AssertionError(f"a relay does not want {effect}")
 
     # What arrives.
 
     def connects(self, number: int = 1, peer: Peer = HERE) -> None:
-        self.take(self.session.opened(number, peer, self.now))
+        self.take(self.session.handle(PeerConnected(number, peer), self.now))
 
     def says(self, *lines: str, number: int = 1) -> None:
         """Whole lines arrive in one piece."""
-        self.take(self.session.received(number, "".join(f"{line}\n" for line in lines).encode(), self.now))
+        self.take(
+            self.session.handle(
+                BytesReceived(number, "".join(f"{line}\n" for line in lines).encode()), self.now
+            )
+        )
 
     def says_octets(self, octets: bytes, number: int = 1) -> None:
-        self.take(self.session.received(number, octets, self.now))
+        self.take(self.session.handle(BytesReceived(number, octets), self.now))
 
     def logs_in(self, name: str = "pump-7", number: int = 1) -> None:
         """An application connects and logs in; that is not among what left."""
@@ -76,7 +97,7 @@ class RelayPlay:
         self.left()
 
     def ends(self, reason: str = "the peer ended it", number: int = 1) -> None:
-        self.take(self.session.ended(number, reason, self.now))
+        self.take(self.session.handle(PeerDisconnected(number, reason), self.now))
 
     def calls(
         self, method: str, *arguments: Value | None, of: str = "pump-7", token: int = 7, wait: int = 60
@@ -88,7 +109,7 @@ class RelayPlay:
 
     def fetches(self, native_id: str, agent: str = "pump-7") -> None:
         key = ClassKey("ami", "Tank")
-        self.take(self.session.fetch(ObjectFetch(7, key, agent, native_id, self.now + SECOND), self.now))
+        self.take(self.session.handle(ObjectFetch(7, key, agent, native_id, self.now + SECOND), self.now))
 
     def time_passes(self, seconds: float) -> None:
         """Time passes, and the session is woken whenever it asked to be."""
@@ -96,7 +117,7 @@ class RelayPlay:
         while 0 < self.wake_at <= until:
             self.now = max(self.now, self.wake_at)
             self.wake_at = 0
-            self.take(self.session.tick(self.now))
+            self.take(self.session.handle(TimerExpired(), self.now))
         self.now = until
 
     # What left.

@@ -30,8 +30,8 @@ from gateway.dialects.ami.instructions import (
     Selection,
     Status,
 )
-from gateway.dialects.effects import Note
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Note
 from gateway.model.operations import Answer, Outcome
 from tests.dialects.ami.relay_play import START, RelayPlay
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
+from gateway.dialects.session import ListenerStops
 from gateway.model.observations import AgentGone, EventSeen, ObjectSeen
 from tests.dialects.ami.relay_play import RelayPlay
 
@@ -161,5 +162,5 @@ def test_a_goodbye_and_an_end_are_told_once() -> None:
     play.logs_in()
     play.says("X")
     play.left()
-    play.take(play.session.stopping(play.now))
+    play.take(play.session.handle(ListenerStops(), play.now))
     assert "1 closed" not in play.left()

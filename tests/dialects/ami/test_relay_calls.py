@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
-from gateway.model.operations import Answer, Outcome
+from gateway.model.operations import Answer, ObjectModify, Outcome
+from gateway.model.schema import ClassKey
 from tests.dialects.ami.commands_story import ALONE, command, ready, why
 from tests.dialects.ami.relay_play import RelayPlay
+from tests.dialects.foreseen import as_foreseen
 
 
 def test_a_call_goes_out_with_what_was_asked_and_the_columns_that_are_wanted() -> None:
@@ -173,3 +175,15 @@ def test_calls_under_way_are_bounded() -> None:
     play.calls("stop")
     play.calls("stop")
     assert [answer.outcome for answer in play.answers()] == [Outcome.NOT_NOW]
+
+
+def test_nothing_is_set_because_ami_has_no_such_request() -> None:
+    play = ready(ALONE)
+    modify = ObjectModify(
+        1, ClassKey("ami-relay", "application"), "pump-7", "pump-7", {"a": 3}, play.now + 10**9
+    )
+    foreseen = play.session.precheck(modify, play.now)
+    assert as_foreseen(foreseen, modify, play.session.handle(modify, play.now))
+    assert foreseen is not None
+    assert (foreseen.token, foreseen.outcome, foreseen.code) == (1, Outcome.READ_ONLY, None)
+    assert "no request of its own" in foreseen.text

@@ -8,6 +8,7 @@ from gateway.dialects.ami.relay import RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_columns import element_name, text_of
 from gateway.dialects.ami.relay_config import SECOND
 from gateway.dialects.ami.values import Utc
+from gateway.dialects.session import TimerExpired
 from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen
 from gateway.model.values import ValueType
 from tests.dialects.ami.relay_play import RelayPlay
@@ -143,7 +144,7 @@ def test_many_objects_are_told_anew_in_turns_so_that_nobody_waits_for_them() -> 
     play.says(*(f'O|T="Tank"|I="t{n}"|a={n}' for n in range(5)), 'O|T="Tank"|I="t0"|b=9')
     play.left()
     play.now += SECOND
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     assert play.told("Tank") == ["class Tank", "Tank t0 a=0 b=9", "Tank t1 a=1"]
     assert play.wake_at <= play.now
     play.says('O|T="Tank"|I="t4"|a=7|b=8', 'D|T="Tank"|I="t3"', 'O|T="Tank"|I="t5"|b=6')
@@ -161,7 +162,7 @@ def test_who_waits_to_be_told_is_told_under_what_came_meanwhile() -> None:
     play.says(*(f'O|T="Tank"|I="t{n}"|a={n}' for n in range(4)), 'O|T="Tank"|I="t3"|b=1')
     for line in ('O|T="Tank"|I="t3"|c=1', 'O|T="Tank"|I="t3"|d=1'):
         play.now += SECOND
-        play.take(play.session.tick(play.now))
+        play.take(play.session.handle(TimerExpired(), play.now))
         play.says(line)
     play.left()
     play.time_passes(10)
@@ -174,7 +175,7 @@ def test_many_objects_expire_in_turns() -> None:
     play.says(*(f'O|T="Tank"|I="t{n}"|E=-1000L' for n in range(5)))
     play.left()
     play.now += 2 * SECOND
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     assert play.told("-Tank") == ["-Tank t0", "-Tank t1"]
     play.time_passes(0)
     assert play.told("-Tank") == ["-Tank t2", "-Tank t3", "-Tank t4"]

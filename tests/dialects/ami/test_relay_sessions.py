@@ -7,7 +7,7 @@ import pytest
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_config import SECOND
-from gateway.dialects.stream_effects import Peer
+from gateway.dialects.session import BytesReceived, ListenerStops, Peer, TimerExpired
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -121,14 +121,14 @@ def test_lines_end_as_the_application_wants_it() -> None:
     play = RelayPlay()
     for number, option, end in ((1, "UNIX", b"\n"), (2, "WINDOWS", b"\n\r"), (3, "TTY", b"\n\r")):
         play.connects(number)
-        effects = play.session.received(number, f'L|I="a"|O="{option}"\n'.encode(), play.now)
+        effects = play.session.handle(BytesReceived(number, f'L|I="a"|O="{option}"\n'.encode()), play.now)
         written = next(effect.octets for effect in effects if hasattr(effect, "octets"))
         assert written == b'M|Q=0|S=0|M="Welcome to AMI v1.0"' + end
     play.connects(4)
-    effects = play.session.received(4, b"\xff\xfd\x01H\n", play.now)
+    effects = play.session.handle(BytesReceived(4, b"\xff\xfd\x01H\n"), play.now)
     assert next(effect.octets for effect in effects if hasattr(effect, "octets")).endswith(b"\n\r")
-    play.take(play.session.received(4, b'L|I="a"|O="UNIX"\n', play.now))
-    effects = play.session.received(4, b"H\n", play.now)
+    play.take(play.session.handle(BytesReceived(4, b'L|I="a"|O="UNIX"\n'), play.now))
+    effects = play.session.handle(BytesReceived(4, b"H\n"), play.now)
     assert not next(effect.octets for effect in effects if hasattr(effect, "octets")).endswith(b"\r")
 
 
@@ -400,7 +400,7 @@ def test_when_the_gateway_ends_nothing_is_vouched_for() -> None:
     play = RelayPlay()
     play.logs_in()
     play.connects(2)
-    play.take(play.session.stopping(play.now))
+    play.take(play.session.handle(ListenerStops(), play.now))
     steps = play.left()
     assert SourceStateSeen(SourceState.DOWN, "the gateway ends") in steps
     assert steps[-2:] == ["1 closed", "2 closed"]
@@ -455,7 +455,7 @@ def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
     play.says('O|T="Tank"|I="t1"|level=3', 'O|T="Tank"|I="t1"|vol=1.5', "S#5|a=1", "P|D=100", "H")
     play.left()
     play.now -= 3600 * SECOND
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     steps = play.left()
     assert [play.shown(step) for step in steps if isinstance(step, ClassLearned)] == ["class Tank"]
     assert "event sequenceGap pump-7 5 0" in [play.shown(s) for s in steps if isinstance(s, EventSeen)]

@@ -19,6 +19,7 @@ from gateway.dialects.cml.messages import (
     Reply,
     SchemaReply,
 )
+from gateway.dialects.session import LossSuspected, NotSent
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.operations import Answer, MethodCall, Outcome
 from tests.dialects.cml.console_story import CONFIG, fetch, key, modify, native
@@ -116,13 +117,13 @@ class Trial:
         class_name = names.get(number, "queue_binding")
         kind = self.data.draw(st.sampled_from(("fetch", "modify", "call")))
         if kind == "fetch":
-            play.take(play.session.fetch(fetch(play, number, class_name, self.token), play.now))
+            play.take(play.session.handle(fetch(play, number, class_name, self.token), play.now))
         elif kind == "modify":
-            play.take(play.session.modify(modify(play, number, class_name, self.token, limit=1), play.now))
+            play.take(play.session.handle(modify(play, number, class_name, self.token, limit=1), play.now))
         else:
             deadline = play.now + 5 * SECOND
             call = MethodCall(self.token, key(class_name), "broker", native(number), "purge", (), deadline)
-            play.take(play.session.call(call, play.now))
+            play.take(play.session.handle(call, play.now))
 
     def happens(self) -> None:
         events = ("answer", "answer", "spoil", "octets", "wait", "wish", "link", "lose", "change")
@@ -159,7 +160,7 @@ class Trial:
         if self.play.waiting:
             lost = self.play.waiting.popleft()
             if self.data.draw(st.booleans()):
-                self.play.take(self.play.session.unsent([lost], "no route", self.play.now))
+                self.play.take(self.play.session.handle(NotSent([lost], "no route"), self.play.now))
 
     def change(self) -> None:
         broker = self.play.broker
@@ -173,7 +174,7 @@ class Trial:
             self.runs += 1
             broker.put(0, "broker", name="shop", started=f"2027-01-01T00:0{self.runs % 10}+00:00")
         else:
-            self.play.take(self.play.session.resync("doubt", self.play.now))
+            self.play.take(self.play.session.handle(LossSuspected("doubt"), self.play.now))
 
     def ends_well(self) -> None:
         """Everything works again: what is believed is what there is."""

@@ -32,7 +32,17 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Answered, Delivery, Effect, Observed, Send, WakeAt
+from gateway.dialects.session import (
+    Answered,
+    Delivery,
+    Effect,
+    LinkDown,
+    LinkUp,
+    Observed,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 
@@ -215,11 +225,11 @@ class ConsolePlay:
         return write_message(reply, spelling)
 
     def connects(self) -> None:
-        self.take(self.session.connected(QUEUE, self.now))
+        self.take(self.session.handle(LinkUp(QUEUE), self.now))
 
     def disconnects(self, detail: str = "connection reset") -> None:
         self.waiting.clear()
-        self.take(self.session.disconnected(detail, self.now))
+        self.take(self.session.handle(LinkDown(detail), self.now))
 
     def answers(
         self, reply: Reply | None = None, *, to: Send | None = None, message_id: str | None = None
@@ -238,7 +248,7 @@ class ConsolePlay:
     ) -> None:
         """A message arrives."""
         delivery = Delivery(exchange, QUEUE, body, user_id=user, message_id=message_id)
-        self.take(self.session.receive(delivery, self.now))
+        self.take(self.session.handle(delivery, self.now))
 
     def answers_all(self) -> None:
         """The broker answers all that waits, and what is asked then."""
@@ -260,7 +270,7 @@ class ConsolePlay:
             if not self.now <= self.wake_at <= until:
                 break
             self.now = max(self.now + 1, self.wake_at)
-            self.take(self.session.tick(self.now))
+            self.take(self.session.handle(TimerExpired(), self.now))
         self.now = until
 
     def stands(self, state: State) -> None:

@@ -20,7 +20,7 @@ from gateway.dialects.cml.messages import (
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Called, Delivery, Effect, ModifyAsked, Note, Send, WakeAt
+from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Note, Send, TimerExpired, WakeAt
 from gateway.model.values import Reference, Value
 
 SECOND = 10**9
@@ -135,7 +135,7 @@ class ServerPlay:
             expiration=expiration,
             message_id=message_id,
         )
-        self.take(self.session.receive(delivery, self.now))
+        self.take(self.session.handle(delivery, self.now))
 
     def does(self, handle: int, status: Status = Status.OK, notice: str = "") -> None:
         """The program has done what it was asked for."""
@@ -145,7 +145,7 @@ class ServerPlay:
         until = self.now + int(seconds * SECOND)
         while self.now < self.wake_at <= until:
             self.now = self.wake_at
-            self.take(self.session.tick(self.now))
+            self.take(self.session.handle(TimerExpired(), self.now))
         self.now = until
 
     def left(self) -> list[Effect]:

@@ -13,7 +13,18 @@ from gateway.dialects.cml.console import ConsoleSession
 from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import Spelling, Status
 from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
-from gateway.dialects.effects import Answered, Called, Delivery, Effect, ModifyAsked, Observed, Send, WakeAt
+from gateway.dialects.session import (
+    Answered,
+    Called,
+    Delivery,
+    Effect,
+    LinkUp,
+    ModifyAsked,
+    Observed,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.model.events import Severity
 from gateway.model.observations import EventSeen, ObjectSeen, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
@@ -61,7 +72,7 @@ class Pair:
                         expiration=effect.lifetime(self.now),
                     )
                     receiver = self.server if exchange == "amq.system" else self.console
-                    under_way += receiver.receive(delivery, self.now)
+                    under_way += receiver.handle(delivery, self.now)
                 case Observed(observations):
                     self.observed += observations
                 case Answered(answer):
@@ -72,9 +83,9 @@ class Pair:
                     self.wake_at = time
 
     def walks(self) -> None:
-        self.carry(self.console.connected(QUEUE, self.now))
+        self.carry(self.console.handle(LinkUp(QUEUE), self.now))
         self.now += 3 * SECOND
-        self.carry(self.console.tick(self.now))
+        self.carry(self.console.handle(TimerExpired(), self.now))
         assert self.console.state is State.SYNCHRONISED
 
     def values(self, number: int) -> Values | None:
@@ -105,14 +116,14 @@ def test_what_is_told_is_observed(spelling: Spelling, name: str, pending: int) -
 def test_a_setting_is_carried_out_once_and_read_back(pair: Pair) -> None:
     deadline = pair.now + 5 * SECOND
     wanted = ObjectModify(1, key("config"), "broker", native(1), {"port": "5673", "limit": 9}, deadline)
-    pair.carry(pair.console.modify(wanted, pair.now))
+    pair.carry(pair.console.handle(wanted, pair.now))
     (asked,) = pair.asked
     assert isinstance(asked, ModifyAsked)
     assert (asked.number, dict(asked.values), asked.user_id) == (1, {"port": "5673", "limit": 9}, USER)
     assert not pair.answers
     pair.put(1, "config", (Reference("0"), "shop.cfg", "5673", 9, None, None, None, None))
     pair.carry(pair.server.done(asked.handle, Status.OK, pair.now, "restart the broker"))
-    pair.carry(pair.console.fetch(ObjectFetch(2, key("config"), "broker", native(1), deadline), pair.now))
+    pair.carry(pair.console.handle(ObjectFetch(2, key("config"), "broker", native(1), deadline), pair.now))
     assert pair.answers == [
         Answer(1, Outcome.APPLIED, "restart the broker", 0),
         Answer(2, Outcome.APPLIED, "", 0),
@@ -127,7 +138,7 @@ def test_a_method_that_fails_says_why() -> None:
     pair = Pair(Spelling.SPECIFICATION)
     pair.walks()
     call = MethodCall(1, key("broker"), "broker", native(0), "lock", (True,), pair.now + 5 * SECOND)
-    pair.carry(pair.console.call(call, pair.now))
+    pair.carry(pair.console.handle(call, pair.now))
     (asked,) = pair.asked
     assert isinstance(asked, Called)
     assert (asked.method, asked.arguments) == ("lock", (True,))
@@ -138,7 +149,7 @@ def test_a_method_that_fails_says_why() -> None:
 def test_what_ends_at_the_server_ends_at_the_console(pair: Pair) -> None:
     pair.server.delete(7)
     call = MethodCall(1, key("queue"), "broker", native(7), "purge", (), pair.now + 5 * SECOND)
-    pair.carry(pair.console.call(call, pair.now))
+    pair.carry(pair.console.handle(call, pair.now))
     assert pair.answers[0].outcome is Outcome.OBJECT_GONE
     end = pair.observed[-1]
     assert isinstance(end, ObjectSeen)

@@ -8,6 +8,7 @@ from gateway.dialects.cml.messages import (
     Invalid,
     SchemaRequest,
 )
+from gateway.dialects.session import NotSent
 from gateway.model.observations import (
     AgentLost,
     Gap,
@@ -57,7 +58,7 @@ def test_a_broker_that_takes_no_requests_for_a_while_was_not_heard() -> None:
     play = synchronised()
     heard = play.now
     play.time_passes(5, answering=False)
-    play.take(play.session.unsent([play.waiting.popleft()], "no route", play.now))
+    play.take(play.session.handle(NotSent([play.waiting.popleft()], "no route"), play.now))
     play.time_passes(8)
     steps = play.left()
     (gap,) = [one for one in steps if isinstance(one, Gap)]

@@ -19,7 +19,7 @@ from gateway.dialects.cml.messages import (
     SchemaRequest,
     Status,
 )
-from gateway.dialects.effects import Send
+from gateway.dialects.session import Send
 from gateway.model.events import Severity
 from gateway.model.observations import EventSeen, ResyncEnded, SourceState
 from gateway.model.operations import Answer, Outcome
@@ -165,7 +165,7 @@ def test_a_late_answer_is_not_taken_for_the_next_one() -> None:
     play.time_passes(5, answering=False)
     assert play.waiting
     play.left()
-    play.take(play.session.fetch(fetch(play, 7, "queue", seconds=40), play.now))
+    play.take(play.session.handle(fetch(play, 7, "queue", seconds=40), play.now))
     assert len(play.waiting) == 1  # the fetch waits for its turn
     play.time_passes(10, answering=False)  # the first is given up
     assert SourceState.DEGRADED in {one.state for one in states(play.left())}

@@ -19,6 +19,7 @@ from gateway.dialects.cml.messages import (
     Status,
 )
 from gateway.dialects.cml.safety import Assurance
+from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ObjectSeen, SourceState
 from gateway.model.operations import Answer, Outcome
 from gateway.model.schema import ClassKey
@@ -190,8 +191,8 @@ def test_values_that_the_broker_would_change_or_die_of_are_not_sent(
 ) -> None:
     play = synchronised()
     wanted = replace(modify(play, 1, "config"), values={name: value})
-    foreseen = play.session.objection(wanted, play.now)
-    play.take(as_foreseen(foreseen, wanted, play.session.modify(wanted, play.now)))
+    foreseen = play.session.precheck(wanted, play.now)
+    play.take(as_foreseen(foreseen, wanted, play.session.handle(wanted, play.now)))
     given = answer(play)
     assert given.outcome is outcome
     assert given.text.startswith(f"not sent: {text}")
@@ -259,10 +260,10 @@ def test_without_a_file_they_are_not(method: str) -> None:
 
 def test_a_trace_is_set_where_somebody_answers_for_the_heartbeats_of_connections() -> None:
     play = synchronised()
-    play.take(play.session.modify(modify(play, 9, "connection", trace=1), play.now))
+    play.take(play.session.handle(modify(play, 9, "connection", trace=1), play.now))
     assert answer(play).outcome is Outcome.REFUSED
     play = synchronised(replace(CONFIG, assured=frozenset({Assurance.HEARTBEATS})))
-    play.take(play.session.modify(modify(play, 9, "connection", trace=1), play.now))
+    play.take(play.session.handle(modify(play, 9, "connection", trace=1), play.now))
     play.leaves(ModifyRequest(9, (Field("trace", "1"),), "connection"))
 
 
@@ -274,7 +275,7 @@ def test_settings_of_an_object_go_in_one_request() -> None:
     wanted = modify(
         play, 1, "config", port="5673", limit=9, main=Reference(native(7)), day=1_800_000_000 * SECOND
     )
-    play.take(play.session.modify(wanted, play.now))
+    play.take(play.session.handle(wanted, play.now))
     fields = (
         Field("port", "5673"),
         Field("limit", "9"),
@@ -288,7 +289,7 @@ def test_settings_of_an_object_go_in_one_request() -> None:
 
 def test_nothing_to_set_is_not_sent() -> None:
     play = synchronised()
-    play.take(play.session.modify(modify(play, 1, "config"), play.now))
+    play.take(play.session.handle(modify(play, 1, "config"), play.now))
     play.leaves(Answer(1, Outcome.WRONG_VALUE, "not sent: no field is to be set"))
 
 
@@ -297,7 +298,7 @@ def test_nothing_to_set_is_not_sent() -> None:
 
 def test_what_is_read_anew_is_observed_before_that_is_answered() -> None:
     play = synchronised()
-    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
     play.leaves(InspectRequest(7, "queue"))
     play.broker.put(7, "queue", name="orders", pending="4", exclusive="0")
     play.answers()
@@ -308,7 +309,7 @@ def test_what_is_read_anew_is_observed_before_that_is_answered() -> None:
 
 def test_what_is_gone_when_it_is_read_anew_is_told() -> None:
     play = synchronised()
-    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
     play.left()
     play.answers(InspectReply(Status.NOT_FOUND))
     steps = play.left()
@@ -325,7 +326,7 @@ def test_what_is_gone_when_it_is_read_anew_is_told() -> None:
 )
 def test_what_may_not_be_read_anew_is_told(reply: InspectReply, text: str, code: int) -> None:
     play = synchronised()
-    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
     play.left()
     play.answers(reply)
     assert answer(play) == Answer(1, Outcome.REMOTE_FAILURE, text, code)
@@ -333,7 +334,7 @@ def test_what_may_not_be_read_anew_is_told(reply: InspectReply, text: str, code:
 
 def test_a_broker_that_does_not_show_itself_when_it_is_read_anew_is_in_doubt() -> None:
     play = synchronised(replace(CONFIG, request_attempts=1))
-    play.take(play.session.fetch(fetch(play, 0, "broker"), play.now))
+    play.take(play.session.handle(fetch(play, 0, "broker"), play.now))
     play.left()
     play.answers(InspectReply(Status.NO_ACCESS))
     steps = play.left()
@@ -343,7 +344,7 @@ def test_a_broker_that_does_not_show_itself_when_it_is_read_anew_is_in_doubt() -
 
 def test_an_answer_that_shows_a_restart_is_about_another_object() -> None:
     play = synchronised()
-    play.take(play.session.fetch(fetch(play, 0, "broker"), play.now))
+    play.take(play.session.handle(fetch(play, 0, "broker"), play.now))
     play.broker.put(0, "broker", name="shop", started="2027-01-01T00:00+00:00")
     play.left()
     play.answers()
@@ -356,9 +357,9 @@ def test_an_answer_that_shows_a_restart_is_about_another_object() -> None:
 def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None:
     play = synchronised()
     play.time_passes(4)
-    play.take(play.session.fetch(fetch(play, 7, "queue"), play.now))
+    play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
     request = play.sent[-1]
-    play.take(play.session.resync("doubt", play.now))
+    play.take(play.session.handle(LossSuspected("doubt"), play.now))
     play.answers(to=play.sent[-1])  # the schema
     play.left()
     play.answers(to=request)
@@ -372,7 +373,7 @@ def test_a_call_that_is_answered_while_all_is_listed_anew_is_done_all_the_same()
     play.time_passes(4)
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     request = play.sent[-1]
-    play.take(play.session.resync("doubt", play.now))
+    play.take(play.session.handle(LossSuspected("doubt"), play.now))
     play.left()
     play.answers(MethodReply(Status.NOT_FOUND), to=request)
     assert answer(play).outcome is Outcome.OBJECT_GONE

@@ -18,6 +18,7 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
+from gateway.dialects.session import TimerExpired
 from gateway.model.observations import (
     HeartbeatSeen,
     ObjectSeen,
@@ -294,7 +295,7 @@ def test_a_broker_that_shows_itself_after_all_is_walked() -> None:
     play.stands(State.DOUBTFUL)
     play.left()
     play.spoils.clear()
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     play.time_passes(70)
     play.stands(State.SYNCHRONISED)
 

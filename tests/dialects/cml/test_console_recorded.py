@@ -11,7 +11,7 @@ from gateway.dialects.cml.console_config import Budget
 from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Received
 from gateway.dialects.cml.reader import read_message
-from gateway.dialects.effects import Effect
+from gateway.dialects.session import Effect
 from gateway.model.observations import ObjectSeen, SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey
@@ -94,19 +94,19 @@ def outcome_of(message: Received, own: type, number: int) -> Outcome:
 
 def _fetched(play: ConsolePlay) -> list[Effect]:
     key, deadline = ClassKey(PACKAGE, "queue"), play.now + SECOND
-    return play.session.fetch(ObjectFetch(1, key, "broker", f"{RUN}/22", deadline), play.now)
+    return play.session.handle(ObjectFetch(1, key, "broker", f"{RUN}/22", deadline), play.now)
 
 
 def _set(play: ConsolePlay) -> list[Effect]:
     key, deadline = ClassKey(PACKAGE, "config"), play.now + SECOND
     wanted = ObjectModify(1, key, "broker", f"{RUN}/1", {"trace": 1}, deadline)
-    return play.session.modify(wanted, play.now)
+    return play.session.handle(wanted, play.now)
 
 
 def _called(play: ConsolePlay) -> list[Effect]:
     key, deadline = ClassKey(PACKAGE, "broker"), play.now + SECOND
     wanted = MethodCall(1, key, "broker", f"{RUN}/0", "verbose", (True,), deadline)
-    return play.session.call(wanted, play.now)
+    return play.session.handle(wanted, play.now)
 
 
 @pytest.mark.parametrize(

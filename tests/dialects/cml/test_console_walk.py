@@ -22,8 +22,8 @@ from gateway.dialects.cml.messages import (
     Status,
 )
 from gateway.dialects.cml.writer import write_message
-from gateway.dialects.effects import Binding
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Binding, LossSuspected, NotSent, TimerExpired
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,
@@ -126,7 +126,7 @@ def test_a_returned_request_says_what_is_missing_and_is_tried_again() -> None:
     play = ConsolePlay(CONFIG)
     play.connects()
     play.left()
-    play.take(play.session.unsent([play.waiting.popleft()], "no queue is bound there", play.now))
+    play.take(play.session.handle(NotSent([play.waiting.popleft()], "no queue is bound there"), play.now))
     play.leaves(
         SourceStateSeen(
             SourceState.DOWN,
@@ -145,7 +145,7 @@ def test_each_further_attempt_waits_longer() -> None:
     play = ConsolePlay(CONFIG)
     play.connects()
     for seconds in (5, 10, 20, 40, 80, 160, 300):
-        play.take(play.session.unsent([play.waiting.popleft()], "no route", play.now))
+        play.take(play.session.handle(NotSent([play.waiting.popleft()], "no route"), play.now))
         assert states(play.left())[-1].detail.endswith(f"next attempt in {seconds} s")
         play.time_passes(seconds, answering=False)
         play.left()
@@ -155,7 +155,7 @@ def test_each_further_attempt_waits_longer() -> None:
 def test_what_nobody_waits_for_any_more_may_come_back() -> None:
     play = synchronised()
     old = play.sent[0]
-    play.take(play.session.unsent([old], "no route", play.now))
+    play.take(play.session.handle(NotSent([old], "no route"), play.now))
     play.leaves()
 
 
@@ -333,7 +333,7 @@ def test_the_end_of_a_connection_ends_a_walk() -> None:
     play.left()
     play.disconnects()
     play.leaves(ResyncEnded(complete=False), SourceStateSeen(SourceState.DOWN, "connection reset"))
-    assert play.session.tick(play.now) == []
+    assert play.session.handle(TimerExpired(), play.now) == []
     play.arrives(b"late")
     play.leaves()
     play.disconnects("again")
@@ -359,16 +359,16 @@ def test_doubts_of_others_begin_a_walk_and_say_what_may_be_lost() -> None:
     play = synchronised()
     play.time_passes(4)
     play.left()
-    play.take(play.session.resync("queue overflowed", play.now, play.now - SECOND))
+    play.take(play.session.handle(LossSuspected("queue overflowed", play.now - SECOND), play.now))
     play.leaves(Gap(play.now - SECOND, play.now, "queue overflowed"), "resync", SchemaRequest())
     # A walk that began just now is as good as another one.
-    play.take(play.session.resync("again", play.now, play.now - 1))
+    play.take(play.session.handle(LossSuspected("again", play.now - 1), play.now))
     play.leaves(Gap(play.now - 1, play.now, "again"))
     play.time_passes(3)
     assert play.left()[-1] == SYNCHRONISED
     play.disconnects()
     play.left()
-    play.take(play.session.resync("nothing to ask", play.now, 1))
+    play.take(play.session.handle(LossSuspected("nothing to ask", 1), play.now))
     play.leaves()
 
 

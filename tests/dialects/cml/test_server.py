@@ -29,8 +29,8 @@ from gateway.dialects.cml.messages import (
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import MAX_SHOWN, shell_would_end
 from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
-from gateway.dialects.effects import Binding, Called, ModifyAsked, Note, Send
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Binding, Called, LinkDown, LinkUp, LossSuspected, ModifyAsked, Note, Send
 from gateway.model.events import Severity
 from gateway.model.values import Reference
 from tests.dialects.cml.server_story import QUEUE, READER, SECOND, SHOP, START, ServerPlay, fields, shop, tank
@@ -346,7 +346,11 @@ def test_notifications_have_a_letter_and_a_key_that_the_example_binds() -> None:
 def test_a_link_binds_its_queue_and_changes_nothing_else() -> None:
     session = ServerPlay(ServerConfig(system_exchange="shop.system", routing_key="shop.console")).session
     assert session.bindings("q") == (Binding("shop.system", "shop.console"),)
-    assert not [*session.connected("q", START), *session.disconnected("", START), *session.resync("", START)]
+    assert not [
+        *session.handle(LinkUp("q"), START),
+        *session.handle(LinkDown(""), START),
+        *session.handle(LossSuspected(""), START),
+    ]
 
 
 def test_a_schema_of_our_own_is_read_by_who_asks() -> None:

@@ -17,7 +17,7 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.dialects.cml.server import ServerConfig
 from gateway.dialects.cml.server_calls import MAX_WAITING
-from gateway.dialects.effects import Called, ModifyAsked, Note
+from gateway.dialects.session import Called, ModifyAsked, Note
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
 from tests.dialects.cml.server_story import SECOND, START, WRITER, ServerPlay, fields, tank

@@ -19,7 +19,7 @@ from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import shell_would_end
 from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
-from gateway.dialects.effects import Called, Delivery, Effect, ModifyAsked, Send
+from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Send
 from gateway.model.values import Reference, Value
 from tests.dialects.cml.recordings import Exchange, exchanges
 
@@ -68,7 +68,7 @@ class _Broker:
         delivery = Delivery(
             "amq.system", "amq.console", exchange.request, _QUEUE, user, message_id=message_id
         )
-        effects = self.session.receive(delivery, 0)
+        effects = self.session.handle(delivery, 0)
         for effect in effects:
             if isinstance(effect, Called | ModifyAsked):
                 recorded = read_message(exchange.replies[0])

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Observed, Send
+from gateway.dialects.session import Binding, Delivery, Effect, Event, Observed, Send, TimerExpired
 from gateway.model.observations import ObjectSeen, Observation, ResyncBegan, ResyncEnded
 from gateway.model.values import Values
 from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, SECOND, START
-from tests.simulation.conversation import binding_matches
+from tests.simulation.session_driver import binding_matches
 
 Picture: TypeAlias = "dict[str, tuple[Values | None, Values | None]]"
 
@@ -18,9 +18,7 @@ Picture: TypeAlias = "dict[str, tuple[Values | None, Values | None]]"
 class Session(Protocol):
     """What both are."""
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]: ...
-
-    def tick(self, now: int) -> list[Effect]: ...
+    def handle(self, event: Event, now: int) -> list[Effect]: ...
 
 
 class Console(Session, Protocol):
@@ -76,8 +74,8 @@ class Between(Generic[ConsoleT, AgentT]):
     def time_passes(self, seconds: int) -> None:
         for _ in range(seconds):
             self.now += SECOND
-            self.agent_does(self.agent.tick(self.now))
-            self.console_does(self.console.tick(self.now))
+            self.agent_does(self.agent.handle(TimerExpired(), self.now))
+            self.console_does(self.console.handle(TimerExpired(), self.now))
 
     def deliver(self) -> None:
         """All that was published, and all that this leads to."""
@@ -87,9 +85,9 @@ class Between(Generic[ConsoleT, AgentT]):
                 send.exchange, send.routing_key, send.body, send.reply_to, user, timestamp=self.now
             )
             if _routes(self.console.bindings(QUEUE), send):
-                self.take(self.console.receive(delivery, self.now), CONSOLE_USER)
+                self.take(self.console.handle(delivery, self.now), CONSOLE_USER)
             if _routes(self.agent.bindings(), send):
-                self.take(self.agent.receive(delivery, self.now), AGENT_USER)
+                self.take(self.agent.handle(delivery, self.now), AGENT_USER)
 
     def take(self, effects: Sequence[Effect], user: str) -> None:
         """What somebody wants done; messages of a third party, too."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from gateway.dialects.effects import Send
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
@@ -19,6 +18,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
 )
 from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.session import Send
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from tests.dialects.foreseen import called
 from tests.dialects.qmf.console_story import got
@@ -46,7 +46,7 @@ def calls(play: ConsolePlay, call: MethodCall | None = None) -> None:
 
 def fetches(play: ConsolePlay, token: int = 1, seconds: float = 10, **changes: object) -> None:
     fetch = ObjectFetch(token, TANK.key, "1.0", str(OBJECT_ID), play.now + int(seconds * SECOND))
-    play.take(play.session.fetch(replace(fetch, **changes), play.now))  # type: ignore[arg-type]  # as above
+    play.take(play.session.handle(replace(fetch, **changes), play.now))  # type: ignore[arg-type]  # as above
 
 
 def request(sequence: int = FIRST) -> tuple[str, MethodRequest]:

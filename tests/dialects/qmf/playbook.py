@@ -10,25 +10,28 @@ from collections.abc import Sequence
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.dialects.effects import (
-    Answered,
-    Called,
-    Delivery,
-    Effect,
-    ModifyAsked,
-    Note,
-    Observed,
-    ReadAsked,
-    Rebind,
-    Send,
-    WakeAt,
-)
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import Message, Received
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import (
+    Answered,
+    Called,
+    Delivery,
+    Effect,
+    LinkDown,
+    LinkUp,
+    ModifyAsked,
+    Note,
+    Observed,
+    ReadAsked,
+    Rebind,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.model.schema import ClassSchema, EventSchema
@@ -70,6 +73,7 @@ class _Play:
             elif isinstance(effect, Note):
                 self._steps.append(effect.event)
             else:
+                assert isinstance(effect, Called | ModifyAsked | ReadAsked | Rebind)
                 self._steps.append(effect)
 
     def leaves(self, *expected: Step) -> None:
@@ -95,10 +99,10 @@ class ConsolePlay(_Play):
         self.session = ConsoleSession(config or ConsoleConfig(believed=frozenset({AGENT_USER})))
 
     def connects(self) -> None:
-        self.take(self.session.connected(QUEUE, self.now))
+        self.take(self.session.handle(LinkUp(QUEUE), self.now))
 
     def disconnects(self, detail: str = "connection reset") -> None:
-        self.take(self.session.disconnected(detail, self.now))
+        self.take(self.session.handle(LinkDown(detail), self.now))
 
     def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER, sent: int = 0) -> None:
         """Messages arrive in one body, sent at time ``sent`` (0: it does not say)."""
@@ -108,14 +112,14 @@ class ConsolePlay(_Play):
     def arrives_octets(self, body: bytes, key: str = QUEUE, user: str = AGENT_USER, sent: int = 0) -> None:
         exchange = "amq.direct" if key == QUEUE else "qpid.management"
         delivery = Delivery(exchange, key, body, user_id=user, timestamp=sent)
-        self.take(self.session.receive(delivery, self.now))
+        self.take(self.session.handle(delivery, self.now))
 
     def time_passes(self, seconds: float) -> None:
         """Time passes, and the session is woken whenever it asked to be."""
         until = self.now + int(seconds * SECOND)
         while self.now < self.wake_at <= until:
             self.now = self.wake_at
-            self.take(self.session.tick(self.now))
+            self.take(self.session.handle(TimerExpired(), self.now))
         self.now = until
 
     def sequence(self) -> int:
@@ -156,7 +160,7 @@ class AgentPlay(_Play):
         reply_to: str = QUEUE,
     ) -> None:
         delivery = Delivery("qpid.management", key, body, reply_to, user, timestamp=sent)
-        self.take(self.session.receive(delivery, self.now))
+        self.take(self.session.handle(delivery, self.now))
 
     def flushes(self) -> None:
         self.take(self.session.flush(self.now))
@@ -165,7 +169,7 @@ class AgentPlay(_Play):
         until = self.now + int(seconds * SECOND)
         while self.now < self.wake_at <= until:
             self.now = self.wake_at
-            self.take(self.session.tick(self.now))
+            self.take(self.session.handle(TimerExpired(), self.now))
         self.now = until
 
 

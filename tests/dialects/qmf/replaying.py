@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gateway.dialects.effects import Effect, Observed
 from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
@@ -36,6 +35,7 @@ from gateway.dialects.qmf.messages import (
     StatisticContent,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import Effect, Observed
 from gateway.model.observations import Observation
 from tests.dialects.qmf.playbook import SECOND, ConsolePlay, Step
 from tests.dialects.qmf.recordings import FOLDER, definitions, readable, recorded

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Delivery
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.agent_objects import MAX_BODY, MAX_OBJECTS
@@ -35,6 +34,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
+from gateway.dialects.session import Delivery
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
@@ -229,7 +229,7 @@ def test_whatever_arrives_nothing_is_raised(octets: bytes, opcode: str) -> None:
     session.put(tank())
     session.start(START)
     for body in (octets, b"AM2" + opcode.encode() + b"\0\0\0\1" + octets):
-        session.receive(Delivery("qpid.management", "broker", body, QUEUE, "gateway"), START)
+        session.handle(Delivery("qpid.management", "broker", body, QUEUE, "gateway"), START)
 
 
 def test_an_event_leaves_at_once() -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Called, Delivery, Effect, ReadAsked
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.agent_calls import MAX_WAITING
@@ -22,6 +21,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Called, Delivery, Effect, ReadAsked
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
 from gateway.model.values import ValueType
 from tests.dialects.qmf.agent_story import PUSHED, TANK_ID, got, key_of, properties, started, statistics
@@ -42,7 +42,7 @@ def receives(
         timestamp=timestamp,
         expiration=expiration,
     )
-    (effect,) = play.session.receive(delivery, play.now)
+    (effect,) = play.session.handle(delivery, play.now)
     return effect
 
 
@@ -318,7 +318,7 @@ def test_whatever_stands_in_a_call_it_is_handed_on_whole_or_refused(octets: byte
     session.start(START)
     key = session.class_key("shop", "tank")
     body = write(MethodRequest(1, TANK_ID, key, "drain", octets))
-    for effect in session.receive(Delivery("qpid.management", "broker", body, QUEUE, CONSOLE_USER), START):
+    for effect in session.handle(Delivery("qpid.management", "broker", body, QUEUE, CONSOLE_USER), START):
         if isinstance(effect, Called):
             amount, token = effect.arguments
             assert isinstance(amount, int)

@@ -8,7 +8,6 @@ from itertools import groupby
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import ReadAsked
 from gateway.dialects.qmf.agent import AgentConfig, ManagedObject
 from gateway.dialects.qmf.agent_objects import MAX_BODY, MAX_RECORDS, join_records
 from gateway.dialects.qmf.messages import (
@@ -21,6 +20,7 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
     PropertyContent,
 )
+from gateway.dialects.session import ReadAsked, TimerExpired
 from gateway.model.events import Severity
 from tests.dialects.qmf.agent_story import (
     HEARTBEAT,
@@ -224,7 +224,7 @@ def test_nothing_is_said_before_the_start() -> None:
     play = AgentPlay()
     play.session.put(tank())
     play.flushes()
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     play.take(play.session.console_bound(play.now))
     play.take(play.session.raise_event(LEAK.key, START, Severity.MAJOR, ("t1", 5)))
     play.leaves()
@@ -276,7 +276,7 @@ def test_starting_twice_only_announces_again() -> None:
 def test_a_tick_too_early_changes_nothing() -> None:
     play = started(tank())
     wake_at = play.wake_at
-    play.take(play.session.tick(play.now + 1))
+    play.take(play.session.handle(TimerExpired(), play.now + 1))
     play.leaves()
     assert play.wake_at == wake_at
 
@@ -284,7 +284,7 @@ def test_a_tick_too_early_changes_nothing() -> None:
 def test_a_late_tick_is_not_made_up_for() -> None:
     play = started(tank())
     play.now += 100 * SECOND
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     play.leaves((HEARTBEAT, Heartbeat(0, play.now)))
     assert play.wake_at == play.now + 10 * SECOND
 

@@ -9,11 +9,22 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Answered, Called, Delivery, Effect, Send
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import Status
+from gateway.dialects.session import (
+    Answered,
+    Called,
+    Delivery,
+    Effect,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    NotSent,
+    Send,
+    TimerExpired,
+)
 from gateway.model.operations import MethodCall, Outcome
 from tests.dialects.qmf.examples import TANK
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, CONSOLE_USER, QUEUE, SECOND, START, tank
@@ -41,7 +52,7 @@ class _Way:
         self.agent.put(tank(NUMBER))
         self.console = ConsoleSession(ConsoleConfig(frozenset({AGENT_USER})))
         self.agent_does(self.agent.start(self.now))
-        self.console_does(self.console.connected(QUEUE, self.now))
+        self.console_does(self.console.handle(LinkUp(QUEUE), self.now))
         self.passes(on=True)
         assert self.console.state is State.SYNCHRONISED
 
@@ -79,7 +90,7 @@ class _Way:
         native_id = str(self.agent.object_id(NUMBER))
         arguments = (token, "x")
         call = MethodCall(token, key, "1.0", native_id, "drain", arguments, self.deadlines[token])
-        self.console_does(self.console.call(call, self.now))
+        self.console_does(self.console.handle(call, self.now))
 
     def passes(self, *, on: bool) -> None:
         """Messages pass until none is left, or one step further."""
@@ -87,16 +98,16 @@ class _Way:
             self._leave()
             if not self.holds or on:
                 for delivery in self._taken(self.to_agent):
-                    self.agent_does(self.agent.receive(delivery, self.now))
+                    self.agent_does(self.agent.handle(delivery, self.now))
             for delivery in self._taken(self.to_console):
-                self.console_does(self.console.receive(delivery, self.now))
+                self.console_does(self.console.handle(delivery, self.now))
             if not on:
                 return
 
     def _leave(self) -> None:
         sends, self.unsent = self.unsent, []
         late = [send for send in sends if send.is_too_late(self.now)]
-        self.console_does(self.console.unsent(late, "test", self.now))
+        self.console_does(self.console.handle(NotSent(late, "test"), self.now))
         self.to_agent += [self._delivery(send, CONSOLE_USER) for send in sends if send not in late]
 
     def _taken(self, messages: list[Delivery]) -> list[Delivery]:
@@ -124,22 +135,22 @@ class _Way:
         sends, self.unsent = self.unsent, []
         certain = sends[self.chance.randint(0, len(sends)) :]
         self.to_agent += [self._delivery(send, CONSOLE_USER) for send in sends[: len(sends) - len(certain)]]
-        self.console_does(self.console.unsent(certain, "test", self.now))
-        self.console_does(self.console.disconnected("test", self.now))
+        self.console_does(self.console.handle(NotSent(certain, "test"), self.now))
+        self.console_does(self.console.handle(LinkDown("test"), self.now))
         self.to_console.clear()
-        self.console_does(self.console.connected(QUEUE, self.now))
+        self.console_does(self.console.handle(LinkUp(QUEUE), self.now))
 
     def time_passes(self, seconds: float) -> None:
         self.now += int(seconds * SECOND)
-        self.agent_does(self.agent.tick(self.now))
-        self.console_does(self.console.tick(self.now))
+        self.agent_does(self.agent.handle(TimerExpired(), self.now))
+        self.console_does(self.console.handle(TimerExpired(), self.now))
 
     def hold(self) -> None:
         """The agent's messages are held up from now on, or not any more."""
         self.holds = not self.holds
 
     def resync(self) -> None:
-        self.console_does(self.console.resync("test", self.now))
+        self.console_does(self.console.handle(LossSuspected("test"), self.now))
 
     def some_pass(self) -> None:
         self.passes(on=False)

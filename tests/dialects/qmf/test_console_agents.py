@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.dialects.effects import Delivery
 from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
@@ -24,6 +23,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Delivery, LossSuspected, TimerExpired
 from gateway.model.observations import (
     AgentLost,
     Gap,
@@ -161,7 +161,7 @@ def test_a_package_announced_for_the_first_time_interrupts_nothing() -> None:
 def test_a_restart_that_nobody_announced_is_a_gap_since_the_last_message() -> None:
     play = synchronised()
     play.time_passes(5)
-    play.take(play.session.resync("doubt", play.now))
+    play.take(play.session.handle(LossSuspected("doubt"), play.now))
     play.left()
     play.arrives(BrokerResponse(6, NEXT_BROKER))
     assert play.left()[0] == Gap(START, START + 5 * SECOND, "agent 1.0 restarted")
@@ -187,7 +187,7 @@ def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -
     late = Delivery(
         "qpid.management", "console.heartbeat.1.0", body, user_id=AGENT_USER, timestamp=START + SECOND
     )
-    play.take(play.session.receive(late, play.now))
+    play.take(play.session.handle(late, play.now))
     play.left()
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
     reason = "agent 1.0 restarted or lost its connection"
@@ -197,7 +197,9 @@ def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -
 def test_what_a_full_queue_may_have_dropped_is_a_gap_since_it_was_last_seen_not_to_be_full() -> None:
     play = synchronised()
     play.time_passes(20)
-    play.take(play.session.resync("more than 500 messages waited", play.now, START + 5 * SECOND))
+    play.take(
+        play.session.handle(LossSuspected("more than 500 messages waited", START + 5 * SECOND), play.now)
+    )
     play.leaves(
         Gap(START + 5 * SECOND, START + 20 * SECOND, "more than 500 messages waited"),
         "resync",
@@ -268,11 +270,11 @@ def test_a_silent_agent_is_missed_although_the_clock_was_set_back() -> None:
     # A timer counts seconds, whatever the clock says: it ends two seconds before the time it was set for.
     play.now = play.wake_at - 2 * SECOND
     deadline, play.wake_at = play.wake_at, 0
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     assert play.wake_at == START + 35 * SECOND
     assert not play.left()
     play.now = max(deadline, play.wake_at)
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     assert AgentLost("1.0", "agent 1.0 has been silent for 30 s") in play.left()
 
 
@@ -365,11 +367,11 @@ def test_what_is_known_of_schemas_outlives_a_connection() -> None:
 
 def test_a_resync_can_be_asked_for() -> None:
     play = synchronised()
-    play.take(play.session.resync("the queue overflowed", play.now))
+    play.take(play.session.handle(LossSuspected("the queue overflowed"), play.now))
     play.leaves("resync", ("broker", BrokerRequest(6)))
-    play.take(play.session.resync("again", play.now))
+    play.take(play.session.handle(LossSuspected("again"), play.now))
     play.leaves(("broker", BrokerRequest(7)))
     play.disconnects()
     play.left()
-    play.take(play.session.resync("nobody listens", play.now))
+    play.take(play.session.handle(LossSuspected("nobody listens"), play.now))
     play.leaves()

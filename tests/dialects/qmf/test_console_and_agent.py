@@ -8,12 +8,12 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Send
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import CommandComplete
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import LinkDown, LinkUp, LossSuspected, Send
 from gateway.model.events import Severity
 from gateway.model.observations import (
     EventSeen,
@@ -54,7 +54,7 @@ def test_everything_that_is_managed_is_seen() -> None:
     for one in tanks:
         conversation.agent.put(one)
     conversation.agent_does(conversation.agent.start(conversation.now))
-    conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
+    conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     assert conversation.console.state is State.SYNCHRONISED
     assert conversation.picture == shown(conversation, *tanks)
 
@@ -62,7 +62,7 @@ def test_everything_that_is_managed_is_seen() -> None:
 def test_creations_changes_deletions_and_events_arrive() -> None:
     conversation = Conversation()
     conversation.agent_does(conversation.agent.start(conversation.now))
-    conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
+    conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     conversation.agent.put(tank(1))
     conversation.agent.put(tank(2))
     conversation.agent_does(conversation.agent.flush(conversation.now))
@@ -82,7 +82,7 @@ def test_creations_changes_deletions_and_events_arrive() -> None:
 
 def test_a_console_that_was_there_first_hears_of_the_agent_s_start() -> None:
     conversation = Conversation()
-    conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
+    conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     conversation.time_passes(25)
     conversation.agent.put(tank(1))
     conversation.agent_does(conversation.agent.start(conversation.now))
@@ -96,7 +96,7 @@ def test_an_agent_that_died_and_came_back_with_less() -> None:
     conversation.agent.put(tank(1))
     conversation.agent.put(tank(2))
     conversation.agent_does(conversation.agent.start(conversation.now))
-    conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
+    conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     conversation.time_passes(5)
     conversation.told()
     conversation.start_agent()
@@ -114,7 +114,7 @@ def test_a_forged_message_changes_nothing() -> None:
     conversation = Conversation()
     conversation.agent.put(tank(1))
     conversation.agent_does(conversation.agent.start(conversation.now))
-    conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
+    conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     before = dict(conversation.picture)
     forged = Send("amq.direct", QUEUE, write(CommandComplete(1)))
     conversation.take([forged, replace(forged, body=b"\xff" * 50)], "guest")  # a third party
@@ -143,7 +143,7 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
     conversation = Conversation()
     managed: dict[int, ManagedObject] = {}
     conversation.agent_does(conversation.agent.start(conversation.now))
-    conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
+    conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     for what, number, fills in steps:
         if what == "put":
             managed[number] = tank(number, fills=fills or None)
@@ -156,8 +156,8 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
         elif what == "time":
             conversation.time_passes(4)
         elif what == "reconnect":
-            conversation.console_does(conversation.console.disconnected("test", conversation.now))
-            conversation.console_does(conversation.console.connected(QUEUE, conversation.now))
+            conversation.console_does(conversation.console.handle(LinkDown("test"), conversation.now))
+            conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
         elif what == "suspend":
             conversation.agent.suspend()
             conversation.time_passes(2)
@@ -168,7 +168,7 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
                 conversation.agent.put(one)
             conversation.agent_does(conversation.agent.start(conversation.now))
         else:
-            conversation.console_does(conversation.console.resync("test", conversation.now))
+            conversation.console_does(conversation.console.handle(LossSuspected("test"), conversation.now))
     conversation.time_passes(31)
     assert conversation.console.state is State.SYNCHRONISED
     assert conversation.picture == shown(conversation, *managed.values())

@@ -16,9 +16,11 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import BacklogFollows
 from gateway.model.observations import ObjectSeen
-from gateway.model.operations import Answer, Outcome
+from gateway.model.operations import Answer, ObjectModify, Outcome
 from gateway.model.values import Value
+from tests.dialects.foreseen import as_foreseen
 from tests.dialects.qmf.console_story import changed, listed, synchronised
 from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
 from tests.dialects.qmf.operations_story import (
@@ -216,7 +218,7 @@ def test_while_the_source_is_not_there_nothing_is_sent() -> None:
     play.left()
     calls(play)
     play.leaves(Answer(1, Outcome.SOURCE_DOWN, "not sent: there is no connection to the broker"))
-    play.take(play.session.catch_up("", 3, play.now))
+    play.take(play.session.handle(BacklogFollows("", 3), play.now))
     play.left()
     calls(play)
     text = "not sent: what was said without a connection is being heard first"
@@ -256,3 +258,13 @@ def test_more_than_the_limit_is_refused_until_one_is_answered() -> None:
     play.left()
     calls(play, drain(play, 4))
     play.leaves(request(FIRST + 2))
+
+
+def test_nothing_is_set_because_am2_has_no_such_request() -> None:
+    play = synchronised()
+    modify = ObjectModify(1, TANK.key, "1.0", str(OBJECT_ID), {"size": 3}, play.now + SECOND)
+    foreseen = play.session.precheck(modify, play.now)
+    assert as_foreseen(foreseen, modify, play.session.handle(modify, play.now))
+    assert foreseen is not None
+    assert (foreseen.token, foreseen.outcome, foreseen.code) == (1, Outcome.READ_ONLY, None)
+    assert "no request of its own" in foreseen.text

@@ -7,6 +7,7 @@ from gateway.dialects.qmf.console_operations import REMEMBERED
 from gateway.dialects.qmf.messages import (
     MethodResponse,
 )
+from gateway.dialects.session import BacklogFollows, NotSent
 from gateway.model.operations import Answer, Outcome
 from tests.dialects.qmf.console_story import WITHOUT_HEARTBEATS, got, synchronised
 from tests.dialects.qmf.operations_story import (
@@ -61,12 +62,12 @@ def test_when_the_link_goes_down_what_was_not_sent_is_certain_and_the_rest_open(
     calls(play)
     calls(play, drain(play, 2))
     play.left()
-    play.take(play.session.unsent(play.sent[-1:], "the connection ended", play.now))
+    play.take(play.session.handle(NotSent(play.sent[-1:], "the connection ended"), play.now))
     play.leaves(Answer(2, Outcome.SOURCE_DOWN, "not sent: the connection ended"))
     play.disconnects()
     down = "the link went down before an answer came: it may have been carried out, or may still be"
     assert unanswered(1, down) in play.left()
-    play.take(play.session.unsent(play.sent[-1:], "the connection ended", play.now))
+    play.take(play.session.handle(NotSent(play.sent[-1:], "the connection ended"), play.now))
     play.leaves()
 
 
@@ -75,7 +76,7 @@ def test_what_turns_out_later_not_to_have_been_sent_is_told() -> None:
     calls(play, drain(play, seconds=1))
     play.time_passes(2)
     play.left()
-    play.take(play.session.unsent(play.sent[-1:], "its time was over", play.now))
+    play.take(play.session.handle(NotSent(play.sent[-1:], "its time was over"), play.now))
     play.leaves(Answer(1, Outcome.SOURCE_DOWN, "not sent: its time was over"))
 
 
@@ -83,7 +84,7 @@ def test_requests_of_the_session_itself_are_none_of_the_operations() -> None:
     play = synchronised()
     calls(play)
     play.left()
-    play.take(play.session.unsent(play.sent[:-1], "the connection ended", play.now))
+    play.take(play.session.handle(NotSent(play.sent[:-1], "the connection ended"), play.now))
     play.leaves()
 
 
@@ -103,7 +104,7 @@ def test_an_answer_that_waited_in_a_kept_queue_is_told_before_anything_is_asked(
     play = synchronised()
     calls(play)
     play.disconnects()
-    play.take(play.session.catch_up("", 2, play.now))
+    play.take(play.session.handle(BacklogFollows("", 2), play.now))
     play.left()
     play.arrives(got(5))
     play.arrives(MethodResponse(FIRST, 0, "OK", OUTPUTS))

@@ -19,6 +19,7 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import BacklogFollows, LinkDown, LossSuspected, PropertiesMissing, TimerExpired
 from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
@@ -48,7 +49,7 @@ LEAK_KEY = "console.event.1.0.shop.leak"
 def catching_up(config: ConsoleConfig = RESTARTED, missed: str = "", waiting: int = 3) -> ConsolePlay:
     """A console that hears what was said meanwhile; what it tells to begin with was looked at."""
     play = ConsolePlay(config)
-    play.take(play.session.catch_up(missed, waiting, play.now))
+    play.take(play.session.handle(BacklogFollows(missed, waiting), play.now))
     return play
 
 
@@ -127,8 +128,8 @@ def test_where_nothing_was_heard_before_nothing_is_missed() -> None:
 
 def test_a_loss_is_told_although_the_link_goes_down_before_anything_arrived() -> None:
     play = catching_up(missed="it was full")
-    play.take(play.session.disconnected("gone", play.now))
-    play.take(play.session.catch_up("", 1, play.now))
+    play.take(play.session.handle(LinkDown("gone"), play.now))
+    play.take(play.session.handle(BacklogFollows("", 1), play.now))
     play.connects()
     assert Gap(HEARD, START, "it was full") in play.left()
 
@@ -141,9 +142,9 @@ def test_without_a_kept_queue_a_new_console_tells_since_when_nobody_listened() -
 
 def test_a_reconnection_to_a_kept_queue_is_no_gap() -> None:
     play = synchronised()
-    play.take(play.session.disconnected("gone", play.now))
+    play.take(play.session.handle(LinkDown("gone"), play.now))
     play.now += 60 * SECOND
-    play.take(play.session.catch_up("", 2, play.now))
+    play.take(play.session.handle(BacklogFollows("", 2), play.now))
     play.connects()
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
@@ -153,15 +154,15 @@ def test_while_it_catches_up_neither_time_nor_doubt_makes_it_ask() -> None:
     play.arrives(Heartbeat(0, START - 4), key="console.heartbeat.1.0")
     play.left()
     play.now += 3600 * SECOND
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     play.leaves()
-    play.take(play.session.resync("doubt", play.now, play.now - SECOND))
+    play.take(play.session.handle(LossSuspected("doubt", play.now - SECOND), play.now))
     play.leaves(Gap(play.now - SECOND, play.now, "doubt"))
 
 
 def test_to_catch_up_while_connected_is_a_mistake_of_ours() -> None:
     with pytest.raises(LocalProtocolError, match="resumed means nothing while synchronised"):
-        synchronised().session.catch_up("", 0, START)
+        synchronised().session.handle(BacklogFollows("", 0), START)
 
 
 def test_packages_and_restarts_of_meanwhile_are_greeted_for_when_it_is_over() -> None:
@@ -182,7 +183,7 @@ def test_an_agent_that_came_meanwhile_is_not_greeted_before_it_is_over() -> None
     play.left()
     told = replace(changed(), object_id=ObjectId.of(sequence=3, number=7))
     play.arrives(told, key=PUSHED)
-    play.session.unnamed(play.now)
+    play.session.handle(PropertiesMissing(), play.now)
     play.time_passes(10)
     assert not [one for one in play.left() if isinstance(one, tuple)]
 
@@ -200,7 +201,7 @@ def test_a_broker_that_was_started_anew_meanwhile_is_told_and_asked_later() -> N
     known = shop()
     known.add(broker)
     play = ConsolePlay(replace(RESTARTED, definitions=(*KNOWN, broker)), known=known)
-    play.take(play.session.catch_up("", 3, play.now))
+    play.take(play.session.handle(BacklogFollows("", 3), play.now))
     play.left()
     for created in (START - 9 * SECOND, START - 5 * SECOND):
         itself = PropertyContent(0, key, START, created, 0, ObjectId.of(sequence=0, number=2), ("east",))

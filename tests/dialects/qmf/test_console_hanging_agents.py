@@ -17,6 +17,7 @@ from gateway.dialects.qmf.messages import (
     PackageIndication,
     SchemaResponse,
 )
+from gateway.dialects.session import LossSuspected, TimerExpired
 from gateway.model.observations import (
     AgentGone,
     AgentLost,
@@ -83,7 +84,7 @@ def test_what_is_due_of_an_agent_that_is_given_up_is_not_asked_again() -> None:
         play.arrives(got(6, object_id=THEIRS))
     play.left()
     play.now += 25 * SECOND
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     assert not asked(play)
 
 
@@ -151,7 +152,7 @@ def test_what_an_agent_that_is_given_up_was_to_be_asked_again_is_not() -> None:
     play.arrives(got(6, object_id=THEIRS))
     passes(play, 25, "1.0", "1.10")
     play.now += 27 * SECOND  # a process that was held up: one request is over, the other one due again
-    play.take(play.session.tick(play.now))
+    play.take(play.session.handle(TimerExpired(), play.now))
     told = play.left()
     assert [one for one in told if isinstance(one, AgentLost) and one.agent == "1.10"]
     assert not [one for one in told if isinstance(one, tuple) and one[0] == "agent.1.10"]
@@ -200,7 +201,7 @@ def test_what_an_agent_does_not_answer_that_left_is_nobodys_trouble() -> None:
 def test_a_whole_reading_asks_no_agent_that_hangs_and_ends_without_it() -> None:
     play = with_agent()
     passes(play, 65, "1.0", "1.10")
-    play.take(play.session.resync("test", play.now))
+    play.take(play.session.handle(LossSuspected("test"), play.now))
     play.arrives(BrokerResponse(9, BROKER))
     play.arrives(PackageIndication(10, "shop"), CommandComplete(10))
     play.arrives(ClassIndication(11, ClassKind.OBJECT, TANK.key), CommandComplete(11))

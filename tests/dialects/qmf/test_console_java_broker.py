@@ -28,6 +28,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ClassLearned, Gap, ResyncBegan, ResyncEnded
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import ClassKey, ClassSchema, Element, Method
@@ -94,7 +95,7 @@ class JavaPlay(ConsolePlay):
     def purges(self, token: int = 1) -> None:
         """Somebody wants the queue purged."""
         call = MethodCall(token, self.keys["queue"], "1.0", str(ORDERS), "purge", (), self.now + 10 * SECOND)
-        self.take(self.session.call(call, self.now))
+        self.take(self.session.handle(call, self.now))
 
 
 def synchronised(config: ConsoleConfig = CONFIG) -> JavaPlay:
@@ -132,7 +133,7 @@ def test_only_what_it_listed_is_asked_for() -> None:
 def test_an_object_is_asked_for_by_its_class_as_it_takes_no_heed_of_ids() -> None:
     play = synchronised()
     fetch = ObjectFetch(1, play.keys["queue"], "1.0", str(ORDERS), play.now + 10 * SECOND)
-    play.take(play.session.fetch(fetch, play.now))
+    play.take(play.session.handle(fetch, play.now))
     play.leaves(("agent.1.0", GetQuery(FIRST, {"_class": "queue", "_package": PACKAGE})))
     play.answered(orders(FIRST))
     assert play.left()[-1] == Answer(1, Outcome.APPLIED, "", 0)
@@ -154,7 +155,7 @@ def test_an_object_that_was_deleted_is_not_named_to_it() -> None:
 
 def test_an_object_that_was_deleted_while_it_was_read_is_not_named_to_it() -> None:
     play = synchronised()
-    play.take(play.session.resync("test", play.now))
+    play.take(play.session.handle(LossSuspected("test"), play.now))
     play.answered(BrokerResponse(8, BROKER))
     play.is_listed(8)
     play.arrives(orders(14))
@@ -165,7 +166,7 @@ def test_an_object_that_was_deleted_while_it_was_read_is_not_named_to_it() -> No
 
 def test_an_object_that_it_does_not_list_any_more_is_not_named_to_it() -> None:
     play = synchronised()
-    play.take(play.session.resync("test", play.now))
+    play.take(play.session.handle(LossSuspected("test"), play.now))
     play.answered(BrokerResponse(8, BROKER))
     play.is_listed(8)
     play.left()
@@ -238,7 +239,7 @@ def test_a_class_that_it_has_otherwise_than_before_is_learnt_anew() -> None:
     """Without a hash only its schema tells: calls for what it was are not sent."""
     play = synchronised()
     former = play.keys["queue"]
-    play.take(play.session.resync("test", play.now))
+    play.take(play.session.handle(LossSuspected("test"), play.now))
     play.answered(BrokerResponse(8, BROKER))
     play.answered(PackageIndication(9, PACKAGE))
     play.answered(ClassIndication(10, ClassKind.OBJECT, QUEUE.key))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Send
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     Heartbeat,
     MethodResponse,
 )
+from gateway.dialects.session import LossSuspected, NotSent, Send
 from gateway.model.operations import Answer, Outcome
 from tests.dialects.qmf.console_story import synchronised
 from tests.dialects.qmf.operations_story import (
@@ -59,7 +59,7 @@ class _Run:
             sequence = int.from_bytes(send.body[4:8], "big")
             self.play.arrives(MethodResponse(sequence, 0, "OK", OUTPUTS))
         else:
-            self.play.take(self.play.session.unsent([send], "test", self.play.now))
+            self.play.take(self.play.session.handle(NotSent([send], "test"), self.play.now))
 
     def happens(self, event: str) -> None:
         play = self.play
@@ -71,7 +71,7 @@ class _Run:
         elif event == "up" and is_down:
             play.connects()
         elif event == "resync":
-            play.take(play.session.resync("test", play.now))
+            play.take(play.session.handle(LossSuspected("test"), play.now))
         elif event == "beat":
             play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
 

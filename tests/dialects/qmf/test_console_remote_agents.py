@@ -29,6 +29,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import LossSuspected, PropertiesMissing, TimerExpired
 from gateway.model.observations import (
     AgentGone,
     AgentLost,
@@ -165,7 +166,7 @@ def test_the_agent_of_the_broker_is_heard_however_many_others_came_first() -> No
 def test_a_class_that_the_broker_does_not_list_any_more_is_asked_for_all_the_same() -> None:
     """Brokers forget the classes of agents that were not there when they restarted."""
     play = synchronised()
-    play.take(play.session.resync("test", play.now))
+    play.take(play.session.handle(LossSuspected("test"), play.now))
     play.arrives(BrokerResponse(6, BROKER))
     play.arrives(CommandComplete(7))
     beats(play)
@@ -179,7 +180,7 @@ def test_a_reading_ends_incomplete_with_what_it_needs(ends: str) -> None:
         play.disconnects("reset")
         last: object = SourceStateSeen(SourceState.DOWN, "reset")
     else:
-        play.take(play.session.resync("test", play.now))
+        play.take(play.session.handle(LossSuspected("test"), play.now))
         last = ("broker", BrokerRequest(7))
     told = play.left()
     assert told[0] == ResyncEnded(complete=False, agent="1.10")
@@ -378,8 +379,8 @@ def test_objects_whose_properties_were_never_told_are_read_before_long_and_not_t
     play = synchronised()
 
     def unnamed() -> None:
-        play.session.unnamed(play.now)
-        play.take(play.session.tick(play.now))
+        play.session.handle(PropertiesMissing(), play.now)
+        play.take(play.session.handle(TimerExpired(), play.now))
 
     unnamed()
     unnamed()

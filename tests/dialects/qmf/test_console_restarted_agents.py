@@ -7,6 +7,7 @@ from dataclasses import replace
 from gateway.dialects.qmf.console_restarts import Restarts
 from gateway.dialects.qmf.messages import BrokerResponse, CommandComplete, GetQuery
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ResyncBegan, ResyncEnded
 from tests.dialects.qmf.console_story import GET_TANKS, changed, got
 from tests.dialects.qmf.playbook import BROKER, ConsolePlay
@@ -50,7 +51,7 @@ def test_ids_that_outlive_a_restart_and_those_of_this_run_show_none() -> None:
 
 def test_while_all_is_listed_it_is_told_and_read_with_everything_else() -> None:
     play = read()
-    play.take(play.session.resync("test", play.now))
+    play.take(play.session.handle(LossSuspected("test"), play.now))
     play.arrives(BrokerResponse(7, BROKER))
     play.left()
     play.arrives(replace(changed(), object_id=THEIRS_ANEW), key=PUSHED)

@@ -7,10 +7,10 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Send, WakeAt
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_states import State
+from gateway.dialects.session import LossSuspected, PropertiesMissing, Send, TimerExpired, WakeAt
 from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded
 from tests.dialects.qmf.console_story import synchronised
 from tests.dialects.qmf.playbook import QUEUE, SECOND, ConsolePlay
@@ -78,9 +78,9 @@ class _Run:
         elif event == "down" and not down:
             play.disconnects()
         elif event == "resync":
-            play.take(session.resync("test", now))
+            play.take(session.handle(LossSuspected("test"), now))
         elif event == "unnamed":
-            session.unnamed(now)
+            session.handle(PropertiesMissing(), now)
 
     def look(self) -> None:
         """Each resync has one end behind its beginning, and none is told to begin again before that."""
@@ -113,8 +113,8 @@ def test_nothing_that_agents_say_stops_a_console(
             run.happens(event)
         run.look()
     now = run.play.now
-    run.play.take(run.play.session.tick(now))
-    again = run.play.session.tick(now)
+    run.play.take(run.play.session.handle(TimerExpired(), now))
+    again = run.play.session.handle(TimerExpired(), now)
     assert not [one for one in again if isinstance(one, Send)], "what is sent waits for time to pass"
     assert all(one.time > now for one in again if isinstance(one, WakeAt))
     assert len(run.play.session.definitions) <= 20

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.effects import Called, Delivery, Effect, Note, Send
 from gateway.dialects.qmf.messages import BrokerRequest, MethodRequest, MethodResponse, Status
 from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Called, Delivery, Effect, Note, Send
 from tests.dialects.qmf.agent_story import TANK_ID, key_of, started
 from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, AgentPlay, tank
 
@@ -24,7 +24,7 @@ def call(play: AgentPlay, *, age: int, expiration: int = 0, before: bytes = b"")
         timestamp=play.now - age,
         expiration=expiration,
     )
-    return play.session.receive(delivery, play.now)
+    return play.session.handle(delivery, play.now)
 
 
 def answer(effect: Effect) -> object:

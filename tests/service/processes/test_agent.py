@@ -26,7 +26,7 @@ from gateway.dialects.qmf.console_agents import HeartbeatRules
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.conversation import Conversation
+from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import (
     AgentLost,
     EventLearned,
@@ -160,9 +160,9 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
     clock, console = SystemClock(), Console()
     believed = frozenset({publisher.name})
     session = ConsoleSession(ConsoleConfig(believed, heartbeats=HeartbeatRules(interval=2 * SECOND)))
-    conversation = Conversation("console", session, console.observed, clock, Counter())
+    conversation = MessageDriver("console", session, console.observed, clock, Counter())
     endpoint = AmqpEndpoint(url, MANAGEMENT_VHOST, gateway.name, SecretStr(gateway.password))
-    link = AmqpLink(endpoint, AmqpRole("console", session.bindings), session, conversation, clock)
+    link = AmqpLink(endpoint, AmqpRole("console", session.bindings), conversation, clock)
     bodies: list[bytes] = []
 
     async def count(message: AbstractIncomingMessage) -> None:

@@ -10,8 +10,9 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
+from gateway.dialects import session
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.links.capture import CapturedConsole
+from gateway.dialects.session import LinkUp
 from gateway.links.capture_reading import captured_files
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.capturing import CaptureStands, capture_source
@@ -20,9 +21,9 @@ CONFIG = ConsoleConfig(believe_anyone=True)
 NOW = 1_800_000_000 * 10**9
 
 
-def captured(captures: Captures) -> ConsoleSession | CapturedConsole:
+def captured(captures: Captures) -> session.ConsoleSession:
     """A new session of the source ``field``."""
-    return captures.console("field", "qmf", ConsoleSession(CONFIG), CONFIG)
+    return captures.session("field", "qmf", ConsoleSession(CONFIG), CONFIG)
 
 
 def lines(path: Path) -> int:
@@ -38,7 +39,7 @@ def test_a_source_that_nobody_wants_captured_is_left_as_it_is(tmp_path: Path) ->
 def test_a_gateway_that_is_started_again_keeps_what_was_captured_before(tmp_path: Path) -> None:
     target = CaptureTarget(tmp_path / "captures" / "field.jsonl", keeps=True)
     for _ in range(2):
-        captured(Captures(SystemClock(), {"field": target})).connected("q", NOW)
+        captured(Captures(SystemClock(), {"field": target})).handle(LinkUp("q"), NOW)
 
     files = captured_files(target.path)
     assert [file.name for file in files] == ["field.jsonl.1", "field.jsonl"]
@@ -52,10 +53,10 @@ def test_a_source_that_begins_anew_begins_another_file(tmp_path: Path, *, keeps:
     path = tmp_path / "field.jsonl"
     captures = Captures(SystemClock(), {"field": CaptureTarget(path, keeps=keeps)})
     captured(captures)
-    captured(captures).connected("q", NOW)  # nothing had been captured yet
+    captured(captures).handle(LinkUp("q"), NOW)  # nothing had been captured yet
     assert captured_files(path) == [path]
 
-    captured(captures).connected("q", NOW)
+    captured(captures).handle(LinkUp("q"), NOW)
     assert [lines(file) for file in captured_files(path)] == [3, 3]
 
 

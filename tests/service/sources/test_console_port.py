@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gateway.clock import SystemClock
+from gateway.dialects.session import Effect, Event, EventNotTakenError, Note
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey
 from gateway.service.sources.console_port import ConsolePort
@@ -15,87 +14,48 @@ MODIFY = ObjectModify(2, BOILER, "1.0", "7", {"speed": 30}, 10**18)
 FETCH = ObjectFetch(3, BOILER, "1.0", "7", 10**18)
 
 
-class Reader:
-    """A session that calls and reads; its effects are words."""
+class Console:
+    """A console session; its effects tell what it was given."""
 
-    def call(self, call: MethodCall, now: int) -> list[str]:  # noqa: ARG002  as every session's
-        return [f"call {call.method}"]
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        assert now > 0
+        match event:
+            case MethodCall(method=method):
+                return [Note("call", method)]
+            case ObjectModify(values=values):
+                return [Note("modify", repr(dict(values)))]
+            case ObjectFetch(native_id=native_id):
+                return [Note("fetch", native_id)]
+        raise EventNotTakenError(self, event)
 
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[str]:  # noqa: ARG002  as every session's
-        return [f"fetch {fetch.native_id}"]
-
-
-class Writer(Reader):
-    """One that has a request to set, too."""
-
-    def modify(self, modify: ObjectModify, now: int) -> list[str]:  # noqa: ARG002  as every session's
-        return [f"modify {dict(modify.values)}"]
-
-
-class Seer(Writer):
-    """One that can say before what it would not send."""
-
-    def objection(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:  # noqa: ARG002  likewise
-        return (
-            Answer(request.token, Outcome.WRONG_LENGTH, "not sent: too long") if request is MODIFY else None
-        )
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
+        assert now > 0
+        if request is not MODIFY:
+            return None
+        return Answer(request.token, Outcome.WRONG_LENGTH, "not sent: too long")
 
 
 class Site:
     """A port to a session, and what came of it."""
 
-    def __init__(self, session: Reader, unreachable: str = "") -> None:
-        self.performed: list[str] = []
-        self.answers: list[Answer] = []
-        self.port = ConsolePort(session, self, SystemClock(), self.answers.append, lambda: unreachable)
+    def __init__(self) -> None:
+        self.performed: list[Effect] = []
+        self.session = Console()
+        self.port = ConsolePort(self.session, self, SystemClock())
 
-    def perform(self, effects: Iterable[str]) -> None:
-        self.performed += effects
-
-    def ask_all(self) -> None:
-        self.port.call(CALL)
-        self.port.modify(MODIFY)
-        self.port.fetch(FETCH)
+    def handle(self, event: Event) -> None:
+        self.performed += self.session.handle(event, 1)
 
 
 def test_each_is_given_to_the_session() -> None:
-    site = Site(Writer())
-    site.ask_all()
-    assert site.performed == ["call purge", "modify {'speed': 30}", "fetch 7"]
-    assert site.answers == []
-
-
-def test_a_session_without_a_request_to_set_sets_nothing_and_says_so() -> None:
-    site = Site(Reader())
-    site.ask_all()
-    assert site.performed == ["call purge", "fetch 7"]
-    (answer,) = site.answers
-    assert (answer.token, answer.outcome, answer.code) == (2, Outcome.READ_ONLY, None)
-    assert "no request of its own" in answer.text
-
-
-def test_what_cannot_be_reached_is_asked_nothing() -> None:
-    site = Site(Writer(), "the broker is not reached")
-    site.ask_all()
-    assert site.performed == []
-    assert [(one.token, one.outcome) for one in site.answers] == [
-        (token, Outcome.SOURCE_DOWN) for token in (1, 2, 3)
-    ]
+    site = Site()
+    site.port.call(CALL)
+    site.port.modify(MODIFY)
+    site.port.fetch(FETCH)
+    assert site.performed == [Note("call", "purge"), Note("modify", "{'speed': 30}"), Note("fetch", "7")]
 
 
 def test_what_a_session_would_not_send_is_known_before() -> None:
-    port = Site(Seer()).port
+    port = Site().port
     assert port.objection(MODIFY) == Answer(2, Outcome.WRONG_LENGTH, "not sent: too long")
     assert port.objection(CALL) is None
-
-
-def test_who_has_no_request_to_set_or_cannot_be_reached_is_known_before() -> None:
-    assert Site(Writer()).port.objection(MODIFY) is None
-    found = [
-        Site(Reader()).port.objection(MODIFY),
-        Site(Seer(), "the broker is not reached").port.objection(CALL),
-    ]
-    assert [(one.token, one.outcome) for one in found if one is not None] == [
-        (2, Outcome.READ_ONLY),
-        (1, Outcome.SOURCE_DOWN),
-    ]

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.session import PropertiesMissing
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import Observation
 from gateway.service.sources.captures import Captures, CaptureTarget
@@ -40,14 +41,14 @@ def test_a_captured_peer_is_replayed_to_the_letter(tmp_path: Path, peer: str) ->
             unidentified = source.counters["unidentified"]
             passing.inventory.observed(source, observations, now)
             if source.counters["unidentified"] != unidentified:
-                console.unnamed(now)
+                console.handle(PropertiesMissing(), now)
 
         heartbeats = HeartbeatRules(Heartbeats.AUTO)
         config = ConsoleConfig(believe_anyone=True, heartbeats=heartbeats, secrets=passing.secrets)
         replay = Replay(peer, observe, config)
         console = ConsoleSession(config)
         captures = Captures(Standing(replay.now), {"field": CaptureTarget(path)})
-        replay.session = captures.console("field", "qmf", console, config)  # type: ignore[assignment]  # as a session
+        replay.session = captures.session("field", "qmf", console, config)  # type: ignore[assignment]  # as a session
         replay.plays()
         assert not captures.trouble
         captures.files["field"].close()

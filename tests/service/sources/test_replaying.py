@@ -69,7 +69,7 @@ def test_what_was_learnt() -> None:
         ([HEAD, {**CONNECTED, "ns": "now"}], "line 2: 'ns' is not a whole number below 2\\^63"),
         (
             [HEAD, CONNECTED, CONNECTED],
-            "line 3: the session cannot be told this now: connected means nothing while greeting",
+            "line 3: the session cannot take this now: connected means nothing while greeting",
         ),
     ],
 )

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gateway.dialects.effects import Binding, Delivery, Effect, Note, Send, WakeAt
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import agent_calls, severities
 from gateway.dialects.qmf.agent_calls import AgentCalls, model_value
@@ -55,6 +54,17 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.messages import MethodRequest as Call
 from gateway.dialects.qmf.model_values import wire_values
+from gateway.dialects.session import (
+    Binding,
+    Delivery,
+    Effect,
+    Event,
+    EventNotTakenError,
+    Note,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.model.events import Severity
 from gateway.model.misfits import misfit
 from gateway.model.schema import Access, ClassKey, ClassSchema, EventSchema
@@ -102,7 +112,7 @@ class Am01AgentSession:
     # The program's side.
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object, or tell the values of a known one again; consoles hear of it by `tick`.
+        """Add an object, or tell the values of a known one again; consoles get it with the timer.
 
         Raises:
             LocalProtocolError: the class is not served, or a value does not fit: nothing has changed then.
@@ -168,8 +178,17 @@ class Am01AgentSession:
         self._republish |= self._revision not in ASKED
         return [WakeAt(max(now, self._publish_at))] if self._started else []
 
-    def tick(self, now: int) -> list[Effect]:
-        """Publish what is due."""
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """Take in what happened; as `Session.handle`, for requests and the timer, which publishes."""
+        match event:
+            case Delivery():
+                return self._receive(event, now)
+            case TimerExpired():
+                return self._publish_due(now)
+            case _:
+                raise EventNotTakenError(self, event)
+
+    def _publish_due(self, now: int) -> list[Effect]:
         if not self._started:
             return []
         if now < self._publish_at:
@@ -204,8 +223,7 @@ class Am01AgentSession:
 
     # Requests.
 
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Answer a request. Whatever arrives, nothing is raised; what is refused leaves a note."""
+    def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         who = f"request from {delivery.user_id!r}"
         if delivery.user_id not in self._config.obey:
             return [Note("refused-sender", f"{who}: only configured users are obeyed")]

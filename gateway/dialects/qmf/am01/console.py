@@ -6,14 +6,13 @@ notes; agents of November 2007 to March 2008.
 
 from __future__ import annotations
 
-from gateway.dialects.effects import Binding, Delivery, Effect
 from gateway.dialects.qmf.am01.console_config import Am01ConsoleConfig
 from gateway.dialects.qmf.am01.console_conversation import Am01Conversation
 from gateway.dialects.qmf.am01.console_messages import Am01Listener
 from gateway.dialects.qmf.am01.reader import read
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.console import ConsoleSession
-from gateway.model.operations import ObjectModify
+from gateway.dialects.session import Binding, Delivery
 
 __all__ = ["Am01ConsoleConfig", "Am01ConsoleSession"]
 
@@ -32,15 +31,9 @@ class Am01ConsoleSession(ConsoleSession):
         return self._am01.revisions
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
-        """What the queue of this name must be bound to before `connected`; its name is the reply key."""
+        """What the queue of this name must be bound to before `LinkUp`; its name is the reply key."""
         config = self._am01.rules
         return (Binding(config.direct_exchange, queue), Binding(config.management_exchange, "mgmt.#"))
-
-    def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
-        """Set properties of an object, once; as `call`. Done only by agents that are configured for it."""
-        self._am01.now = now
-        self._hearer.am01_caller.modify(modify)
-        return self._am01.finish()
 
     def _hear(self, delivery: Delivery) -> None:
         talk = self._am01

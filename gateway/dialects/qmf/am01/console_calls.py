@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.dialects.effects import Send
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.am01.console_content import Am01Translator
 from gateway.dialects.qmf.am01.console_conversation import Am01Conversation
@@ -39,6 +38,7 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.dialects.qmf.model_values import wire_values
+from gateway.dialects.session import Send
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, ClassKey, Direction

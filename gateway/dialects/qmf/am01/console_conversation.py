@@ -22,7 +22,6 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.effects import Effect, Observed, Rebind, Send, WakeAt
 from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.am01.console_asking import probes, request
@@ -46,6 +45,7 @@ from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     Content,
 )
+from gateway.dialects.session import Effect, Observed, Rebind, Send, WakeAt
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
 from gateway.model.schema import ClassKey
 

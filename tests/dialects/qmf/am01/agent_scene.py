@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from gateway.dialects.effects import Delivery, Effect, Send
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.keys import method_key
 from gateway.dialects.qmf.am01.messages import Message, MethodRequest, Received
@@ -16,6 +15,7 @@ from gateway.dialects.qmf.am01.reader import read
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import Delivery, Effect, Send, TimerExpired
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import KEY, leak, tank
@@ -45,7 +45,7 @@ class Scene:
     def published(self, seconds: float = 10) -> list[tuple[str, Received]]:
         """Time passes; what is published at the end of it."""
         self.now += int(seconds * SECOND)
-        return self.messages(self.session.tick(self.now))
+        return self.messages(self.session.handle(TimerExpired(), self.now))
 
     def messages(self, effects: list[Effect]) -> list[tuple[str, Received]]:
         sends = [one for one in effects if isinstance(one, Send)]
@@ -63,7 +63,7 @@ class Scene:
         self, body: bytes, key: str = "agent", user: str = CONSOLE_USER, reply_to: str = QUEUE
     ) -> list[Effect]:
         delivery = Delivery("qpid.management", key, body, reply_to, user)
-        return self.session.receive(delivery, self.now)
+        return self.session.handle(delivery, self.now)
 
     def calls(
         self,

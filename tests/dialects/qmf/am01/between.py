@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import UUID
 
-from gateway.dialects.effects import (
-    Answered,
-    Called,
-    Effect,
-    ModifyAsked,
-    Note,
-    Rebind,
-)
 from gateway.dialects.qmf.agent_objects import ManagedObject
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.session import (
+    Answered,
+    Called,
+    Effect,
+    LinkDown,
+    LinkUp,
+    ModifyAsked,
+    Note,
+    Rebind,
+)
 from gateway.model.observations import ClassLearned
 from gateway.model.operations import Answer
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
@@ -84,10 +86,10 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
     def connects(self) -> None:
         if self._hears_binds:
             self.agent_does(self.agent.console_bound(self.now))
-        self.console_does(self.console.connected(QUEUE, self.now))
+        self.console_does(self.console.handle(LinkUp(QUEUE), self.now))
 
     def disconnects(self) -> None:
-        self.console_does(self.console.disconnected("test", self.now))
+        self.console_does(self.console.handle(LinkDown("test"), self.now))
 
     def starts(self) -> None:
         """The agent is there, then the console, and some time passes."""

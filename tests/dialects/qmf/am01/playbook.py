@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.keys import content_key
 from gateway.dialects.qmf.am01.messages import AgentIdentity, ClassDescription, Message, Received
@@ -33,6 +32,19 @@ from gateway.dialects.qmf.messages import (
     StatisticContent,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import (
+    Answered,
+    Delivery,
+    Effect,
+    LinkDown,
+    LinkUp,
+    Note,
+    Observed,
+    Rebind,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
 from gateway.model.observations import ClassLearned, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassKey
@@ -111,10 +123,10 @@ class Play:
         return read(send.routing_key, send.body, self._known).message
 
     def connects(self) -> None:
-        self.take(self.session.connected(QUEUE, self.now))
+        self.take(self.session.handle(LinkUp(QUEUE), self.now))
 
     def disconnects(self) -> None:
-        self.take(self.session.disconnected("connection reset", self.now))
+        self.take(self.session.handle(LinkDown("connection reset"), self.now))
 
     def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER) -> None:
         """Messages arrive, one in each body."""
@@ -123,7 +135,7 @@ class Play:
 
     def arrives_octets(self, body: bytes, key: str = QUEUE, user: str = AGENT_USER) -> None:
         exchange = "amq.direct" if key == QUEUE else "qpid.management"
-        self.take(self.session.receive(Delivery(exchange, key, body, user_id=user), self.now))
+        self.take(self.session.handle(Delivery(exchange, key, body, user_id=user), self.now))
 
     def publishes(self, *messages: PropertyContent | StatisticContent | ClassDescription) -> None:
         """The agent says it by itself."""
@@ -138,7 +150,7 @@ class Play:
         until = self.now + int(seconds * SECOND)
         while self.now < self.wake_at <= until:
             self.now = self.wake_at
-            self.take(self.session.tick(self.now))
+            self.take(self.session.handle(TimerExpired(), self.now))
         self.now = until
 
     def leaves(self, *expected: Step) -> None:
@@ -226,13 +238,13 @@ class Play:
     def modifies(self, values: dict[str, Value | None], token: int = 1, seconds: float = 10) -> None:
         deadline = self.now + int(seconds * SECOND)
         modify = ObjectModify(token, self.class_key, "1.0", str(OBJECT_ID), values, deadline)
-        foreseen = self.session.objection(modify, self.now)
-        self.take(as_foreseen(foreseen, modify, self.session.modify(modify, self.now)))
+        foreseen = self.session.precheck(modify, self.now)
+        self.take(as_foreseen(foreseen, modify, self.session.handle(modify, self.now)))
 
     def fetches(self, token: int = 1, seconds: float = 30) -> None:
         deadline = self.now + int(seconds * SECOND)
         fetch = ObjectFetch(token, self.class_key, "1.0", str(OBJECT_ID), deadline)
-        self.take(self.session.fetch(fetch, self.now))
+        self.take(self.session.handle(fetch, self.now))
 
 
 def synchronised(revision: Revision, settings: Mapping[str, object] | None = None) -> Play:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.dialects.effects import Note, WakeAt
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent_objects import ManagedObject
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
@@ -22,6 +21,7 @@ from gateway.dialects.qmf.messages import (
     StatisticContent,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import Note, TimerExpired, WakeAt
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
@@ -137,7 +137,7 @@ def test_nothing_is_told_or_answered_before_the_start_and_while_suspended() -> N
     scene = Scene(Revision.FEBRUARY_2008)
     key = ClassKey("shop", "tank.leak")
     for _ in range(2):
-        assert scene.session.tick(scene.now) == []
+        assert scene.session.handle(TimerExpired(), scene.now) == []
         assert scene.session.flush(scene.now) == []
         assert scene.session.console_bound(scene.now) == []
         (note,) = scene.asks(AgentHello())
@@ -152,7 +152,7 @@ def test_nothing_is_told_or_answered_before_the_start_and_while_suspended() -> N
 def test_nothing_is_published_before_its_time() -> None:
     scene = Scene(Revision.JANUARY_2008)
     scene.starts()
-    assert scene.session.tick(START + 1) == [WakeAt(START + 10 * SECOND)]
+    assert scene.session.handle(TimerExpired(), START + 1) == [WakeAt(START + 10 * SECOND)]
 
 
 def test_an_event_travels_under_its_class_and_severity() -> None:

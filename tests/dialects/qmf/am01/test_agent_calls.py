@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.effects import Called, Note
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import MethodResponse
+from gateway.dialects.session import Called, Note
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.agent_scene import REVISIONS, started
 from tests.dialects.qmf.playbook import QUEUE

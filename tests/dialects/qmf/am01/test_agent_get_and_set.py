@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.effects import Delivery, ModifyAsked, Note, Send
 from gateway.dialects.qmf.agent_objects import ManagedObject
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.messages import MethodRequest
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.messages import MethodResponse
+from gateway.dialects.session import Delivery, ModifyAsked, Note, Send
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.am01.agent_scene import ONE, REVISIONS, started
@@ -81,7 +81,7 @@ def test_a_reference_to_nothing_is_not_set() -> None:
     session.start(START)
     request = MethodRequest(5, ONE, schema.key, "set", b"\x05owner" + bytes(8))
     body = write(request, Revision.FEBRUARY_2008)
-    (send,) = session.receive(
+    (send,) = session.handle(
         Delivery("qpid.management", "agent.method.shop.tank.set", body, QUEUE, CONSOLE_USER), START
     )
     assert isinstance(send, Send)

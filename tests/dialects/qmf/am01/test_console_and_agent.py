@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Called, Send
 from gateway.dialects.qmf.agent_objects import ManagedObject
 from gateway.dialects.qmf.am01.revisions import ASKED, Revision
 from gateway.dialects.qmf.console_states import State
+from gateway.dialects.session import Called, LossSuspected, Send
 from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
@@ -178,7 +178,7 @@ def test_an_agent_that_tells_everything_at_times_needs_to_hear_of_no_binding(rev
     between.time_passes(180)
     assert between.console.state is State.SYNCHRONISED
     assert between.picture == shown(tank_object(1))
-    between.console_does(between.console.resync("a test", between.now))
+    between.console_does(between.console.handle(LossSuspected("a test"), between.now))
     between.time_passes(140)
     assert between.console.state is State.SYNCHRONISED
 
@@ -187,7 +187,7 @@ def test_an_agent_that_tells_everything_at_times_needs_to_hear_of_no_binding(rev
 def test_a_method_is_called_once_and_its_outputs_come_back(revision: Revision) -> None:
     between = begun(revision, tank_object(1))
     call = MethodCall(5, between.key(), "1.0", "0-0-0-0-1", "drain", (7, "spring"), between.now + 10 * SECOND)
-    between.console_does(between.console.call(call, between.now))
+    between.console_does(between.console.handle(call, between.now))
     (asked,) = between.asked
     assert isinstance(asked, Called)
     assert (asked.number, asked.method, asked.arguments) == (1, "drain", (7, "spring"))
@@ -311,7 +311,7 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
             between.agent_does(between.agent.start(between.now))
             between.connects()
         else:
-            between.console_does(between.console.resync("test", between.now))
+            between.console_does(between.console.handle(LossSuspected("test"), between.now))
     between.time_passes(60)
     assert between.console.state is State.SYNCHRONISED
     assert between.picture == shown(*managed.values())

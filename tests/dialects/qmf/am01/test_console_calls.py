@@ -18,6 +18,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import NotSent
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, Outcome
 from gateway.model.schema import (
@@ -124,7 +125,7 @@ def test_what_was_not_sent_is_told_as_that(revision: Revision) -> None:
     scene = play(revision)
     scene.calls()
     scene.left()
-    scene.take(scene.session.unsent(scene.sent, "the link went down", scene.now))
+    scene.take(scene.session.handle(NotSent(scene.sent, "the link went down"), scene.now))
     scene.leaves(Answer(1, Outcome.SOURCE_DOWN, "not sent: the link went down"))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.effects import Rebind
 from gateway.dialects.qmf.am01.messages import AgentHello, Message
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import BrokerRequest, BrokerResponse, CommandComplete, MethodResponse
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import LinkDown, LossSuspected, Rebind
 from gateway.model.observations import (
     AgentLost,
     Gap,
@@ -29,13 +29,13 @@ SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 @pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
 def test_who_cannot_be_asked_is_heard_anew_by_another_binding(revision: Revision) -> None:
     play = synchronised(revision)
-    play.take(play.session.resync("messages were lost", play.now))
+    play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.leaves("resync", Rebind("messages were lost"))
 
 
 def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() -> None:
     play = synchronised(Revision.JANUARY_2008)
-    play.take(play.session.resync("messages were lost", play.now))
+    play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.left()
     play.disconnects()
     bound_anew = SourceStateSeen(SourceState.SYNCHRONISING, "the queue is bound again: messages were lost")
@@ -46,7 +46,7 @@ def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() 
     play.leaves(SourceStateSeen(SourceState.DOWN, "connection reset"))
     play.connects()
     play.publishes(play.described())
-    play.take(play.session.resync("messages were lost", play.now))
+    play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.disconnects()
     assert bound_anew in play.left()
     play.disconnects()
@@ -55,7 +55,7 @@ def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() 
 
 def test_a_link_that_does_not_end_for_that_is_heard_on() -> None:
     play = synchronised(Revision.JANUARY_2008)
-    play.take(play.session.resync("messages were lost", play.now))
+    play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.left()
     play.time_passes(12)
     assert SourceStateSeen(SourceState.DOWN, NOBODY_HEARD) in play.left()
@@ -63,7 +63,7 @@ def test_a_link_that_does_not_end_for_that_is_heard_on() -> None:
 
 def test_what_was_lost_with_the_queue_is_a_gap() -> None:
     play = synchronised(Revision.JANUARY_2008)
-    play.take(play.session.resync("the queue overflowed", play.now, play.now - SECOND))
+    play.take(play.session.handle(LossSuspected("the queue overflowed", play.now - SECOND), play.now))
     assert Gap(play.now - SECOND, play.now, "the queue overflowed") in play.left()
 
 
@@ -179,7 +179,7 @@ def test_objects_numbered_from_another_time_on_are_of_another_start(number: int,
 def test_an_agent_started_anew_while_everything_is_read_is_read_on() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.publishes(play.config(object_id=ObjectId(0, START)))
-    play.take(play.session.disconnected("the broker ended", play.now))
+    play.take(play.session.handle(LinkDown("the broker ended"), play.now))
     play.connects()
     play.left()
     play.publishes(play.described())

@@ -22,6 +22,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
 )
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import LossSuspected
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,
@@ -211,7 +212,7 @@ def test_who_never_falls_silent_is_heard_out_in_the_end() -> None:
 def test_what_was_known_before_must_be_missing_twice() -> None:
     """Silence in the middle of a publication looks like its end."""
     play = synchronised(Revision.FEBRUARY_2008)
-    play.take(play.session.resync("a test", play.now))
+    play.take(play.session.handle(LossSuspected("a test"), play.now))
     play.arrives(AgentIdentity("Broker ID"), PackageIndication(0, "shop"))
     play.arrives(ClassIndication(0, ClassKind.OBJECT, KEY))
     play.left()

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects.effects import Delivery, Effect, Note, Observed, Send, WakeAt
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.messages import ClassDescription, Message, Received
@@ -36,6 +35,7 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
+from gateway.dialects.session import Delivery, Effect, LinkUp, Note, Observed, Send, TimerExpired, WakeAt
 from gateway.model.observations import ClassLearned, ObjectSeen, Observation, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassSchema
 from gateway.model.values import Reference, Value
@@ -74,7 +74,7 @@ class Console:
         self.schemas: dict[str, ClassSchema] = {}
         self.objects: dict[str, dict[str, Value | None]] = {}
         self.ended: list[dict[str, Value | None]] = []
-        self.take(self.session.connected(QUEUE, self.now))
+        self.take(self.session.handle(LinkUp(QUEUE), self.now))
 
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -90,13 +90,13 @@ class Console:
                     self._draw(one)
 
     def hears(self, key: str, body: bytes) -> None:
-        self.take(self.session.receive(Delivery("qpid.management", key, body), self.now))
+        self.take(self.session.handle(Delivery("qpid.management", key, body), self.now))
 
     def time_passes(self, seconds: int) -> None:
         until = self.now + seconds * SECOND
         while self.now < self.wake_at <= until:
             self.now = self.wake_at
-            self.take(self.session.tick(self.now))
+            self.take(self.session.handle(TimerExpired(), self.now))
         self.now = until
 
     def of(self, name: str) -> list[dict[str, Value | None]]:

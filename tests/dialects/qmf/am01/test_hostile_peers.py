@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.effects import Delivery, Note
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.messages import ClassDescription
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.am01.schemas import described_class
 from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageIndication
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.session import Delivery, Note, TimerExpired
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
@@ -71,10 +71,10 @@ def test_an_agent_survives_whatever_it_is_asked(
     session.start(START)
     now = START
     for key, body, seconds in messages:
-        effects = session.receive(Delivery("qpid.management", key, body, QUEUE, CONSOLE_USER), now)
+        effects = session.handle(Delivery("qpid.management", key, body, QUEUE, CONSOLE_USER), now)
         assert sum(isinstance(one, Note) for one in effects) <= 1
         now += int(seconds * SECOND)
-        session.tick(now)
+        session.handle(TimerExpired(), now)
     assert list(session.objects) == [1]
 
 

@@ -1,53 +1,38 @@
-"""Carries a session's effects out on virtual time, as `gateway.links.conversation` does on an event loop."""
+"""Runs a session on virtual time, as `gateway.links.session_driver` does on an event loop."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
-from gateway.dialects.effects import (
+from gateway.dialects.session import (
     Answered,
     Binding,
     Called,
     Delivery,
     Effect,
+    Event,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
     ModifyAsked,
     Note,
+    NotSent,
     Observed,
     ReadAsked,
     Send,
+    Session,
+    TimerExpired,
     WakeAt,
 )
-from gateway.links.conversation import Unsent
 from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen, Observation
 from gateway.model.operations import Answer
 from tests.simulation.scheduler import Clock, Scheduler, Timer
 
-
-class Session(Protocol):
-    """A session without I/O, with what a link tells it."""
-
-    def connected(self, reply_to: str, now: int) -> list[Effect]:
-        """The link is up."""
-
-    def disconnected(self, detail: str, now: int) -> list[Effect]:
-        """The link is down."""
-
-    def resync(self, reason: str, now: int, since: int) -> list[Effect]:
-        """Messages may have been lost since then."""
-
-    def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """A message arrived."""
-
-    def tick(self, now: int) -> list[Effect]:
-        """The time it asked for has come."""
-
-
 Observe = Callable[[tuple[Observation, ...]], None]
 
 
-class Conversation:
+class SimulatedDriver:
     """A session and its surroundings.
 
     Args:
@@ -58,7 +43,6 @@ class Conversation:
         observe: given the observations of one message body, whole.
         heard: told of each message that arrives, before anything else.
         answered: told what came of calls and fetches.
-        unsent: tells the session what certainly was not sent.
 
     Attributes:
         asked: given what consoles want of an agent.
@@ -74,11 +58,9 @@ class Conversation:
         observe: Observe,
         heard: Callable[[], None] = lambda: None,
         answered: Callable[[Answer], None] = lambda _: None,
-        unsent: Unsent = lambda _sends, _reason, _now: (),
     ) -> None:
         self.asked: Callable[[Called | ModifyAsked | ReadAsked], None] = lambda _: None
         self._answered = answered
-        self._unsent = unsent
         self.notes: Counter[str] = Counter()
         self.counters: Counter[str] = Counter()
         self.session = session
@@ -94,26 +76,25 @@ class Conversation:
     def connected(self, reply_to: str) -> None:
         """The link is up; replies to ``reply_to`` arrive."""
         self._scheduler.tell(self.name, f"connected {reply_to}")
-        self.perform(self.session.connected(reply_to, self._clock.now()))
+        self.handle(LinkUp(reply_to))
 
     def disconnected(self, detail: str) -> None:
         """The link is down."""
         self._scheduler.tell(self.name, f"disconnected: {detail}")
         self.send = None
-        self.perform(self.session.disconnected(detail, self._clock.now()))
+        self.handle(LinkDown(detail))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
         """These certainly were not sent: told of those sent once only, or as mandatory."""
         once = [send for send in sends if send.not_after or send.mandatory]
         if once:
             self._scheduler.tell(self.name, f"{len(once)} unsent: {reason}")
-            self.perform(self._unsent(once, reason, self._clock.now()))
+            self.handle(NotSent(once, reason))
 
     def doubted(self, reason: str, lasted: int) -> None:
         """Messages of the last ``lasted`` nanoseconds may have been lost on the way."""
         self._scheduler.tell(self.name, f"doubts: {reason}")
-        now = self._clock.now()
-        self.perform(self.session.resync(reason, now, now - lasted))
+        self.handle(LossSuspected(reason, self._clock.now() - lasted))
 
     def deliver(self, delivery: Delivery) -> None:
         """A message arrived."""
@@ -123,7 +104,11 @@ class Conversation:
         self.counters["messages"] += 1
         what = delivery.body[:4].decode("latin-1")
         self._scheduler.tell(self.name, f"<- {delivery.routing_key} {what} {len(delivery.body)}")
-        self.perform(self.session.receive(delivery, self._clock.now()))
+        self.handle(delivery)
+
+    def handle(self, event: Event) -> None:
+        """Hand an event to the session, and carry out what it wants."""
+        self.perform(self.session.handle(event, self._clock.now()))
 
     def perform(self, effects: Iterable[Effect]) -> None:
         """Carry out what the session wants."""
@@ -167,7 +152,7 @@ class Conversation:
 
     def _woken(self) -> None:
         self._timer = None
-        self.perform(self.session.tick(self._clock.now()))
+        self.handle(TimerExpired())
 
 
 def _short(observation: Observation) -> str:

@@ -1,4 +1,4 @@
-"""A conversation carries out what its session wants, in order, and no more than that."""
+"""A driver carries out what its session wants, in order, and no more than that."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 import structlog
 
 from gateway.clock import SystemClock
-from gateway.dialects.effects import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
+from gateway.dialects.session import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
 from gateway.links.amqp_connection import LinkError
-from gateway.links.conversation import MAX_OUTGOING, Conversation
+from gateway.links.session_driver import MAX_OUTGOING, MessageDriver
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, Outcome
+from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
 
 SECOND = 10**9
@@ -34,7 +35,7 @@ class HeldClock:
 
 
 @dataclass
-class ScriptedSession:
+class ConstantSession(ScriptedSession):
     """Answers every delivery and every waking with the same effects."""
 
     on_receive: list[Effect] = field(default_factory=list)
@@ -56,15 +57,15 @@ class ScriptedSession:
 
 @dataclass
 class Talk:
-    """A conversation with all that surrounds it."""
+    """A driver with all that surrounds it."""
 
-    session: ScriptedSession = field(default_factory=ScriptedSession)
+    session: ConstantSession = field(default_factory=ConstantSession)
     clock: HeldClock = field(default_factory=HeldClock)
     seen: list[tuple[Observation, ...]] = field(default_factory=list)
     counters: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.conversation = Conversation("orders", self.session, self.seen.append, self.clock, self.counters)
+        self.driver = MessageDriver("orders", self.session, self.seen.append, self.clock, self.counters)
 
 
 def send(number: int) -> Send:
@@ -72,10 +73,10 @@ def send(number: int) -> Send:
 
 
 def test_a_delivery_is_counted_and_its_effects_carried_out() -> None:
-    talk = Talk(ScriptedSession(on_receive=[Observed((UP, DOWN))]), HeldClock(7))
+    talk = Talk(ConstantSession(on_receive=[Observed((UP, DOWN))]), HeldClock(7))
     delivery = Delivery("exchange", "key", b"12345")
 
-    talk.conversation.deliver(delivery)
+    talk.driver.deliver(delivery)
 
     assert talk.session.received == [(delivery, 7)]
     assert talk.seen == [(UP, DOWN)]
@@ -84,43 +85,46 @@ def test_a_delivery_is_counted_and_its_effects_carried_out() -> None:
 
 async def test_sends_leave_in_order() -> None:
     talk = Talk()
-    talk.conversation.perform([send(1), Observed((UP,)), send(2)])
-    talk.conversation.perform([send(3)])
+    talk.driver.perform([send(1), Observed((UP,)), send(2)])
+    talk.driver.perform([send(3)])
 
-    assert [await talk.conversation.next_send() for _ in range(3)] == [send(1), send(2), send(3)]
+    assert [await talk.driver.next_send() for _ in range(3)] == [send(1), send(2), send(3)]
 
 
 async def test_who_waits_for_a_send_gets_it_when_it_comes() -> None:
     talk = Talk()
-    waiting = asyncio.create_task(talk.conversation.next_send())
+    waiting = asyncio.create_task(talk.driver.next_send())
     await asyncio.sleep(0)
     assert not waiting.done()
 
-    talk.conversation.perform([send(1)])
+    talk.driver.perform([send(1)])
 
     assert await waiting == send(1)
 
 
 async def test_sends_of_a_link_that_went_down_are_forgotten() -> None:
     talk = Talk()
-    talk.conversation.perform([send(1)])
-    talk.conversation.forget_sends()
-    talk.conversation.perform([send(2)])
+    talk.driver.perform([send(1)])
+    talk.driver.forget_sends()
+    talk.driver.perform([send(2)])
 
-    assert await talk.conversation.next_send() == send(2)
+    assert await talk.driver.next_send() == send(2)
 
 
 def test_a_session_hears_what_of_it_was_not_sent_if_it_is_sent_once_only() -> None:
     answer = Answer(1, Outcome.SOURCE_DOWN, "not sent")
     told: list[object] = []
 
-    def unsent(sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
-        told.append((list(sends), reason, now))
-        return [Answered(answer)]
+    class ForgivingSession(ScriptedSession):
+        """Answers what was not sent."""
+
+        def not_sent(self, sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
+            told.append((list(sends), reason, now))
+            return [Answered(answer)]
 
     answers: list[Answer] = []
-    talk = Conversation(
-        "orders", ScriptedSession(), lambda _: None, HeldClock(7), Counter(), answers.append, unsent
+    talk = MessageDriver(
+        "orders", ForgivingSession(), lambda _: None, HeldClock(7), Counter(), answers.append
     )
     once = replace(send(2), not_after=9)
     talk.unsent([send(1), once, send(3)], "test")
@@ -132,20 +136,20 @@ def test_a_session_hears_what_of_it_was_not_sent_if_it_is_sent_once_only() -> No
 
 def test_it_is_clogged_when_more_waits_than_a_moving_link_leaves() -> None:
     talk = Talk()
-    talk.conversation.perform(send(number) for number in range(MAX_OUTGOING))
-    assert not talk.conversation.clogged
-    talk.conversation.perform([send(0)])
-    assert talk.conversation.clogged
+    talk.driver.perform(send(number) for number in range(MAX_OUTGOING))
+    assert not talk.driver.clogged
+    talk.driver.perform([send(0)])
+    assert talk.driver.clogged
 
 
 # -- waking
 
 
 async def test_a_session_is_woken_when_it_asked_to_be() -> None:
-    session = ScriptedSession(on_tick=[Observed((DOWN,))])
+    session = ConstantSession(on_tick=[Observed((DOWN,))])
     talk = Talk(session, HeldClock(5 * SECOND))
 
-    talk.conversation.perform([WakeAt(5 * SECOND + 1_000_000)])
+    talk.driver.perform([WakeAt(5 * SECOND + 1_000_000)])
     await eventually(session.was_woken, "the session was woken")
 
     assert session.woken == [5 * SECOND]
@@ -153,33 +157,33 @@ async def test_a_session_is_woken_when_it_asked_to_be() -> None:
 
 
 async def test_a_time_that_has_passed_wakes_at_once_but_not_in_passing() -> None:
-    session = ScriptedSession()
+    session = ConstantSession()
     talk = Talk(session, HeldClock(5 * SECOND))
 
-    talk.conversation.perform([WakeAt(SECOND)])
+    talk.driver.perform([WakeAt(SECOND)])
 
     assert session.woken == []
     await eventually(session.was_woken, "the session was woken")
 
 
 async def test_a_later_wish_replaces_the_one_before() -> None:
-    session = ScriptedSession()
+    session = ConstantSession()
     talk = Talk(session)
 
-    talk.conversation.perform([WakeAt(3600 * SECOND), WakeAt(0), WakeAt(0)])
+    talk.driver.perform([WakeAt(3600 * SECOND), WakeAt(0), WakeAt(0)])
     await eventually(session.was_woken, "the session was woken")
     await asyncio.sleep(0)
 
     assert len(session.woken) == 1
 
 
-async def test_a_conversation_that_stopped_wakes_nobody() -> None:
-    session, witness = ScriptedSession(), ScriptedSession()
+async def test_a_driver_that_stopped_wakes_no_session() -> None:
+    session, witness = ConstantSession(), ConstantSession()
     talk, other = Talk(session), Talk(witness)
-    talk.conversation.perform([WakeAt(0)])
-    other.conversation.perform([WakeAt(0)])
+    talk.driver.perform([WakeAt(0)])
+    other.driver.perform([WakeAt(0)])
 
-    talk.conversation.stop()
+    talk.driver.stop()
     await eventually(witness.was_woken, "the other session was woken")
 
     assert session.woken == []
@@ -193,8 +197,8 @@ def test_notes_of_a_kind_are_logged_once_a_minute_and_all_counted() -> None:
     with structlog.testing.capture_logs() as logged:
         for second in (0, 1, 59, 60, 61, 125):
             talk.clock.time = second * SECOND
-            talk.conversation.perform([Note("odd-frame", f"at {second}")])
-        talk.conversation.perform([Note("other")])
+            talk.driver.perform([Note("odd-frame", f"at {second}")])
+        talk.driver.perform([Note("other")])
 
     assert [(line["event"], line.get("detail"), line["count"]) for line in logged] == [
         ("odd-frame", "at 0", 1),
@@ -203,7 +207,7 @@ def test_notes_of_a_kind_are_logged_once_a_minute_and_all_counted() -> None:
         ("other", "", 1),
     ]
     assert {line["name"] for line in logged} == {"orders"}
-    assert talk.conversation.notes == {"odd-frame": 6, "other": 1}
+    assert talk.driver.notes == {"odd-frame": 6, "other": 1}
 
 
 @pytest.mark.parametrize(
@@ -211,13 +215,13 @@ def test_notes_of_a_kind_are_logged_once_a_minute_and_all_counted() -> None:
 )
 def test_what_operators_count_is_in_the_counters(event: str, counter: str) -> None:
     talk = Talk()
-    talk.conversation.perform([Note(event), Note(event), Note("other")])
+    talk.driver.perform([Note(event), Note(event), Note("other")])
     assert talk.counters == {counter: 2}
 
 
 def test_a_minute_is_a_minute_of_the_machines_clock() -> None:
     counters: Counter[str] = Counter()
-    real = Conversation("orders", ScriptedSession(), lambda _: None, SystemClock(), counters)
+    real = MessageDriver("orders", ConstantSession(), lambda _: None, SystemClock(), counters)
     with structlog.testing.capture_logs() as logged:
         real.perform([Note("odd-frame")] * 100)
     assert len(logged) == 1
@@ -226,7 +230,7 @@ def test_a_minute_is_a_minute_of_the_machines_clock() -> None:
 # -- faults of ours
 
 
-class FaultySession(ScriptedSession):
+class FaultySession(ConstantSession):
     """Has a fault."""
 
     def tick(self, now: int) -> list[Effect]:
@@ -235,17 +239,17 @@ class FaultySession(ScriptedSession):
 
 async def test_a_session_that_needs_its_queue_bound_anew_gets_a_new_link() -> None:
     talk = Talk()
-    talk.conversation.perform([Rebind("agents tell everything to whoever binds")])
+    talk.driver.perform([Rebind("agents tell everything to whoever binds")])
     with pytest.raises(LinkError, match="bound again: agents tell everything to whoever binds"):
-        await talk.conversation.next_send()
+        await talk.driver.next_send()
 
 
 async def test_a_fault_while_waking_reaches_who_carries_the_messages() -> None:
     talk = Talk(FaultySession())
-    talk.conversation.perform([WakeAt(0)])
+    talk.driver.perform([WakeAt(0)])
 
     with pytest.raises(LookupError, match="at 0"):
-        await talk.conversation.next_send()
+        await talk.driver.next_send()
 
-    talk.conversation.perform([send(1)])
-    assert await talk.conversation.next_send() == send(1)
+    talk.driver.perform([send(1)])
+    assert await talk.driver.next_send() == send(1)

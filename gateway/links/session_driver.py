@@ -1,0 +1,365 @@
+"""Drivers of sessions: they hand events in with the time, and carry out what the session wants done.
+
+`MessageDriver` is for sessions over AMQP, `StreamDriver` for those over byte streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import structlog
+
+from gateway.clock import Clock
+from gateway.dialects.session import (
+    Answered,
+    BytesReceived,
+    Close,
+    Delivery,
+    Effect,
+    Event,
+    ListenerStops,
+    Logged,
+    Note,
+    NotSent,
+    Observed,
+    PeerConnected,
+    Rebind,
+    Send,
+    Session,
+    TimerExpired,
+    WakeAt,
+    Write,
+)
+from gateway.links.amqp_connection import LinkError, Trouble
+from gateway.model.observations import Observation
+from gateway.model.operations import Answer
+
+log = structlog.get_logger(__name__)
+
+MAX_OUTGOING = 10_000
+"""Messages that may wait to be published; more mean that the link does not move, so it is given up."""
+
+TOO_LATE: Final = "its time was over before it could be sent"
+
+_LOG_NANOSECONDS: Final = 60 * 10**9
+_COUNTED: Final = {
+    "protocol-error": "protocol_errors",
+    "refused-sender": "refused",
+    "distrusted-sender": "refused",
+    "too-many-agents": "refused",
+}
+_WARNINGS: Final = frozenset(
+    {
+        "agent-silent",
+        "distrusted-sender",
+        "events-lost",
+        "events-missing",
+        "gave-up",
+        "impersonator",
+        "impersonators-not-checked",
+        "management-unavailable",
+        "protocol-error",
+        "refused-sender",
+        "too-many-agents",
+        "too-many-classes",
+        "virtual-host-not-permitted",
+    }
+)
+"""Notes of what somebody should look at; all others are for who reads the log anyway."""
+
+
+class SessionNotes:
+    """Counts a session's notes, and logs each kind at most once a minute: a peer must not fill a disk.
+
+    Args:
+        name: of the source or agent, for the log.
+        clock: the gateway's.
+        counters: ``protocol_errors`` and ``refused`` are counted here.
+    """
+
+    def __init__(self, name: str, clock: Clock, counters: Counter[str]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._name = name
+        self._clock = clock
+        self._counters = counters
+        self._logged: dict[str, int] = {}
+
+    def take(self, note: Note) -> None:
+        """Count a note, and log it where it is time."""
+        self.counts[note.event] += 1
+        if note.event in _COUNTED:
+            self._counters[_COUNTED[note.event]] += 1
+        now = self._clock.now()
+        last = self._logged.get(note.event)
+        if last is None or now - last >= _LOG_NANOSECONDS:
+            self._logged[note.event] = now
+            tell = log.warning if note.event in _WARNINGS else log.info
+            tell(note.event, name=self._name, detail=note.detail, count=self.counts[note.event])
+
+
+class WakeUp:
+    """Wakes a session at the time that it asked for last.
+
+    Args:
+        clock: the gateway's.
+        woken: called then, in the running event loop.
+    """
+
+    def __init__(self, clock: Clock, woken: Callable[[], None]) -> None:
+        self._clock = clock
+        self._woken = woken
+        self._timer: asyncio.TimerHandle | None = None
+
+    def at(self, time: int) -> None:
+        """Wake at ``time`` (nanoseconds), at once if that is over; an earlier wish is forgotten."""
+        self.stop()
+        delay = max(0.0, (time - self._clock.now()) / 1e9)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
+
+    def stop(self) -> None:
+        """No more waking."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._woken()
+
+
+class SessionDriver(ABC):
+    """Runs one session on one event loop.
+
+    Args:
+        name: of the source or agent, for the log.
+        session: given what happens.
+        observe: given the observations of one event, whole.
+        clock: the gateway's.
+        counters: of the source.
+        answered: given what came of operations, behind what they led to.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        observe: Callable[[tuple[Observation, ...]], None],
+        clock: Clock,
+        counters: Counter[str],
+        answered: Callable[[Answer], None] = lambda _: None,
+    ) -> None:
+        self._session = session
+        self._observe = observe
+        self._clock = clock
+        self._counters = counters
+        self._answered = answered
+        self._notes = SessionNotes(name, clock, counters)
+        self._wake_up = WakeUp(clock, self._woken)
+
+    @property
+    def notes(self) -> Counter[str]:
+        """How many there were of each kind."""
+        return self._notes.counts
+
+    def handle(self, event: Event) -> None:
+        """Hand an event to the session, and carry out what it wants."""
+        self.perform(self._session.handle(event, self._clock.now()))
+
+    def perform(self, effects: Iterable[Effect]) -> None:
+        """Carry effects out, in their order."""
+        for effect in effects:
+            match effect:
+                case Observed(observations):
+                    self._observe(observations)
+                case Answered(answer):
+                    self._answered(answer)
+                case WakeAt(time):
+                    self._wake_up.at(time)
+                case Note():
+                    self._notes.take(effect)
+                case _:
+                    self._carry(effect)
+
+    def stop(self) -> None:
+        """Wake the session no more."""
+        self._wake_up.stop()
+
+    @abstractmethod
+    def _carry(self, effect: Effect) -> None:
+        """Carry out what only this transport can."""
+
+    @abstractmethod
+    def _woken(self) -> None:
+        """Hand in `TimerExpired`."""
+
+
+class MessageDriver(SessionDriver):
+    """Runs a session over AMQP, and holds its messages until a link publishes them.
+
+    ``messages``, ``octets``, ``protocol_errors`` and ``refused`` are counted.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        observe: Callable[[tuple[Observation, ...]], None],
+        clock: Clock,
+        counters: Counter[str],
+        answered: Callable[[Answer], None] = lambda _: None,
+    ) -> None:
+        super().__init__(name, session, observe, clock, counters, answered)
+        self._outgoing: deque[Send] = deque()
+        self._writable = asyncio.Event()
+        self._clog = asyncio.Event()
+        self._failure: Exception | None = None
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Hand in a message that arrived."""
+        self._counters["messages"] += 1
+        self._counters["octets"] += len(delivery.body)
+        self.perform(self._session.handle(delivery, self._clock.now()))
+
+    def _carry(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self._outgoing.append(effect)
+                self._writable.set()
+                if self.clogged:
+                    self._clog.set()
+            case Rebind(reason):
+                self.fail(LinkError(Trouble.BROKEN, f"the queue is bound again: {reason}"))
+
+    @property
+    def clogged(self) -> bool:
+        """More waits to be sent than a moving link would leave."""
+        return len(self._outgoing) > MAX_OUTGOING
+
+    async def until_clogged(self) -> None:
+        """Wait until more waits to be sent than a moving link would leave."""
+        await self._clog.wait()
+
+    async def next_send(self) -> Send:
+        """The next message to publish, in order; waits for one.
+
+        Raises:
+            Exception: what `fail` was given.
+        """
+        while self._failure is None and not self._outgoing:
+            self._writable.clear()
+            await self._writable.wait()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return self._outgoing.popleft()
+
+    def fail(self, error: Exception) -> None:
+        """The session failed where nobody waits for it: hand the error to who carries its messages."""
+        self._failure = error
+        self._writable.set()
+
+    def forget_sends(self) -> list[Send]:
+        """The link is down: what was not sent, and is returned, will be said again, or never."""
+        unsent = list(self._outgoing)
+        self._outgoing.clear()
+        self._clog.clear()
+        return unsent
+
+    def unsent(self, sends: Iterable[Send], reason: str) -> None:
+        """These certainly were not sent: the session gets those that are sent once only, or as mandatory."""
+        once = [send for send in sends if send.not_after or send.mandatory]
+        if once:
+            self.handle(NotSent(once, reason))
+
+    def _woken(self) -> None:
+        try:
+            self.handle(TimerExpired())
+        except Exception as error:  # noqa: BLE001  the event loop would only write it down, and nobody reads that
+            self.fail(error)
+
+
+class Streams(Protocol):
+    """A listener with its connections, which carry bytes."""
+
+    def write(self, connection: int, octets: bytes) -> None:
+        """Send; nothing happens where the connection is over."""
+        ...
+
+    def close(self, connection: int) -> None:
+        """End a connection when all that was written has left."""
+        ...
+
+
+class StreamDriver(SessionDriver):
+    """Runs a session over byte streams.
+
+    ``connections``, ``octets``, ``protocol_errors`` and ``refused`` are counted. ``logged`` is given lines of
+    sessions that applications ask to be logged.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        observe: Callable[[tuple[Observation, ...]], None],
+        clock: Clock,
+        counters: Counter[str],
+        answered: Callable[[Answer], None] = lambda _: None,
+        logged: Callable[[Logged], None] = lambda _: None,
+    ) -> None:
+        super().__init__(name, session, observe, clock, counters, answered)
+        self._logged = logged
+        self._streams: Streams | None = None
+        self._failure: asyncio.Future[None] | None = None
+        self._broken = False
+
+    def carried_by(self, streams: Streams) -> None:
+        """Write to these connections from now on."""
+        self._streams = streams
+
+    def handle(self, event: Event) -> None:
+        """Hand an event to the session, unless it has failed before, and carry out what it wants."""
+        match event:
+            case PeerConnected():
+                self._counters["connections"] += 1
+            case BytesReceived(_, octets):
+                self._counters["octets"] += len(octets)
+        if not self._broken:
+            self._hand_in(event)
+        if isinstance(event, ListenerStops):
+            self.stop()
+
+    def _hand_in(self, event: Event) -> None:
+        try:
+            super().handle(event)
+        except Exception as error:
+            # The event loop would write it down, drop one connection, and go on with a broken session.
+            self._broken = True
+            if self._failure is None or self._failure.done():
+                raise
+            self._failure.set_exception(error)
+
+    def _carry(self, effect: Effect) -> None:
+        match effect:
+            case Logged():
+                self._logged(effect)
+            case Write(connection, octets) if self._streams is not None:
+                self._streams.write(connection, octets)
+            case Close(connection) if self._streams is not None:
+                self._streams.close(connection)
+
+    async def until_failed(self) -> None:
+        """Wait for a fault of the session, where nobody else waits for it.
+
+        Raises:
+            Exception: that fault.
+        """
+        self._failure = asyncio.get_running_loop().create_future()
+        await self._failure
+
+    def _woken(self) -> None:
+        self.handle(TimerExpired())
