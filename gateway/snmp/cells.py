@@ -30,6 +30,7 @@ from gateway.snmp.syntax import (
     Syntax,
 )
 
+_FLOAT64 = struct.Struct(">BBd")
 _MASK64 = 0xFFFF_FFFF_FFFF_FFFF
 _MAX32 = 0xFFFF_FFFF
 
@@ -95,6 +96,11 @@ def date_and_time(nanoseconds: int) -> bytes | None:
     return _date_and_time(nanoseconds // 100_000_000)
 
 
+def known_time(nanoseconds: int) -> bytes | None:
+    """The TLV of a DateAndTime as `date_and_time`; ``None`` for 0, with which records say "not known"."""
+    return _date_and_time(nanoseconds // 100_000_000) if nanoseconds else None
+
+
 def date_of(nanoseconds: int) -> date:
     """The day of a time of the gateway's clock, in UTC."""
     return (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).date()
@@ -112,7 +118,7 @@ def gauge64(value: int) -> bytes:
 
 def float64(value: float) -> bytes:
     """The TLV of an AgFloat64: binary64 of IEEE 754. ``OverflowError`` for an integer too large."""
-    return ber.encode_octets(struct.pack(">d", value))
+    return _FLOAT64.pack(ber.OCTET_STRING, 8, value)
 
 
 def float_text(value: float, *, single: bool = False) -> bytes:

@@ -41,7 +41,7 @@ from gateway.snmp.registry_growth import Log, OidRegistries, SaveProvisional
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables, Target, Variable
-from gateway.snmp.tables.health import HealthScalars, LogScalars, ShownCounts, SourceTable
+from gateway.snmp.tables.health import LogScalars, ShownCounts, SourceTable, serve_health
 from gateway.snmp.tables.history import History
 from gateway.snmp.tables.rows import BoundClass, Row, RowGroup, UnsettledRows
 from gateway.snmp.tables.summaries import Summaries
@@ -109,7 +109,6 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._summaries = Summaries(store, root)
         self._source_table = SourceTable(store, root)
         self._replica = FeedReplica(self, settings.serve_stale_for, clock())
-        self._health = HealthScalars(store, root, settings.version, self._replica.status, clock)
         self._log_scalars = LogScalars(store, root)
         self._tables = ClassTables(store, self._summaries, self._registries, root)
         self._events = Events(self._registries, self._tables, root)
@@ -118,17 +117,29 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._operation = operation or _to_nobody
         self._class_names: dict[int, str] = {}
         self._unsettled = UnsettledRows()
-        self._health.show_times()
+        serve_health(store, root, settings.version, self._replica.status, self.counts, clock)
 
     @property
     def status(self) -> FeedStatus:
         """The connection to the core, as the scalars show it."""
         return self._replica.status
 
-    @property
     def counts(self) -> ShownCounts:
-        """How much is shown, as the scalars show it."""
-        return self._health.counts
+        """Count what is shown now."""
+        registries = self._registries
+        rows, stale, withheld = self._summaries.totals()
+        return ShownCounts(
+            sources=len(self._source_table),
+            synchronised=self._source_table.synchronised() if self.status.connected else 0,
+            rows=rows,
+            stale=stale,
+            withheld=withheld,
+            provisional_classes=len(registries.provisional.classes),
+            classes_not_shown=len(registries.classes_not_shown),
+            elements_not_shown=len(registries.elements_not_shown),
+            provisional_events=len(registries.provisional.events),
+            events_not_shown=len(registries.events_not_shown),
+        )
 
     @property
     def provisional(self) -> OidRegistry:
@@ -173,7 +184,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def received(self, message: FeedMessage) -> None:
         """Apply one message of the feed; a batch is applied whole."""
         self._replica.received(message, self._clock())
-        if isinstance(message, Batch):
+        if self._registries.has_changes and isinstance(message, Batch):
             self._registries.save()
         self._work()
         self._show()
@@ -183,9 +194,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         now = self._clock()
         if not self._replica.disconnected(now):
             return
-        self._log_scalars.doubt()
+        self._log_scalars.mark_unknown()
         self._alarms.unsettle([GATEWAY])
-        self._source_table.doubt_all(f"the core of the gateway cannot be reached: {reason}", now)
+        self._source_table.mark_unknown(f"the core of the gateway cannot be reached: {reason}", now)
         self._work()
         self._show()
 
@@ -199,7 +210,10 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._work()
         self._show()
         return bool(
-            self._replica.is_sweeping or self._unsettled or self._alarms.unsettled or self._history.unsettled
+            self._replica.is_sweeping
+            or self._unsettled.waiting
+            or self._alarms.unsettled
+            or self._history.unsettled
         )
 
     # ---- what the replica calls ---------------------------------------------------------------------------
@@ -292,12 +306,12 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def operation_changed(self, record: OperationRecord) -> None:
         """Show an operation."""
-        self._history.operation_told(record, self._replica.generation)
+        self._history.operation_changed(record, self._replica.generation)
         self._operation(record)
 
     def event_log_changed(self, record: EventLogRecord) -> None:
         """Show the state of the event log."""
-        self._log_scalars.tell(record)
+        self._log_scalars.show(record)
 
     def snapshot_ended(self) -> None:
         """Remove what is history no more, in slices."""
@@ -319,27 +333,21 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def _work(self) -> None:
         """Remove and settle up to `SLICE_ROWS` rows, or fewer where every cell is touched."""
         budget = self._replica.work(SLICE_ROWS, _HEAVY, self._clock())
-        budget = self._unsettled.settle(budget, _HEAVY)
-        budget -= _HEAVY * self._alarms.settle(max(budget // _HEAVY, 0))
-        self._history.settle(max(budget // _HEAVY, 0))
+        if self._unsettled.waiting:
+            budget = self._unsettled.settle(budget, _HEAVY)
+        if self._alarms.unsettled:
+            budget -= _HEAVY * self._alarms.settle(max(budget // _HEAVY, 0))
+        if self._history.unsettled:
+            self._history.settle(max(budget // _HEAVY, 0))
 
     def _show(self) -> None:
-        """Bring counts, sums and health up to date."""
-        counts, registries = self._health.counts, self._registries
-        for source in self._summaries.flush():
-            self._source_table.count(source, *self._summaries.counts(source))
-        for source, (active, worst) in self._alarms.changed_sources().items():
-            self._source_table.count_alarms(source, active, worst)
-        self._alarms.show_last_change()
-        counts.rows, counts.stale, counts.withheld = self._summaries.totals()
-        counts.sources = len(self._source_table)
-        counts.synchronised = self._source_table.synchronised() if self.status.connected else 0
-        counts.provisional_classes = len(registries.provisional.classes)
-        counts.classes_not_shown = len(registries.classes_not_shown)
-        counts.elements_not_shown = len(registries.elements_not_shown)
-        counts.provisional_events = len(registries.provisional.events)
-        counts.events_not_shown = len(registries.events_not_shown)
-        self._health.show_times()
+        """Bring sums and the counts of sources up to date; all other counts are made when they are read."""
+        if self._summaries.changed:
+            for source in self._summaries.flush():
+                self._source_table.count(source, *self._summaries.counts(source))
+        if self._alarms.changed_sources:
+            for source, (active, worst) in self._alarms.take_changed().items():
+                self._source_table.count_alarms(source, active, worst)
 
 
 def _to_nobody(_told: object) -> None:

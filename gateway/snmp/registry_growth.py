@@ -483,6 +483,9 @@ class OidRegistries:
         save: called with each new state of ``provisional``; may raise ``OSError``.
         log: called once for each class, event, element or argument that cannot be shown.
         clock: now, in nanoseconds since 1970-01-01 UTC.
+
+    Attributes:
+        has_changes: whether `save` may have something to do.
     """
 
     def __init__(
@@ -504,8 +507,8 @@ class OidRegistries:
         self._clock = clock
         self._classes: dict[str, ClassSchema] = {}
         self._events: dict[str, EventSchema] = {}
-        self._unsaved = False
-        self._texts_changed = False
+        self.has_changes = False
+        self._has_grown = False
         self._save_error = ""
 
     def class_entry(self, schema: ClassSchema) -> tuple[OidRegistry, ClassEntry] | None:
@@ -548,7 +551,7 @@ class OidRegistries:
         all classes and events of the registry were received, because any that was not would lose its texts.
         An error is logged, and the next call tries again; what is shown stays shown.
         """
-        if not self._unsaved and not (self._texts_changed and self._all_seen()):
+        if not self.has_changes or not (self._has_grown or self._all_seen()):
             return
         try:
             self._save(self.provisional, SeenSchemas(self._classes, self._events))
@@ -557,7 +560,7 @@ class OidRegistries:
                 self._log("provisional-registry-not-saved", f"numbers may change with a restart: {error}")
             self._save_error = str(error)
         else:
-            self._unsaved = self._texts_changed = False
+            self.has_changes = self._has_grown = False
             self._save_error = ""
 
     def _all_seen(self) -> bool:
@@ -583,10 +586,10 @@ class OidRegistries:
             return False
         if seen.get(name) != schema:
             seen[name] = schema
-            self._texts_changed = True
+            self.has_changes = True
         if grown is not self.provisional:
             self.provisional = grown
-            self._unsaved = True
+            self.has_changes = self._has_grown = True
         return True
 
 

@@ -16,8 +16,8 @@ from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.table import Region, Table
 
-ScalarValue: TypeAlias = "bytes | Callable[[], bytes]"
-"""A value TLV, or what gives the current one."""
+ScalarValue: TypeAlias = "bytes | Callable[[], bytes | None]"
+"""A value TLV, or what gives the current one; ``None`` while there is no instance."""
 
 _NO_TYPE: Final = 0
 
@@ -84,7 +84,8 @@ class Store:
 
         Args:
             oid: the instance, so the last sub-identifier is 0.
-            value: a value TLV, or a callable that gives the current one at each read.
+            value: a value TLV, or a callable that gives the current one at each read, or ``None`` while the
+                object has no instance.
 
         Raises:
             ValueError: the last sub-identifier is not 0, or the OID overlaps with what is there.
@@ -209,7 +210,7 @@ class _Scalar:
         if suffix or limit < 1:
             return None
         value = self.value if isinstance(self.value, bytes) else self.value()
-        if value[0] == passed_over:
+        if value is None or value[0] == passed_over:
             return None
         name = self.prefix + b"\x00"
         varbinds.append(ber.encode_varbind(name, value))

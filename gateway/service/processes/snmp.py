@@ -144,7 +144,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     metrics.add("requests", lambda: request_readings(counters))
     metrics.add("sets", lambda: set_readings(counters, sets))
     metrics.add("commands", lambda: command_readings(commands.table.health))
-    metrics.add("rows", lambda: row_readings(projection.status, projection.counts))
+    metrics.add("rows", lambda: row_readings(projection.status, projection.counts()))
     metrics.add("notifications", lambda: notification_readings(notifications.sender.health))
     tune_garbage_collection()
     lifeline.ready()

@@ -9,7 +9,7 @@ from gateway.feed.text_values import text_of
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import date_and_time, gauge32, text
+from gateway.snmp.cells import gauge32, known_time, text
 from gateway.snmp.commands.assignments import MAX_VALUE_OCTETS
 from gateway.snmp.commands.command import Argument, Command, CommandKey
 from gateway.snmp.commands.submission import DescribedCommand
@@ -129,9 +129,9 @@ def _command_cells(command: Command, expires: int) -> Cells:
             if progress.code is None or progress.code not in _INTEGER32
             else ber.encode_integer(progress.code)
         ),
-        CommandColumn.SUBMITTED: _time(progress.submitted),
-        CommandColumn.ENDED: _time(progress.ended),
-        CommandColumn.EXPIRES: _time(expires),
+        CommandColumn.SUBMITTED: known_time(progress.submitted),
+        CommandColumn.ENDED: known_time(progress.ended),
+        CommandColumn.EXPIRES: known_time(expires),
         CommandColumn.OPERATION_ID: text(progress.operation_id) if has_ended else None,
     }
 
@@ -151,10 +151,6 @@ def _replace(table: Table, former: Iterable[Oid], rows: Mapping[Oid, Cells]) -> 
             table.remove(index)
     for index, cells in rows.items():
         table.put(index, cells)
-
-
-def _time(nanoseconds: int) -> bytes | None:
-    return date_and_time(nanoseconds) if nanoseconds else None
 
 
 class JoinedView:

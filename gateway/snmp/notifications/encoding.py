@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import CONDITION_STATES, SEVERITIES, date_and_time, text, truth
+from gateway.snmp.cells import CONDITION_STATES, SEVERITIES, known_time, text, truth
 from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.message import INFORM, TRAP_V1, TRAP_V2, VERSION_1, VERSION_2C, preamble
 from gateway.snmp.notifications.notification import (
@@ -222,7 +222,7 @@ def _common_values(notification: Notification) -> dict[NotificationObject, bytes
     return {
         NotificationObject.ID: text(notification.event_id),
         NotificationObject.SEVERITY: SEVERITIES[notification.severity],
-        NotificationObject.TIME: _time(notification.time),
+        NotificationObject.TIME: known_time(notification.time) or _UNKNOWN_TIME,
         NotificationObject.SOURCE: text(notification.source),
         NotificationObject.CLASS: text(notification.class_name),
         NotificationObject.OBJECT_NAME: text(notification.object_name),
@@ -241,10 +241,6 @@ def _encoded_name(name: Oid) -> bytes:
 @lru_cache(maxsize=1024)
 def _encoded_oid(oid: Oid) -> bytes:
     return ber.encode_oid(oid)
-
-
-def _time(nanoseconds: int) -> bytes:
-    return (date_and_time(nanoseconds) if nanoseconds else None) or _UNKNOWN_TIME
 
 
 def _fitting(own: Sequence[bytes], common: Sequence[bytes], room: int) -> bytes:

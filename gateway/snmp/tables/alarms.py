@@ -9,9 +9,9 @@ from gateway.feed.records import AlarmRecord
 from gateway.model.events import Severity
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import SEVERITIES, counter64, date_and_time, gauge32, text, truth
+from gateway.snmp.cells import SEVERITIES, counter64, gauge32, known_time, text, truth
 from gateway.snmp.fixed_mib import ALARM_ENTRY, ALARMS, AlarmColumn, AlarmScalar
-from gateway.snmp.store import Store
+from gateway.snmp.store import ScalarValue, Store
 
 MAX_ALARMS = 10_000
 """Rows of the table at most; what does not find room is counted."""
@@ -36,6 +36,10 @@ class AlarmTable:
         root: the configured root.
         is_stale: whether nobody can tell at present if the alarm, told by this snapshot, still lasts.
         limit: rows at most.
+
+    Attributes:
+        unsettled: numbers of the alarms that `settle` has to look at.
+        changed_sources: sources of which `take_changed` has news.
     """
 
     def __init__(
@@ -45,8 +49,6 @@ class AlarmTable:
         is_stale: Callable[[AlarmRecord, int], bool],
         limit: int = MAX_ALARMS,
     ) -> None:
-        self._store = store
-        self._base = (*root, *ALARMS)
         self._table = store.table((*root, *ALARM_ENTRY), tuple(AlarmColumn))
         self._is_stale = is_stale
         self._limit = limit
@@ -55,24 +57,25 @@ class AlarmTable:
         self._by_condition: dict[tuple[int, str], int] = {}
         self._active = dict.fromkeys(Severity, 0)
         self._by_source: dict[int, dict[Severity, int]] = {}
-        self._changed_sources: set[int] = set()
-        self._unsettled: dict[int, None] = {}
+        self.changed_sources: set[int] = set()
+        self.unsettled: dict[int, None] = {}
         self._swept: dict[int, int] = {}
         self._standing: dict[int, dict[str, str]] = {}
         self._standing_generation = 0
-        self._last_change = self._shown_last_change = 0
+        self._last_change = 0
         self._not_shown = 0
-        scalars: dict[AlarmScalar, Callable[[], bytes]] = {
+        scalars: dict[AlarmScalar, ScalarValue] = {
             AlarmScalar.ACTIVE: lambda: gauge32(len(self._alarms)),
             AlarmScalar.CRITICAL: lambda: gauge32(self._active[Severity.CRITICAL]),
             AlarmScalar.MAJOR: lambda: gauge32(self._active[Severity.MAJOR]),
             AlarmScalar.MINOR: lambda: gauge32(self._active[Severity.MINOR]),
             AlarmScalar.WARNING: lambda: gauge32(self._active[Severity.WARNING]),
             AlarmScalar.INFO: lambda: gauge32(self._active[Severity.INFO]),
+            AlarmScalar.LAST_CHANGE: lambda: known_time(self._last_change),
             AlarmScalar.NOT_SHOWN: lambda: counter64(self._not_shown),
         }
         for scalar, value in scalars.items():
-            store.scalar((*self._base, scalar, 0), value)
+            store.scalar((*root, *ALARMS, scalar, 0), value)
 
     def __len__(self) -> int:
         return len(self._alarms)
@@ -132,13 +135,13 @@ class AlarmTable:
     def unsettle(self, sources: Iterable[int]) -> None:
         """How far these sources or their agents can be believed has changed: see to it with `settle`."""
         for source in sources:
-            self._unsettled.update(self._of_source.get(source, {}))
+            self.unsettled.update(self._of_source.get(source, {}))
 
     def settle(self, limit: int) -> int:
         """Bring up to ``limit`` rows up to date; returns how many it looked at."""
         settled = 0
-        while self._unsettled and settled < limit:
-            number, _ = self._unsettled.popitem()
+        while self.unsettled and settled < limit:
+            number, _ = self.unsettled.popitem()
             settled += 1
             alarm = self._alarms.get(number)
             if alarm is None:
@@ -152,28 +155,15 @@ class AlarmTable:
                 self._table.put((number,), {AlarmColumn.STALE: truth(stale)})
         return settled
 
-    @property
-    def unsettled(self) -> bool:
-        """Whether `settle` has something left to do."""
-        return bool(self._unsettled)
-
-    def changed_sources(self) -> dict[int, tuple[int, Severity]]:
+    def take_changed(self) -> dict[int, tuple[int, Severity]]:
         """How many alarms each source has that had a change since the last call, and the worst severity."""
         changed = {}
-        for source in self._changed_sources:
+        for source in self.changed_sources:
             active = self._by_source.get(source, {})
             worst = max((severity for severity, count in active.items() if count), default=Severity.CLEARED)
             changed[source] = (sum(active.values()), worst)
-        self._changed_sources.clear()
+        self.changed_sources.clear()
         return changed
-
-    def show_last_change(self) -> None:
-        """Bring agAlarmsLastChange up to date, which has no instance before the first alarm."""
-        if self._last_change != self._shown_last_change:
-            value = date_and_time(self._last_change)
-            if value is not None:
-                self._store.scalar((*self._base, AlarmScalar.LAST_CHANGE, 0), value)
-            self._shown_last_change = self._last_change
 
     def _remove(self, number: int) -> None:
         alarm = self._alarms.pop(number, None)
@@ -194,7 +184,7 @@ class AlarmTable:
         of_source[record.severity] = of_source.get(record.severity, 0) + change
         if not any(of_source.values()):
             del self._by_source[record.source]
-        self._changed_sources.add(record.source)
+        self.changed_sources.add(record.source)
 
 
 def _cells(record: AlarmRecord, row: Oid) -> dict[int, bytes | None]:
@@ -208,6 +198,6 @@ def _cells(record: AlarmRecord, row: Oid) -> dict[int, bytes | None]:
         AlarmColumn.OBJECT_NAME: text(subject.stable_name if subject else ""),
         AlarmColumn.ROW: ber.encode_oid(row),
         AlarmColumn.TEXT: text(record.text),
-        AlarmColumn.SINCE: date_and_time(record.raised) if record.raised else None,
+        AlarmColumn.SINCE: known_time(record.raised),
         AlarmColumn.EVENT_ID: text(record.event_id, _MAX_EVENT_ID_OCTETS),
     }

@@ -11,7 +11,7 @@ from gateway.model.events import Severity
 from gateway.model.observations import SourceState
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import SEVERITIES, counter64, date_and_time, gauge32, gauge64, text, truth
+from gateway.snmp.cells import SEVERITIES, counter64, date_and_time, gauge32, gauge64, known_time, text, truth
 from gateway.snmp.fixed_mib import (
     HEALTH,
     LOG,
@@ -26,15 +26,15 @@ from gateway.snmp.fixed_mib import (
     TargetKindNumber,
 )
 from gateway.snmp.notifications.receiver import TargetHealth
-from gateway.snmp.store import Store
+from gateway.snmp.store import ScalarValue, Store
 
 _TICK_NANOSECONDS = 10_000_000
 _MAX_TICKS = 0xFFFF_FFFF
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ShownCounts:
-    """How much is shown; the scalars have it as it is when they are read."""
+    """How much is shown."""
 
     sources: int = 0
     synchronised: int = 0
@@ -48,78 +48,56 @@ class ShownCounts:
     events_not_shown: int = 0
 
 
-class HealthScalars:
-    """The scalars in the store.
+def serve_health(
+    store: Store,
+    root: Oid,
+    version: str,
+    feed: FeedStatus,
+    counts: Callable[[], ShownCounts],
+    clock: Callable[[], int],
+) -> None:
+    """Serve agHealth. Each value is made when it is read, so that no message of the feed costs anything here.
 
     Args:
-        store: where they are served.
+        store: where the scalars are served.
         root: the configured root.
         version: of the gateway's software.
-        status: of the connection to the core.
+        feed: the connection to the core.
+        counts: how much is shown now.
         clock: now, in nanoseconds since 1970-01-01 UTC.
-
-    Attributes:
-        counts: to be kept up to date.
     """
 
-    def __init__(
-        self, store: Store, root: Oid, version: str, status: FeedStatus, clock: Callable[[], int]
-    ) -> None:
-        self.counts = ShownCounts()
-        self._status = status
-        self._store = store
-        self._base = (*root, *HEALTH)
-        self._clock = clock
-        feed, counts = status, self.counts
-        self._store.scalar(self._oid(Health.VERSION), text(version))
-        values: dict[Health, Callable[[], bytes]] = {
-            Health.GATEWAY_UUID: lambda: text(feed.gateway),
-            Health.CORE_EPOCH: lambda: gauge64(feed.epoch),
-            Health.CORE_UPTIME: lambda: self._ticks_since(feed.started if feed.connected else 0),
-            Health.FEED_CONNECTED: lambda: truth(feed.connected),
-            Health.FEED_IDLE: lambda: self._ticks_since(feed.last_message),
-            Health.FEED_MESSAGES: lambda: counter64(feed.messages),
-            Health.FEED_SNAPSHOTS: lambda: counter64(feed.snapshots),
-            Health.FEED_REFUSED: lambda: counter64(feed.refused),
-            Health.SOURCES: lambda: gauge32(counts.sources),
-            Health.SOURCES_SYNCHRONISED: lambda: gauge32(counts.synchronised),
-            Health.ROWS: lambda: gauge32(counts.rows),
-            Health.ROWS_STALE: lambda: gauge32(counts.stale),
-            Health.ROWS_WITHHELD: lambda: gauge32(counts.withheld),
-            Health.CLASSES_PROVISIONAL: lambda: gauge32(counts.provisional_classes),
-            Health.CLASSES_NOT_SHOWN: lambda: gauge32(counts.classes_not_shown),
-            Health.ELEMENTS_NOT_SHOWN: lambda: gauge32(counts.elements_not_shown),
-            Health.EVENTS_PROVISIONAL: lambda: gauge32(counts.provisional_events),
-            Health.EVENTS_NOT_SHOWN: lambda: gauge32(counts.events_not_shown),
-        }
-        for scalar, value in values.items():
-            self._store.scalar(self._oid(scalar), value)
-        self._shown_times: dict[Health, int] = {}
-
-    def show_times(self) -> None:
-        """Bring the times up to date: one that is not known has no instance."""
-        times = {
-            Health.CORE_STARTED: self._status.started,
-            Health.FEED_STALE_SINCE: self._status.stale_since,
-            Health.FEED_LAST_MESSAGE: self._status.last_message,
-        }
-        for scalar, time in times.items():
-            if time == self._shown_times.get(scalar, 0):
-                continue
-            value = date_and_time(time) if time else None
-            if value is not None:
-                self._store.scalar(self._oid(scalar), value)
-                self._shown_times[scalar] = time
-            elif self._shown_times.pop(scalar, 0):
-                self._store.remove_scalar(self._oid(scalar))
-
-    def _oid(self, scalar: Health) -> Oid:
-        return (*self._base, scalar, 0)
-
-    def _ticks_since(self, time: int) -> bytes:
+    def ticks_since(time: int) -> bytes:
         """Hundredths of a second since ``time``; 0 where there is none or the clock was set back."""
-        ticks = (self._clock() - time) // _TICK_NANOSECONDS if time else 0
+        ticks = (clock() - time) // _TICK_NANOSECONDS if time else 0
         return ber.encode_time_ticks(min(max(ticks, 0), _MAX_TICKS))
+
+    values: dict[Health, ScalarValue] = {
+        Health.VERSION: text(version),
+        Health.GATEWAY_UUID: lambda: text(feed.gateway),
+        Health.CORE_EPOCH: lambda: gauge64(feed.epoch),
+        Health.CORE_STARTED: lambda: known_time(feed.started),
+        Health.CORE_UPTIME: lambda: ticks_since(feed.started if feed.connected else 0),
+        Health.FEED_CONNECTED: lambda: truth(feed.connected),
+        Health.FEED_STALE_SINCE: lambda: known_time(feed.stale_since),
+        Health.FEED_LAST_MESSAGE: lambda: known_time(feed.last_message),
+        Health.FEED_IDLE: lambda: ticks_since(feed.last_message),
+        Health.FEED_MESSAGES: lambda: counter64(feed.messages),
+        Health.FEED_SNAPSHOTS: lambda: counter64(feed.snapshots),
+        Health.FEED_REFUSED: lambda: counter64(feed.refused),
+        Health.SOURCES: lambda: gauge32(counts().sources),
+        Health.SOURCES_SYNCHRONISED: lambda: gauge32(counts().synchronised),
+        Health.ROWS: lambda: gauge32(counts().rows),
+        Health.ROWS_STALE: lambda: gauge32(counts().stale),
+        Health.ROWS_WITHHELD: lambda: gauge32(counts().withheld),
+        Health.CLASSES_PROVISIONAL: lambda: gauge32(counts().provisional_classes),
+        Health.CLASSES_NOT_SHOWN: lambda: gauge32(counts().classes_not_shown),
+        Health.ELEMENTS_NOT_SHOWN: lambda: gauge32(counts().elements_not_shown),
+        Health.EVENTS_PROVISIONAL: lambda: gauge32(counts().provisional_events),
+        Health.EVENTS_NOT_SHOWN: lambda: gauge32(counts().events_not_shown),
+    }
+    for scalar, value in values.items():
+        store.scalar((*root, *HEALTH, scalar, 0), value)
 
 
 _UNKNOWN_STATE = ber.encode_integer(LogStateNumber.UNKNOWN)
@@ -127,7 +105,7 @@ _LOG_STATES = {state: ber.encode_integer(LogStateNumber[state.name]) for state i
 
 
 class LogScalars:
-    """The scalars in the store. Until the core has told of the log there is only its state: unknown.
+    """The scalars of agLog. Before the core reports on the log only its state has an instance: unknown.
 
     Args:
         store: where they are served.
@@ -135,57 +113,36 @@ class LogScalars:
     """
 
     def __init__(self, store: Store, root: Oid) -> None:
-        self._store = store
-        self._base = (*root, *LOG)
         self._record: EventLogRecord | None = None
         self._is_known = False
-        self._shows_since = False
-        store.scalar(self._oid(LogScalar.STATE), lambda: self._state)
+        values: dict[LogScalar, Callable[[EventLogRecord], bytes | None]] = {
+            LogScalar.DETAIL: lambda log: text(log.detail),
+            LogScalar.SINCE: lambda log: known_time(log.since) if self._is_known else None,
+            LogScalar.COMMITTED: lambda log: counter64(log.committed),
+            LogScalar.WAITING: lambda log: gauge32(log.waiting),
+            LogScalar.LOST: lambda log: counter64(log.lost),
+            LogScalar.OCTETS: lambda log: gauge64(log.octets),
+            LogScalar.SEGMENTS: lambda log: gauge32(log.segments),
+            LogScalar.DELETED_FILES: lambda log: counter64(log.deleted_files),
+            LogScalar.DELETED_OCTETS: lambda log: counter64(log.deleted_octets),
+        }
+        for scalar, value in values.items():
+            store.scalar((*root, *LOG, scalar, 0), self._reader(value))
+        store.scalar((*root, *LOG, LogScalar.STATE, 0), self._state)
 
-    def tell(self, record: EventLogRecord) -> None:
-        """The log as it stands now."""
-        if self._record is None:
-            for scalar, value in self._values.items():
-                self._store.scalar(self._oid(scalar), value)
+    def show(self, record: EventLogRecord) -> None:
+        """Show the log as it stands now."""
         self._record, self._is_known = record, True
-        self._show_since(date_and_time(record.since) if record.since else None)
 
-    def doubt(self) -> None:
+    def mark_unknown(self) -> None:
         """The core cannot be asked: the numbers are the last ones known, the state is not."""
         self._is_known = False
-        self._show_since(None)
 
-    @property
     def _state(self) -> bytes:
-        return _LOG_STATES[self._told.state] if self._is_known else _UNKNOWN_STATE
+        return _LOG_STATES[self._record.state] if self._record and self._is_known else _UNKNOWN_STATE
 
-    @property
-    def _told(self) -> EventLogRecord:
-        assert self._record is not None
-        return self._record
-
-    @property
-    def _values(self) -> dict[LogScalar, Callable[[], bytes]]:
-        return {
-            LogScalar.DETAIL: lambda: text(self._told.detail),
-            LogScalar.COMMITTED: lambda: counter64(self._told.committed),
-            LogScalar.WAITING: lambda: gauge32(self._told.waiting),
-            LogScalar.LOST: lambda: counter64(self._told.lost),
-            LogScalar.OCTETS: lambda: gauge64(self._told.octets),
-            LogScalar.SEGMENTS: lambda: gauge32(self._told.segments),
-            LogScalar.DELETED_FILES: lambda: counter64(self._told.deleted_files),
-            LogScalar.DELETED_OCTETS: lambda: counter64(self._told.deleted_octets),
-        }
-
-    def _show_since(self, value: bytes | None) -> None:
-        if value is not None:
-            self._store.scalar(self._oid(LogScalar.SINCE), value)
-        elif self._shows_since:
-            self._store.remove_scalar(self._oid(LogScalar.SINCE))
-        self._shows_since = value is not None
-
-    def _oid(self, scalar: LogScalar) -> Oid:
-        return (*self._base, scalar, 0)
+    def _reader(self, value: Callable[[EventLogRecord], bytes | None]) -> Callable[[], bytes | None]:
+        return lambda: None if self._record is None else value(self._record)
 
 
 _SOURCE_STATES = {state: ber.encode_integer(SourceStateNumber[state.name]) for state in SourceState}
@@ -232,8 +189,8 @@ class SourceTable:
             SourceColumn.KIND: text(record.kind),
             SourceColumn.STATE: _SOURCE_STATES[record.state],
             SourceColumn.DETAIL: text(record.detail),
-            SourceColumn.SINCE: date_and_time(record.since) if record.since else None,
-            SourceColumn.LAST_HEARD: date_and_time(record.last_heard) if record.last_heard else None,
+            SourceColumn.SINCE: known_time(record.since),
+            SourceColumn.LAST_HEARD: known_time(record.last_heard),
         }
         self._table.put((record.number,), cells)
         if former is None:
@@ -268,8 +225,8 @@ class SourceTable:
         """How many sources are in the state synchronised."""
         return sum(record.state is SourceState.SYNCHRONISED for record in self._records.values())
 
-    def doubt_all(self, detail: str, now: int) -> None:
-        """The core cannot be asked: what a source's state is, nobody knows."""
+    def mark_unknown(self, detail: str, now: int) -> None:
+        """The core cannot be asked: the states of all sources are unknown."""
         for source in self._records:
             self._table.put(
                 (source,),
@@ -324,7 +281,7 @@ class TargetTable:
                 TargetColumn.FAILED: counter64(health.failed),
                 TargetColumn.WAITING: gauge32(health.waiting),
                 TargetColumn.LOST: counter64(health.lost),
-                TargetColumn.LAST_SENT: date_and_time(health.last_sent) if health.last_sent else None,
+                TargetColumn.LAST_SENT: known_time(health.last_sent),
             },
         )
 

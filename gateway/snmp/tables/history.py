@@ -16,7 +16,7 @@ from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, text, truth
+from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, known_time, text, truth
 from gateway.snmp.fixed_mib import (
     DELETED,
     DELETED_ENTRY,
@@ -35,14 +35,23 @@ from gateway.snmp.syntax import MAX_JSON_OCTETS
 from gateway.snmp.table import Table
 from gateway.snmp.tables.rows import LIFETIMES
 
+_INDEXES = 2**31 - 1
+_INTEGER32 = range(-(2**31), 2**31)
+
+RowOid: TypeAlias = Callable[[ObjectLink, int], Oid]
+"""Where the row of an object of the source with that number is, or was; zeroDotZero without one."""
+
 
 class LatestRows:
-    """The rows, in the order in which they came.
+    """Rows in the order in which they came.
 
     Args:
         table: with one index, which ascends as long as nothing numbers again.
         most: rows of each source: when one more comes, the oldest of that source leaves.
         octets: that the values in the rows of one source take together.
+
+    Attributes:
+        unswept: indexes of rows that `settle` has to look at.
     """
 
     def __init__(self, table: Table, most: int, octets: int) -> None:
@@ -51,16 +60,16 @@ class LatestRows:
         self._sources: dict[int, int] = {}
         self._ids: dict[int, str] = {}
         self._generations: dict[int, int] = {}  # in the order in which the rows came
-        self._unswept: list[int] = []
+        self.unswept: list[int] = []
         self._swept = 0
         self._last = 0
-        self._told = 0
+        self._ever = 0
 
-    def serve(self, store: Store, count: Oid, last: Oid, told: Oid) -> None:
+    def serve(self, store: Store, count: Oid, last: Oid, ever: Oid) -> None:
         """Show how many there are, the index that came last, and how many ever came."""
         store.scalar((*count, 0), lambda: gauge32(len(self._generations)))
         store.scalar((*last, 0), lambda: ber.encode_integer(self._last))
-        store.scalar((*told, 0), lambda: counter64(self._told))
+        store.scalar((*ever, 0), lambda: counter64(self._ever))
 
     def knows(self, index: int) -> bool:
         """Whether there is such a row."""
@@ -69,12 +78,12 @@ class LatestRows:
     def put(
         self, source: int, index: int, identity: str, cells: Mapping[int, bytes | None], generation: int
     ) -> None:
-        """A row as it is now, told by this snapshot or since.
+        """Show a row as it is now, which this snapshot contained, or which came since.
 
         Args:
             source: the number of its source.
             index: of the row.
-            identity: of what it tells; another one at the same index is another row.
+            identity: of what it shows; another one at the same index is another row.
             cells: all of them.
             generation: of the snapshot.
         """
@@ -82,7 +91,7 @@ class LatestRows:
             self._leave(index)
             self._ids[index], self._sources[index] = identity, source
             self._last = index
-            self._told += 1
+            self._ever += 1
         self._generations[index] = generation
         self._table.put((index,), cells)
         for left in self._latest.put(
@@ -90,26 +99,21 @@ class LatestRows:
         ):
             self._remove(left)
 
-    def told_again(self, index: int, generation: int) -> None:
-        """A row that there is, and that is as it was, is told by this snapshot."""
+    def confirm(self, index: int, generation: int) -> None:
+        """Note that this snapshot contains a row that has not changed."""
         self._generations[index] = generation
 
     def sweep(self, generation: int) -> None:
-        """What this whole snapshot did not tell is to leave: see to it with `settle`."""
+        """Have `settle` remove what this whole snapshot did not contain."""
         self._swept = generation
-        self._unswept = [index for index, told in self._generations.items() if told < generation]
+        self.unswept = [index for index, last in self._generations.items() if last < generation]
 
     def settle(self, limit: int) -> None:
-        """Take up to ``limit`` rows away that are to leave."""
-        indexes, self._unswept = self._unswept[:limit], self._unswept[limit:]
+        """Remove up to ``limit`` rows that the last snapshot did not contain."""
+        indexes, self.unswept = self.unswept[:limit], self.unswept[limit:]
         for index in indexes:
             if self._generations.get(index, self._swept) < self._swept:
                 self._remove(index)
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether `settle` has something left to do."""
-        return bool(self._unswept)
 
     def _remove(self, index: int) -> None:
         self._leave(index)
@@ -121,32 +125,72 @@ class LatestRows:
             del self._generations[index]
 
 
-class DeletedTable:
-    """The table and its scalars in the store.
+class History:
+    """Both tables.
 
     Args:
         store: where they are made.
         root: the configured root.
+        row_oid: where rows of objects are.
         limits: of the rows of each source.
 
     Attributes:
-        rows: to be swept after a snapshot.
+        unsettled: whether `settle` has something left to do.
     """
 
-    def __init__(self, store: Store, root: Oid, limits: HistoryLimits) -> None:
-        table = store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn))
-        self.rows = LatestRows(table, limits.ends, limits.octets)
+    def __init__(self, store: Store, root: Oid, row_oid: RowOid, limits: HistoryLimits) -> None:
+        self._row_oid = row_oid
+        self.unsettled = False
+        ends = store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn))
+        self._ends = LatestRows(ends, limits.ends, limits.octets)
         base = (*root, *DELETED)
-        self.rows.serve(
+        self._ends.serve(
             store, (*base, DeletedScalar.COUNT), (*base, DeletedScalar.LAST), (*base, DeletedScalar.TOLD)
         )
+        operations = store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn))
+        self._operations = LatestRows(operations, limits.operations, limits.octets)
+        base = (*root, *OPERATIONS)
+        self._operations.serve(
+            store,
+            (*base, OperationScalar.COUNT),
+            (*base, OperationScalar.LAST),
+            (*base, OperationScalar.TOLD),
+        )
 
-    def tell(self, record: DeleteRecord, class_name: str, row: Oid, generation: int) -> None:
-        """The end of an object of a class (``package:class``) that had ``row``; or that it is still told."""
-        if self.rows.knows(record.number):  # ends never change, and their numbers ascend for ever
-            self.rows.told_again(record.number, generation)
-        else:
-            self.rows.put(record.source, record.number, "", _end_cells(record, class_name, row), generation)
+    def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> None:
+        """Show the end of an object, which this snapshot contained, or which came since.
+
+        Args:
+            record: of the feed; without a number it has no row here.
+            class_name: ``package:class``; empty where it is not known.
+            generation: of the snapshot.
+        """
+        if record.number <= 0 or not class_name:
+            return
+        if self._ends.knows(record.number):  # ends never change, and their numbers ascend for ever
+            self._ends.confirm(record.number, generation)
+            return
+        row = self._row_oid(ObjectLink(class_name, record.row, record.stable_name), record.source)
+        self._ends.put(record.source, record.number, "", _end_cells(record, class_name, row), generation)
+
+    def operation_changed(self, record: OperationRecord, generation: int) -> None:
+        """Show an operation as it is now. A core that was restarted numbers again from 1."""
+        link = ObjectLink(record.class_name, record.row, record.stable_name)
+        cells = _operation_cells(record, self._row_oid(link, record.source))
+        index = (record.number - 1) % _INDEXES + 1
+        self._operations.put(record.source, index, record.operation_id, cells, generation)
+
+    def sweep(self, generation: int) -> None:
+        """Have `settle` remove what this whole snapshot did not contain."""
+        self._ends.sweep(generation)
+        self._operations.sweep(generation)
+        self.unsettled = True
+
+    def settle(self, limit: int) -> None:
+        """Remove up to ``limit`` rows of each table that the last snapshot did not contain."""
+        self._ends.settle(limit)
+        self._operations.settle(limit)
+        self.unsettled = bool(self._ends.unswept or self._operations.unswept)
 
 
 def _end_cells(record: DeleteRecord, class_name: str, row: Oid) -> dict[int, bytes | None]:
@@ -159,45 +203,12 @@ def _end_cells(record: DeleteRecord, class_name: str, row: Oid) -> dict[int, byt
         DeletedColumn.ROW: ber.encode_oid(row),
         DeletedColumn.NATIVE_ID: text(record.native_id),
         DeletedColumn.LIFETIME: LIFETIMES[record.lifetime],
-        DeletedColumn.CREATED: date_and_time(record.created) if record.created else None,
-        DeletedColumn.DELETED: date_and_time(record.deleted) if record.deleted else None,
-        DeletedColumn.HEARD: date_and_time(record.heard) if record.heard else None,
+        DeletedColumn.CREATED: known_time(record.created),
+        DeletedColumn.DELETED: known_time(record.deleted),
+        DeletedColumn.HEARD: known_time(record.heard),
         DeletedColumn.INFERRED: truth(record.inferred),
         DeletedColumn.DURATION: gauge64(lived) if lived >= 0 else None,
     }
-
-
-_INDEXES = 2**31 - 1
-_INTEGER32 = range(-(2**31), 2**31)
-
-
-class OperationTable:
-    """The table and its scalars in the store.
-
-    Args:
-        store: where they are made.
-        root: the configured root.
-        limits: of the rows of each source.
-
-    Attributes:
-        rows: to be swept after a snapshot. A core that was started again numbers again.
-    """
-
-    def __init__(self, store: Store, root: Oid, limits: HistoryLimits) -> None:
-        table = store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn))
-        self.rows = LatestRows(table, limits.operations, limits.octets)
-        base = (*root, *OPERATIONS)
-        self.rows.serve(
-            store,
-            (*base, OperationScalar.COUNT),
-            (*base, OperationScalar.LAST),
-            (*base, OperationScalar.TOLD),
-        )
-
-    def tell(self, record: OperationRecord, row: Oid, generation: int) -> None:
-        """An operation on an object that has ``row``, as it is now; or that it is still told."""
-        index = (record.number - 1) % _INDEXES + 1
-        self.rows.put(record.source, index, record.operation_id, _operation_cells(record, row), generation)
 
 
 def _operation_cells(record: OperationRecord, row: Oid) -> dict[int, bytes | None]:
@@ -221,7 +232,7 @@ def _operation_cells(record: OperationRecord, row: Oid) -> dict[int, bytes | Non
         OperationColumn.CODE: ber.encode_integer(code) if code is not None and code in _INTEGER32 else None,
         OperationColumn.TEXT: text(record.text),
         OperationColumn.BEGAN: date_and_time(record.began),
-        OperationColumn.ENDED: date_and_time(record.ended) if record.ended else None,
+        OperationColumn.ENDED: known_time(record.ended),
         OperationColumn.DURATION: gauge64(lasted) if lasted >= 0 else None,
         OperationColumn.FORMER: _json(record.former),
         OperationColumn.FOUND: _json(record.found),
@@ -235,56 +246,3 @@ def _json(values: Mapping[str, FeedValue | None]) -> bytes:
     except (RecursionError, ValueError, TypeError):
         octets = b""
     return ber.encode_octets(octets if len(octets) <= MAX_JSON_OCTETS else b"")
-
-
-RowOid: TypeAlias = Callable[[ObjectLink, int], Oid]
-"""Where the row of an object of the source with that number is, or was; zeroDotZero without one."""
-
-
-class History:
-    """Both tables, of which each snapshot of the feed tells the last rows again.
-
-    Args:
-        store: where they are made.
-        root: the configured root.
-        row_oid: where rows of objects are.
-        limits: of the rows of each source.
-    """
-
-    def __init__(self, store: Store, root: Oid, row_oid: RowOid, limits: HistoryLimits) -> None:
-        self._row_oid = row_oid
-        self._deleted = DeletedTable(store, root, limits)
-        self._operations = OperationTable(store, root, limits)
-        self._rows = (self._deleted.rows, self._operations.rows)
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether `settle` has something left to do."""
-        return any(rows.unsettled for rows in self._rows)
-
-    def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> None:
-        """Show the end of an object, which this snapshot contained, or which came since.
-
-        Args:
-            record: what the feed tells of it; without a number it has no row here.
-            class_name: ``package:class``; empty where it is not known.
-            generation: of the snapshot.
-        """
-        if record.number > 0 and class_name:
-            row = self._row_oid(ObjectLink(class_name, record.row, record.stable_name), record.source)
-            self._deleted.tell(record, class_name, row, generation)
-
-    def operation_told(self, record: OperationRecord, generation: int) -> None:
-        """An operation as it stands now, told by this snapshot or since."""
-        link = ObjectLink(record.class_name, record.row, record.stable_name)
-        self._operations.tell(record, self._row_oid(link, record.source), generation)
-
-    def sweep(self, generation: int) -> None:
-        """What this whole snapshot did not tell is to leave: see to it with `settle`."""
-        for rows in self._rows:
-            rows.sweep(generation)
-
-    def settle(self, limit: int) -> None:
-        """Take up to ``limit`` rows of each table away that are to leave."""
-        for rows in self._rows:
-            rows.settle(limit)

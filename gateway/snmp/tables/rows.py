@@ -16,9 +16,9 @@ from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import (
     PairEncoder,
-    date_and_time,
     encoder_with_length,
     float_encoder,
+    known_time,
     text,
     truth,
     value_encoder,
@@ -199,22 +199,23 @@ class BoundClass:
 
 
 class UnsettledRows:
-    """Rows that do not show the freshness of their groups yet: there may be a hundred thousand of them."""
+    """Rows that do not show the freshness of their groups yet: there may be a hundred thousand of them.
+
+    Attributes:
+        waiting: the rows, by group.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[RowGroup, list[Row]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        self.waiting: dict[RowGroup, list[Row]] = {}
 
     def add(self, group: RowGroup) -> None:
         """The freshness of a group has changed."""
-        self._waiting[group] = list(group.rows)
+        self.waiting[group] = list(group.rows)
 
     def forget(self, groups: Iterable[RowGroup]) -> None:
         """These groups have no rows any more."""
         for group in groups:
-            self._waiting.pop(group, None)
+            self.waiting.pop(group, None)
 
     def settle(self, budget: int, heavy: int) -> int:
         """Bring rows into the states of their groups, as many as the budget allows.
@@ -226,15 +227,15 @@ class UnsettledRows:
         Returns:
             What is left of the budget; below 0 where the last row was heavy.
         """
-        while budget > 0 and self._waiting:
-            group, rows = next(iter(self._waiting.items()))
+        while budget > 0 and self.waiting:
+            group, rows = next(iter(self.waiting.items()))
             while budget > 0 and rows:
                 row = rows.pop()
                 if row in group.rows:
                     budget -= heavy if Freshness.WITHHELD in (row.state, group.freshness) else 1
                     row.table.settle(row)
             if not rows:
-                del self._waiting[group]
+                del self.waiting[group]
         return budget
 
 
@@ -322,7 +323,7 @@ class ClassTable:
             RowColumn.NAME: text(record.leaf_name),
             RowColumn.NATIVE_ID: text(record.native_id),
             RowColumn.PARENT: None if record.parent is None else pointer(record.parent, record.source),
-            RowColumn.CREATED: _time(record.created),
+            RowColumn.CREATED: known_time(record.created),
             RowColumn.FULL_NAME: text(record.stable_name),
             RowColumn.LIFETIME: LIFETIMES[record.lifetime],
         }
@@ -346,7 +347,8 @@ class ClassTable:
                 write(cells, None, record.source)
                 if position in slots:
                     counted[slots[position]] = None
-        self._count(row, counted)
+        if counted:
+            self._count(row, counted)
         self._write(row, cells, _times(record))
 
     def element(self, column: int, row: Row | None) -> tuple[ElementEntry | None, Element | None]:
@@ -442,6 +444,7 @@ class ClassTable:
             if shown:
                 summary.totals[slot] += (after or 0) - (before or 0)
                 summary.objects[slot] += (after is not None) - (before is not None)
+                summary.changed_slots.add(slot)
                 self._summaries.touch(summary)
 
     def _add_to_sums(self, row: Row, sign: int) -> None:
@@ -449,6 +452,7 @@ class ClassTable:
             if addend is not None:
                 row.summary.totals[slot] += sign * addend
                 row.summary.objects[slot] += sign
+                row.summary.changed_slots.add(slot)
 
     @staticmethod
     def _count_state(summary: Summary, state: Freshness, rows: int) -> None:
@@ -465,11 +469,7 @@ def _columns(class_entry: ClassEntry) -> tuple[int, ...]:
 
 def _times(record: ObjectRecord | UpdateRecord) -> Cells:
     return {
-        RowColumn.SAMPLED: _time(record.statistics_sampled or record.properties_sampled),
-        RowColumn.DISCONTINUITY: _time(record.reset),
-        RowColumn.LAST_CHANGE: _time(record.changed),
+        RowColumn.SAMPLED: known_time(record.statistics_sampled or record.properties_sampled),
+        RowColumn.DISCONTINUITY: known_time(record.reset),
+        RowColumn.LAST_CHANGE: known_time(record.changed),
     }
-
-
-def _time(nanoseconds: int) -> bytes | None:
-    return date_and_time(nanoseconds) if nanoseconds else None

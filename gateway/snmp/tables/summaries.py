@@ -29,7 +29,8 @@ class SummedColumn:
 class Summary:
     """What is known of one class of one source; who changes it calls `Summaries.touch`.
 
-    ``totals`` and ``objects`` (how many rows have a value) are by the slot that the class gave a column.
+    ``totals`` and ``objects`` (how many rows have a value) are by the slot that the class gave a column, and
+    so are ``changed_slots``, which `Summaries.flush` has to show. The first ``named`` slots have their names.
     """
 
     source: int
@@ -44,6 +45,8 @@ class Summary:
     summed: list[SummedColumn] = field(default_factory=list)
     totals: list[int] = field(default_factory=list)
     objects: list[int] = field(default_factory=list)
+    changed_slots: set[int] = field(default_factory=set)
+    named: int = 0
 
     @property
     def worst_state(self) -> Freshness:
@@ -53,8 +56,9 @@ class Summary:
         return Freshness.STALE if self.stale else Freshness.FRESH
 
     def make_room(self, summed: Iterable[SummedColumn]) -> None:
-        """Take up columns that the class has learnt to sum."""
+        """Add columns that a further version of the class has to sum."""
         for column in summed:
+            self.changed_slots.add(len(self.summed))
             self.summed.append(column)
             self.totals.append(0)
             self.objects.append(0)
@@ -66,13 +70,16 @@ class Summaries:
     Args:
         store: where the tables are made.
         root: the configured root.
+
+    Attributes:
+        changed: the summaries that `flush` has to show.
     """
 
     def __init__(self, store: Store, root: Oid) -> None:
         self._classes = store.table((*root, *CLASS_ENTRY), tuple(ClassColumn))
         self._sums = store.table((*root, *SUM_ENTRY), tuple(SumColumn))
         self._all: dict[tuple[int, int], Summary] = {}
-        self._changed: dict[Summary, None] = {}
+        self.changed: dict[Summary, None] = {}
 
     def get(self, source: int, class_index: int, class_name: tuple[str, str], entry: Oid) -> Summary:
         """The summary of a class of a source, made if it is new; ``class_name`` is package and class."""
@@ -92,7 +99,7 @@ class Summaries:
 
     def touch(self, summary: Summary) -> None:
         """Show this summary again at the next `flush`."""
-        self._changed[summary] = None
+        self.changed[summary] = None
 
     def remove_source(self, source: int) -> None:
         """A source is gone for good; its rows must have gone before."""
@@ -117,10 +124,10 @@ class Summaries:
 
     def flush(self) -> set[int]:
         """Bring the cells up to date; returns the sources in which anything had changed."""
-        sources = {summary.source for summary in self._changed}
-        for summary in self._changed:
+        sources = {summary.source for summary in self.changed}
+        for summary in self.changed:
             self._show(summary)
-        self._changed.clear()
+        self.changed.clear()
         return sources
 
     def _show(self, summary: Summary) -> None:
@@ -133,16 +140,17 @@ class Summaries:
                 ClassColumn.WORST_STATE: ber.encode_integer(summary.worst_state),
             },
         )
-        for column, total, objects in zip(summary.summed, summary.totals, summary.objects, strict=True):
+        for slot in summary.changed_slots:
+            column, total, objects = summary.summed[slot], summary.totals[slot], summary.objects[slot]
             mean = total / objects if objects else None
-            self._sums.put(
-                (summary.source, summary.class_index, column.column),
-                {
-                    SumColumn.NAME: text(column.name),
-                    SumColumn.UNITS: text(column.unit),
-                    SumColumn.TOTAL: gauge64(total),
-                    SumColumn.OBJECTS: gauge32(objects),
-                    SumColumn.MEAN: None if mean is None else float64(mean),
-                    SumColumn.MEAN_TEXT: None if mean is None else float_text(mean),
-                },
-            )
+            cells: dict[int, bytes | None] = {
+                SumColumn.TOTAL: gauge64(total),
+                SumColumn.OBJECTS: gauge32(objects),
+                SumColumn.MEAN: None if mean is None else float64(mean),
+                SumColumn.MEAN_TEXT: None if mean is None else float_text(mean),
+            }
+            if slot >= summary.named:
+                cells |= {SumColumn.NAME: text(column.name), SumColumn.UNITS: text(column.unit)}
+            self._sums.put((summary.source, summary.class_index, column.column), cells)
+        summary.changed_slots.clear()
+        summary.named = len(summary.summed)
