@@ -1,4 +1,4 @@
-"""SNMPv1 and SNMPv2c messages: requests read, responses written (RFC 1157, RFC 1901, RFC 3416 section 3).
+"""SNMPv1 and SNMPv2c messages (RFC 1157, RFC 1901, RFC 3416 section 3): requests read, responses written.
 
 Reading goes in two steps, so that nothing of a PDU is looked at before its community is known. What stands
 behind the variable bindings inside a PDU, behind the PDU and behind the message is ignored, as net-snmp does;
@@ -189,6 +189,26 @@ def read_status(datagram: bytes, start: int, stop: int) -> tuple[int, int]:
     request_id, offset = ber.read_integer(datagram, start, stop)
     status, _ = ber.read_integer(datagram, offset, stop)
     return request_id, status
+
+
+def encode_get(community: bytes, request_id: int, names: list[bytes]) -> bytes:
+    """A GET in version 2c of the names (content octets), as a manager sends it."""
+    varbinds = b"".join(ber.encode_varbind(name, ber.NULL) for name in names)
+    pdu = ber.encode_integer(request_id) + _NO_ERROR_AT_ALL + ber.encode_tlv(ber.SEQUENCE, varbinds)
+    return ber.encode_tlv(ber.SEQUENCE, preamble(VERSION_2C, community) + ber.encode_tlv(GET, pdu))
+
+
+def read_response(datagram: bytes) -> Request:
+    """The response in a datagram; ``first`` and ``second`` are error-status and error-index.
+
+    Raises:
+        BerError: it is no response in version 2c.
+        UnknownVersionError: its version is none that is known here.
+    """
+    envelope = read_message(datagram)
+    if envelope.version != VERSION_2C or envelope.pdu_type != RESPONSE:
+        raise BerError("a response in version 2c", f"PDU 0x{envelope.pdu_type:02x}")
+    return read_request(datagram, envelope.start, envelope.stop)
 
 
 def encode_response(

@@ -78,13 +78,13 @@ ROW_COLUMNS: dict[RowColumn, RowColumnText] = {
         "RowCreated",
         "DateAndTime",
         "When the object was created, by the clock of its source. There is no instance where the source does "
-        "not tell.",
+        "not report it.",
     ),
     RowColumn.STALE: RowColumnText(
         "RowStale",
         "TruthValue",
-        "True while nobody vouches for the values of this row: its source is not reached, its agent is "
-        "silent, or the gateway has not heard of the object again since it was started.",
+        "True while the values of this row are not confirmed: its source is not reached, its agent is "
+        "silent, or the gateway has not received the object again since its start.",
     ),
     RowColumn.STATE: RowColumnText(
         "RowState",
@@ -106,7 +106,7 @@ ROW_COLUMNS: dict[RowColumn, RowColumnText] = {
     RowColumn.FULL_NAME: RowColumnText(
         "RowFullName",
         "SnmpAdminString (SIZE (0..255))",
-        "The name that tells the object from all others of its class and source; what other rows show "
+        "The name that identifies the object among all others of its class and source; what other rows show "
         "beside a pointer to this one.",
     ),
     RowColumn.LIFETIME: RowColumnText(

@@ -96,3 +96,17 @@ def test_a_name_with_octets_too_many_or_too_few_is_not_short(name: bytes) -> Non
 @given(st.binary(min_size=1, max_size=40))
 def test_no_name_is_short_that_is_not_canonical(name: bytes) -> None:
     assert not ber.is_short_name(name) or ber.is_canonical_name(name)
+
+
+def test_a_get_is_read_back_and_its_answer_too() -> None:
+    names = [ber.encode_name((1, 3, 6, 1, number, 0)) for number in (1, 200)]
+    datagram = message.encode_get(b"public", 2**31 - 1, names)
+    envelope = message.read_message(datagram)
+    assert (envelope.version, envelope.community, envelope.pdu_type) == (message.VERSION_2C, b"public", GET)
+    request = message.read_request(datagram, envelope.start, envelope.stop)
+    assert (request.request_id, request.names, request.values) == (2**31 - 1, names, [ber.NULL] * 2)
+    varbinds = [ber.encode_varbind(name, ber.encode_integer(7)) for name in names]
+    answer = message.read_response(message.encode_response(envelope, 5, message.GEN_ERR, 2, varbinds))
+    assert (answer.request_id, answer.first, answer.second, answer.names) == (5, message.GEN_ERR, 2, names)
+    with pytest.raises(BerError, match="a response in version 2c"):
+        message.read_response(datagram)

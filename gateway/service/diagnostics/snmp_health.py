@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import secrets
+import socket
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from pysnmp.hlapi.v3arch.asyncio import (
-    CommunityData,
-    ContextData,
-    ObjectIdentity,
-    ObjectType,
-    SnmpEngine,
-    UdpTransportTarget,
-    get_cmd,
-)
-from pysnmp.proto.rfc1905 import NoSuchInstance, NoSuchObject
 
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SecretError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.snmp import read_community, root_of
+from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumber
+from gateway.snmp.message import Request
+from gateway.snmp.requests import LARGEST_DATAGRAM
+from gateway.snmp.writable import STATUS_NAMES
 from gateway.state_folder import StateError, StateFolder
 
 TIMEOUT_SECONDS = 2.0
+_TRIES = 2
+_REQUEST_IDS = 2**31
 _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.LOST)
 _TRUE = 1
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where to ask, of what listens on all addresses
 
 
 async def ask_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -> None:
-    """Tell one line on core, sources and rows, and one on the event log.
+    """Print one line on core, sources and rows, and one on the event log.
 
-    The log's trouble is told and is no failure: to restart a gateway because of it would not help.
+    Trouble with the log is no failure: to restart a gateway because of it would not help.
 
     Raises:
         CommandError: nothing answers, the core is not there, or a source is not synchronised.
@@ -53,7 +51,7 @@ async def ask_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -
     )
     names = [(*HEALTH, scalar) for scalar in scalars] + [(*LOG, scalar) for scalar in _LOG_SCALARS]
     values = await _read(loaded, community, names)
-    connected, sources, synchronised, rows, stale = map(int, values[: len(scalars)])
+    connected, sources, synchronised, rows, stale = map(_number, values[: len(scalars)])
     tell(f"{synchronised} of {sources} sources synchronised, {rows} rows, {stale} of them stale")
     tell(_log_line(*values[len(scalars) :]))
     if connected != _TRUE:
@@ -64,35 +62,65 @@ async def ask_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -
         )
 
 
-def _log_line(state: Any, detail: Any, waiting: Any, lost: Any) -> str:  # noqa: ANN401  pysnmp's values
-    word = LogStateNumber(int(state)).name.lower().replace("_", "-")
-    if isinstance(detail, NoSuchInstance | NoSuchObject):
+def _log_line(state: bytes, detail: bytes, waiting: bytes, lost: bytes) -> str:
+    word = LogStateNumber(_number(state)).name.lower().replace("_", "-")
+    if detail in (ber.NO_SUCH_INSTANCE, ber.NO_SUCH_OBJECT):
         return f"event log: {word}"
-    line = f"event log: {word}, {int(waiting)} records waiting, {int(lost)} lost"
-    return f"{line}: {detail}" if str(detail) else line
+    line = f"event log: {word}, {_number(waiting)} records waiting, {_number(lost)} lost"
+    text = ber.read_octets(detail, 0, len(detail))[0].decode("utf-8", "replace")
+    return f"{line}: {text}" if text else line
 
 
-async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid]) -> list[Any]:
-    """The scalars of these names below the root."""
+def _number(value: bytes) -> int:
+    """The number of a value TLV, of whatever type; 0 where there is no instance."""
+    _, start, stop = ber.read_header(value, 0, len(value))
+    return int.from_bytes(value[start:stop], "big")
+
+
+async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid]) -> list[bytes]:
+    """Read the scalars of these names below the root, as value TLVs."""
     host, port = loaded.settings.snmp.listen[0]
     root = root_of(loaded.settings.snmp.root)
-    engine = SnmpEngine()
+    request_id = secrets.randbelow(_REQUEST_IDS)
+    instances = [ber.encode_name((*root, *name, 0)) for name in names]
+    request = message.encode_get(community.encode(), request_id, instances)
     try:
-        target = await UdpTransportTarget.create(
-            (_ANY.get(host, host), port), timeout=TIMEOUT_SECONDS, retries=1
-        )
-        error, status, _, varbinds = await get_cmd(
-            engine,
-            CommunityData(community),
-            target,
-            ContextData(),
-            *(ObjectType(ObjectIdentity((*root, *name, 0))) for name in names),
-            lookupMib=False,
-        )
-    finally:
-        engine.close_dispatcher()
-    if error or status:
-        raise CommandError(
-            ExitCode.UNREACHABLE, f"SNMP {host}:{port}: {error or status}: is `amqp-gateway run` running?"
-        )
-    return [value for _, value in varbinds]
+        answer = await _answer((_ANY.get(host, host), port), request, request_id)
+        reason = STATUS_NAMES.get(answer.first, "an error") if answer.first else ""
+    except TimeoutError:
+        reason = f"no answer within {_TRIES * TIMEOUT_SECONDS:g} s"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        text = f"SNMP {host}:{port}: {reason}: is `amqp-gateway run` running?"
+        raise CommandError(ExitCode.UNREACHABLE, text)
+    return answer.values
+
+
+async def _answer(address: tuple[str, int], request: bytes, request_id: int) -> Request:
+    """Send a request, again where nothing comes back, and return what answers it.
+
+    Raises:
+        TimeoutError: nothing answers it.
+        OSError: the system cannot send it, or nothing listens at the address.
+    """
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.setblocking(False)
+        await loop.sock_connect(asking, address)
+        for _ in range(_TRIES):
+            await loop.sock_sendall(asking, request)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    return await _received(loop, asking, request_id)
+    raise TimeoutError
+
+
+async def _received(loop: asyncio.AbstractEventLoop, asking: socket.socket, request_id: int) -> Request:
+    while True:
+        datagram = await loop.sock_recv(asking, LARGEST_DATAGRAM)
+        with contextlib.suppress(ber.BerError, message.UnknownVersionError):
+            answer = message.read_response(datagram)
+            if answer.request_id == request_id:
+                return answer

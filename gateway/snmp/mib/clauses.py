@@ -254,7 +254,8 @@ def units_clause(entry: ValueEntry, element: Element | None) -> str:
         return ""
     if entry.unit or element is None:
         return entry.unit
-    return "nanoseconds" if element.type is ValueType.DURATION else element.unit
+    # A mapping's unit wins over the type: what a broker declares as a duration may be a count all the same.
+    return element.unit or ("nanoseconds" if element.type is ValueType.DURATION else "")
 
 
 def _description(class_entry: ClassEntry, entry: ElementEntry, element: Element | None) -> str:
@@ -265,10 +266,10 @@ def _description(class_entry: ClassEntry, entry: ElementEntry, element: Element 
     if element is not None and element.access is Access.READ_CREATE:
         sentences.append("It is set when the object is created and does not change.")
     if element is not None and _is_writable(entry, element):
-        sentences.append("It can be set by whom the configuration of the gateway allows it to.")
+        sentences.append("Users whom the configuration of the gateway allows to can set it.")
     if entry.kind is Kind.COUNTER:
         discontinuity = class_entry.descriptor + ROW_COLUMNS[RowColumn.DISCONTINUITY].suffix
-        sentences.append(f"{discontinuity} tells when it may have begun again.")
+        sentences.append(f"{discontinuity} has the last time at which it may have restarted.")
     elif entry.kind in _KINDS:
         sentences.append(_KINDS[entry.kind])
     if entry.twin is not None:

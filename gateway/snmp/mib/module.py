@@ -26,8 +26,8 @@ from gateway.snmp.oid_registry import ClassEntry, OidRegistry
 _OBSOLETE_GROUP_OFFSET = 1_000
 """Arcs of groups: that of the class, and for its obsolete columns that much more."""
 
-_ABSENT = "What its source does not tell has no instance: absent is not zero."
-_NEED_NOT_BE_WRITABLE = "Need not be writable where the configuration allows nobody to set it."
+_ABSENT = "What its source does not report has no instance: absent is not zero."
+_NEED_NOT_BE_WRITABLE = "Need not be writable where the configuration allows no user to set it."
 _ORGANIZATION = "AMQP management gateway"
 _CONTACT = "The operator of the gateway that serves this module."
 
@@ -138,7 +138,9 @@ def _identity(registry: OidRegistry, description: str) -> str:
             ("REVISION", f'"{revision:%Y%m%d}0000Z"'),
             (
                 "DESCRIPTION",
-                "First version." if first else "Classes, elements or events added, or some obsolete.",
+                "First version."
+                if first
+                else "Classes, elements or events were added or made obsolete, or texts changed.",
             ),
         ]
     value = "agRoot 3" if registry.provisional else f"agPackages {registry.arc}"
@@ -221,7 +223,7 @@ def _groups(registry: OidRegistry, class_entry: ClassEntry, columns: Sequence[Co
             f"{class_entry.descriptor}Group",
             [column for column in shown if column.status == "current"],
             "current",
-            f"What is told of objects of the class '{label}'.",
+            f"What is shown of objects of the class '{label}'.",
             f"{registry.prefix}Groups {class_entry.arc}",
         )
     ]

@@ -51,10 +51,10 @@ ARGUMENT_SIZES = {
 
 _CUT = {
     Syntax.TEXT: f"Text of more than {MAX_TEXT_OCTETS} octets is cut.",
-    Syntax.OCTETS: f"A value of more than {MAX_BYTES_OCTETS} octets is told empty.",
+    Syntax.OCTETS: f"A value of more than {MAX_BYTES_OCTETS} octets is sent empty.",
     Syntax.JSON: (
         "JSON text in ASCII, the keys of maps in alphabetical order. "
-        f"One of more than {MAX_JSON_OCTETS} octets is told empty."
+        f"One of more than {MAX_JSON_OCTETS} octets is sent empty."
     ),
     **NUMBERS_AS_TEXT,
 }
@@ -152,7 +152,7 @@ class NotificationTexts:
 
     def required_groups(self) -> list[tuple[str, str]]:
         """The current groups, each with when it has to be there."""
-        prefix, when = self._registry.prefix, "Mandatory where a source tells of events."
+        prefix, when = self._registry.prefix, "Mandatory where a source reports events."
         wanted = []
         if any(argument.current for argument in self._registry.arguments):
             wanted.append((f"{prefix}NotificationObjectGroup", when))

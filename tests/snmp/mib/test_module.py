@@ -24,12 +24,13 @@ from gateway.model.schema import (
 )
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
-from gateway.snmp.mib.clauses import plain
+from gateway.snmp.mib.clauses import plain, units_clause
 from gateway.snmp.mib.lint import base_folders, lint, pysmi_complaints, smilint_complaints
 from gateway.snmp.mib.module import module_text
-from gateway.snmp.oid_registry import OidRegistry, Status
+from gateway.snmp.oid_registry import ElementEntry, OidRegistry, Status
 from gateway.snmp.registry_files import generated, read_registry, registry_text
 from gateway.snmp.registry_growth import extend, extend_events, new_registry, reserve
+from gateway.snmp.syntax import Syntax
 from tests.hypothesis_profiles import examples
 
 DATA = Path(__file__).parents[2] / "data" / "snmp_mib"
@@ -272,3 +273,10 @@ def test_the_shop_registry_is_what_the_file_says() -> None:
         ("till", 2, True),
         ("clerk", 3, False),
     ]
+
+
+@pytest.mark.parametrize(("unit", "shown"), [("samples", "samples"), ("", "nanoseconds")])
+def test_the_unit_of_a_mapping_wins_over_that_of_the_type(unit: str, shown: str) -> None:
+    element = Element("latencySamples", ValueType.DURATION, unit=unit)
+    entry = ElementEntry(name=element.name, column=100, syntax=Syntax.GAUGE64, descriptor="latencySamples")
+    assert units_clause(entry, element) == shown

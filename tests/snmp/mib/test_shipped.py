@@ -419,3 +419,9 @@ def test_net_snmp_knows_the_label_of_every_number(path: Path) -> None:
     for name, labels in labelled.items():
         told = translate("-Td", f"{path.stem}::{name}")
         assert all(f"{label}(" in told for label in labels), name
+
+
+def test_a_count_that_qpid_declares_as_a_duration_is_counted_in_samples() -> None:
+    text = (shipped_folder("mibs") / "AMQP-GATEWAY-QPID-MIB.mib").read_text(encoding="ascii")
+    definition = text.partition("\nqpidQueueMessageLatencySamples OBJECT-TYPE")[2].partition("::=")[0]
+    assert 'UNITS       "samples"' in definition
