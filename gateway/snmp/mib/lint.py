@@ -1,4 +1,4 @@
-"""Checks MIB files with the tools that users have: smilint where it is installed, and pysmi in process."""
+"""Checks MIB files with the tools that users have: smilint where it is installed, and pysmi with pysnmp."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,9 @@ from pysmi.error import PySmiError
 from pysmi.parser.smi import parserFactory
 from pysmi.reader import FileReader
 from pysmi.searcher import StubSearcher
-from pysmi.writer import CallbackWriter
+from pysmi.writer import PyFileWriter
+from pysnmp.error import PySnmpError
+from pysnmp.smi.builder import DirMibSource, MibBuilder
 
 SMILINT_LEVEL = 6
 """Level 6 is everything but names of more than 32 characters, which RFC 2578 section 3.1 allows to 64."""
@@ -29,7 +32,7 @@ _GOOD_STATES = frozenset({"compiled", "untouched"})
 
 @dataclass(frozen=True, slots=True)
 class LintComplaint:
-    """Something a tool says about a file; ``line`` is 0 where it does not tell."""
+    """Something a tool says about a file; ``line`` is 0 where it names none."""
 
     tool: str
     file: str
@@ -109,22 +112,30 @@ def _smilint_complaint(path: Path, line: str) -> LintComplaint:
 
 
 def pysmi_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
-    """What keeps pysmi from compiling the file, or one that it imports, for pysnmp."""
-    compiler = MibCompiler(parserFactory()(), PySnmpCodeGen(), CallbackWriter(_drop))
-    compiler.add_sources(
-        *(FileReader(str(folder), recursive=False) for folder in (path.parent, *folders) if folder.is_dir())
-    )
-    compiler.add_searchers(StubSearcher(*PySnmpCodeGen.baseMibs))
+    """What keeps pysmi from compiling the file or one that it imports, or pysnmp from loading the result."""
+    with tempfile.TemporaryDirectory() as compiled:
+        compiler = MibCompiler(parserFactory()(), PySnmpCodeGen(), PyFileWriter(compiled))
+        sources = (folder for folder in (path.parent, *folders) if folder.is_dir())
+        compiler.add_sources(*(FileReader(str(folder), recursive=False) for folder in sources))
+        compiler.add_searchers(StubSearcher(*PySnmpCodeGen.baseMibs))
+        try:
+            results = compiler.compile(path.stem, rebuild=True)
+        except PySmiError as error:
+            return [LintComplaint("pysmi", str(path), 0, str(error))]
+        complaints = [
+            LintComplaint("pysmi", str(path), 0, f"{name}: {state} {getattr(state, 'error', '')}".rstrip())
+            for name, state in sorted(results.items())
+            if str(state) not in _GOOD_STATES
+        ]
+        return complaints or _pysnmp_complaints(path, compiled)
+
+
+def _pysnmp_complaints(path: Path, compiled: str) -> list[LintComplaint]:
+    """What keeps pysnmp from loading a compiled module: some faults are seen only by managers that use it."""
+    builder = MibBuilder()
+    builder.add_mib_sources(DirMibSource(compiled))
     try:
-        results = compiler.compile(path.stem, rebuild=True)
-    except PySmiError as error:
-        return [LintComplaint("pysmi", str(path), 0, str(error))]
-    return [
-        LintComplaint("pysmi", str(path), 0, f"{name}: {state} {getattr(state, 'error', '')}".rstrip())
-        for name, state in sorted(results.items())
-        if str(state) not in _GOOD_STATES
-    ]
-
-
-def _drop(_name: str, _text: str, _context: object) -> None:
-    """Compiled modules are not kept: only whether they compile matters."""
+        builder.load_modules(path.stem)
+    except PySnmpError as error:
+        return [LintComplaint("pysnmp", str(path), 0, str(error))]
+    return []
