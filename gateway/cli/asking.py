@@ -29,10 +29,9 @@ from gateway.service.diagnostics.north_names import NorthNames
 from gateway.service.diagnostics.object_finding import interest_in, object_of
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
 from gateway.service.processes.logs import configure_logs
-from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import Document, answer_document
 from gateway.terminal.selection import NotOneObjectError, Pattern
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import KnownObject, TerminalView
 
 _Result = TypeVar("_Result")
 

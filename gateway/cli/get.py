@@ -21,10 +21,10 @@ from gateway.cli.printing import json_option, say, say_json
 from gateway.feed.operations import ReadFresh
 from gateway.model.schema import Element
 from gateway.service.diagnostics.feed_session import FeedSession
-from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import object_document
 from gateway.terminal.lines import aligned, object_lines, value_rows
 from gateway.terminal.text_forms import time_text
+from gateway.terminal.view import KnownObject
 
 
 @click.command()

@@ -27,9 +27,9 @@ from gateway.model.schema import Argument, Direction, Element, Method
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.diagnostics.object_finding import object_of
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.terminal.changes import KnownObject
 from gateway.terminal.lines import aligned
 from gateway.terminal.text_forms import text_form
+from gateway.terminal.view import KnownObject
 
 
 @click.command()

@@ -27,10 +27,9 @@ from gateway.feed.operations import OperationAnswer, SetElements
 from gateway.model.schema import Argument, Element
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.diagnostics.object_finding import object_of
-from gateway.terminal.changes import KnownObject
 from gateway.terminal.lines import ABSENT
 from gateway.terminal.text_forms import text_form
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import KnownObject, TerminalView
 
 
 @click.command("set")

@@ -25,11 +25,10 @@ from gateway.model.observations import SourceState
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.logs import configure_logs
 from gateway.service.sources.first_reading import first_reading
-from gateway.terminal.changes import KnownObject
 from gateway.terminal.documents import object_document
 from gateway.terminal.lines import assignments
 from gateway.terminal.selection import Pattern
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import KnownObject, TerminalView
 from gateway.yaml_documents import DocumentError
 
 _SOURCE: Final = "rabbitmq"

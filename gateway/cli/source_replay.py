@@ -23,12 +23,11 @@ from gateway.service.processes.logs import configure_logs
 from gateway.service.sources.captures import KINDS
 from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.replaying import Replayed, replayed
-from gateway.terminal.changes import FeedChange
-from gateway.terminal.documents import Document, brief_document, happening_document
-from gateway.terminal.lines import happening_line, tree_lines
+from gateway.terminal.documents import Document, brief_document, change_document
+from gateway.terminal.lines import change_line, tree_lines
 from gateway.terminal.selection import Pattern
 from gateway.terminal.text_forms import time_text
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import FeedChange, TerminalView
 from gateway.yaml_documents import DocumentError
 
 _SHOWN: Final = 10
@@ -57,9 +56,9 @@ def replay_command(
 
     def watch(happening: FeedChange, view: TerminalView, now: int) -> None:
         if watching and as_json:
-            say_json(happening_document(happening, view, now))
+            say_json(change_document(happening, view, now))
         elif watching:
-            say([happening_line(happening, view, now)])
+            say([change_line(happening, view, now)])
 
     try:
         mappings = load_shipped_mappings() if config is None else load_mappings(loaded(config))

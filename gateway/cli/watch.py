@@ -17,10 +17,9 @@ from gateway.cli.printing import json_option, say, say_json
 from gateway.clock import SystemClock
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.terminal.documents import happening_document
-from gateway.terminal.lines import happening_line
-from gateway.terminal.selection import Pattern
-from gateway.terminal.watching import concerns
+from gateway.terminal.documents import change_document
+from gateway.terminal.lines import change_line
+from gateway.terminal.selection import Pattern, concerns
 
 
 @click.command()
@@ -50,9 +49,9 @@ def watch(
                     if not concerns(meant, happening, session.view):
                         continue
                     if as_json:
-                        say_json(happening_document(happening, session.view, clock.now()))
+                        say_json(change_document(happening, session.view, clock.now()))
                     else:
-                        say([happening_line(happening, session.view, clock.now())])
+                        say([change_line(happening, session.view, clock.now())])
                     sys.stdout.flush()
                     left = None if left is None else left - 1
                     if left == 0:

@@ -1,4 +1,4 @@
-"""The north at a terminal: what the feed told, found by whatever name people have, as text and as JSON.
+"""The front end of the command line: what the feed contains, found by name, as text and as JSON.
 
-No socket, no clock, no terminal: commands read and print, this says what.
+It reads and prints nothing itself; the commands do (`gateway.cli`).
 """

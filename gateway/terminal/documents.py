@@ -1,4 +1,4 @@
-"""What commands print with ``--json``: one form each, told in ``docs/cli.md``.
+"""The documents that commands print with ``--json``; ``docs/cli.md`` describes them.
 
 Absent values are left out. Times are RFC 3339 in UTC with nine digits of a second; one that is not known is
 null.
@@ -6,31 +6,32 @@ null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gateway.feed.operations import OperationAnswer, OperationRecord
-from gateway.feed.records import SourceRecord
+from gateway.feed.records import AlarmRecord, SourceRecord
 from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
-from gateway.terminal.changes import (
+from gateway.terminal.text_forms import json_form, link_path, time_text
+from gateway.terminal.view import (
     KINDS,
-    AlarmTold,
+    AlarmChanged,
     Changed,
-    CoreTold,
+    CoreChanged,
     Created,
     Deleted,
-    EventLogTold,
-    EventTold,
+    EventLogChanged,
+    EventOccurred,
     FeedChange,
-    GapTold,
+    GapFound,
     KnownObject,
-    OperationTold,
-    SourceTold,
+    OperationChanged,
+    SourceChanged,
+    TerminalView,
+    ValueChange,
 )
-from gateway.terminal.text_forms import json_form, link_path, time_text
-from gateway.terminal.view import TerminalView
 
 Document = dict[str, Any]
 """What `json` writes."""
@@ -156,7 +157,7 @@ def source_document(record: SourceRecord, view: TerminalView) -> Document:
     }
 
 
-def event_document(told: EventTold) -> Document:
+def event_document(told: EventOccurred) -> Document:
     """An event."""
     record = told.record
     described = told.in_class.schema.arguments
@@ -179,22 +180,44 @@ def event_document(told: EventTold) -> Document:
     }
 
 
-def happening_document(happening: FeedChange, view: TerminalView, now: int) -> Document:
-    """One line of ``watch --json``; ``time`` is when the command learnt of it."""
-    kind, render = KINDS[type(happening)], _RENDERERS[type(happening)]
-    return {"time": time_text(now), "kind": kind, **render(happening, view)}
+def change_document(change: FeedChange, view: TerminalView, now: int) -> Document:
+    """Make one line of ``watch --json``; ``time`` is when the command received it."""
+    return {"time": time_text(now), "kind": KINDS[type(change)], **_details(change, view)}
 
 
-def _created(happening: Created, view: TerminalView) -> Document:
-    known = happening.object
-    return {
-        **brief_document(known, view),
-        "values": values_document(known, known.in_class.schema.elements),
-    }
+def _details(change: FeedChange, view: TerminalView) -> Document:  # noqa: C901, PLR0911  one case for each kind
+    match change:
+        case Created(known):
+            values = values_document(known, known.in_class.schema.elements)
+            return {**brief_document(known, view), "values": values}
+        case Changed(known, changes):
+            return _changed_document(known, changes)
+        case Deleted():
+            return _deleted_document(change)
+        case EventOccurred():
+            return event_document(change)
+        case AlarmChanged(source, record):
+            return _alarm_document(source, record)
+        case SourceChanged(record):
+            return {
+                "source": record.name,
+                "source_kind": record.kind,
+                "state": record.state.value,
+                "detail": record.detail,
+                "since": time_text(record.since),
+            }
+        case GapFound(source, record):
+            start, end = time_text(record.start), time_text(record.end)
+            return {"source": source, "from": start, "to": end, "reason": record.reason}
+        case OperationChanged(source, record):
+            return {"source": source, **operation_document(record, view)}
+        case EventLogChanged(record):
+            return {"state": record.state.value, "detail": record.detail}
+        case CoreChanged(reason):
+            return {"connected": not reason, "detail": reason}
 
 
-def _changed(happening: Changed, _view: TerminalView) -> Document:
-    known = happening.object
+def _changed_document(known: KnownObject, changes: Iterable[ValueChange]) -> Document:
     return {
         "object": known.path,
         "source": known.source,
@@ -206,7 +229,7 @@ def _changed(happening: Changed, _view: TerminalView) -> Document:
                 "former": _or_null(change.element, change.former, known.source),
                 "value": _or_null(change.element, change.value, known.source),
             }
-            for change in happening.changes
+            for change in changes
         },
     }
 
@@ -215,79 +238,27 @@ def _or_null(element: Element, value: FeedValue | None, source: str) -> object:
     return None if value is None else json_form(element, value, source)
 
 
-def _deleted(happening: Deleted, _view: TerminalView) -> Document:
+def _deleted_document(deleted: Deleted) -> Document:
     return {
-        "object": happening.path,
-        "source": happening.source,
-        "class": happening.class_name,
-        "name": happening.stable_name,
-        "deleted": None if happening.record is None else time_text(happening.record.deleted),
-        "inferred": happening.record is None or happening.record.inferred,
+        "object": deleted.path,
+        "source": deleted.source,
+        "class": deleted.class_name,
+        "name": deleted.stable_name,
+        "deleted": None if deleted.record is None else time_text(deleted.record.deleted),
+        "inferred": deleted.record is None or deleted.record.inferred,
     }
 
 
-def _event(happening: EventTold, _view: TerminalView) -> Document:
-    return event_document(happening)
-
-
-def _alarm(happening: AlarmTold, _view: TerminalView) -> Document:
-    record = happening.record
+def _alarm_document(source: str, record: AlarmRecord) -> Document:
     return {
         "alarm": record.name,
-        "source": happening.source,
+        "source": source,
         "condition": record.condition,
         "active": not record.cleared,
         "severity": record.severity.name.lower(),
-        "object": None if record.subject is None else link_path(record.subject, happening.source),
+        "object": None if record.subject is None else link_path(record.subject, source),
         "text": record.text,
         "event_id": record.event_id,
         "raised": time_text(record.raised),
         "cleared": time_text(record.cleared),
     }
-
-
-def _source(happening: SourceTold, _view: TerminalView) -> Document:
-    record = happening.record
-    return {
-        "source": record.name,
-        "source_kind": record.kind,
-        "state": record.state.value,
-        "detail": record.detail,
-        "since": time_text(record.since),
-    }
-
-
-def _gap(happening: GapTold, _view: TerminalView) -> Document:
-    record = happening.record
-    return {
-        "source": happening.source,
-        "from": time_text(record.start),
-        "to": time_text(record.end),
-        "reason": record.reason,
-    }
-
-
-def _operation(happening: OperationTold, view: TerminalView) -> Document:
-    return {"source": happening.source, **operation_document(happening.record, view)}
-
-
-def _event_log(happening: EventLogTold, _view: TerminalView) -> Document:
-    return {"state": happening.record.state.value, "detail": happening.record.detail}
-
-
-def _core(happening: CoreTold, _view: TerminalView) -> Document:
-    return {"connected": not happening.reason, "detail": happening.reason}
-
-
-_RENDERERS: Mapping[type, Callable[..., Document]] = {
-    Created: _created,
-    Changed: _changed,
-    Deleted: _deleted,
-    EventTold: _event,
-    AlarmTold: _alarm,
-    SourceTold: _source,
-    GapTold: _gap,
-    OperationTold: _operation,
-    EventLogTold: _event_log,
-    CoreTold: _core,
-}

@@ -1,35 +1,35 @@
-"""What commands print for people: lines, whose strange characters are whoever prints them's to escape."""
+"""The lines that commands print for people. Control characters in them are escaped where they are printed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
-from gateway.terminal.changes import (
-    KINDS,
-    AlarmTold,
-    Changed,
-    CoreTold,
-    Created,
-    Deleted,
-    EventLogTold,
-    EventTold,
-    FeedChange,
-    GapTold,
-    KnownObject,
-    ObjectKey,
-    OperationTold,
-    SourceTold,
-    ValueChange,
-    path_of,
-)
 from gateway.terminal.documents import descriptions
 from gateway.terminal.selection import Pattern
 from gateway.terminal.text_forms import link_path, text_form, time_text
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import (
+    KINDS,
+    AlarmChanged,
+    Changed,
+    CoreChanged,
+    Created,
+    Deleted,
+    EventLogChanged,
+    EventOccurred,
+    FeedChange,
+    GapFound,
+    KnownObject,
+    ObjectKey,
+    OperationChanged,
+    SourceChanged,
+    TerminalView,
+    ValueChange,
+    path_of,
+)
 
 ABSENT = "(absent)"
 """How a value that is not there is shown; no value of ours looks so but a text that says it."""
@@ -117,11 +117,42 @@ def summary_rows(view: TerminalView, pattern: Pattern) -> Iterator[tuple[str, st
         yield source, class_name, str(number)
 
 
-def happening_line(happening: FeedChange, view: TerminalView, now: int) -> str:
-    """One line of ``watch``."""
-    kind, render = KINDS[type(happening)], _RENDERERS[type(happening)]
+def change_line(change: FeedChange, view: TerminalView, now: int) -> str:
+    """Make one line of ``watch``."""
     clock = (time_text(now) or "")[11:23]
-    return f"{clock}  {kind:<9}  {render(happening, view)}"
+    return f"{clock}  {KINDS[type(change)]:<9}  {_details(change, view)}"
+
+
+def _details(change: FeedChange, view: TerminalView) -> str:  # noqa: C901, PLR0911  one case for each kind
+    match change:
+        case Created(known):
+            return known.path
+        case Changed(known, changes):
+            return f"{known.path}  {' '.join(_value_change(one, known.source) for one in changes)}"
+        case Deleted(record=record):
+            is_reported = record is not None and not record.inferred
+            return change.path if is_reported else f"{change.path}  (found missing)"
+        case EventOccurred(source, in_class, record):
+            severity = record.severity.name.lower()
+            return f"{source}  {severity} {in_class.schema.key}  {record.text}  {record.event_id}"
+        case AlarmChanged(source, record):
+            state = "cleared" if record.cleared else "raised"
+            return f"{source}  {record.severity.name.lower()} {record.condition} {state}: {record.text}"
+        case SourceChanged(record):
+            return f"{record.name}  {_state(record.state.value, record.detail)}"
+        case GapFound(source, record):
+            start, end = time_text(record.start), time_text(record.end)
+            return f"{source}  {start} to {end} was not received: {record.reason}"
+        case OperationChanged(_, record):
+            return f"{operation_line(record, view)}  {record.operation_id}"
+        case EventLogChanged(record):
+            return _state(record.state.value, record.detail)
+        case CoreChanged(reason):
+            return f"cannot be reached: {reason}" if reason else "is back"
+
+
+def _state(state: str, detail: str) -> str:
+    return f"{state}: {detail}" if detail else state
 
 
 def operation_line(record: OperationRecord, view: TerminalView) -> str:
@@ -156,73 +187,9 @@ def value_with_unit(element: Element, value: FeedValue | None, source: str) -> s
     return f"{text} {element.unit}" if element.unit and not has_unit else text
 
 
-def _created(happening: Created, _view: TerminalView) -> str:
-    return happening.object.path
-
-
-def _changed(happening: Changed, _view: TerminalView) -> str:
-    changes = " ".join(_change(change, happening.object.source) for change in happening.changes)
-    return f"{happening.object.path}  {changes}"
-
-
-def _change(change: ValueChange, source: str) -> str:
+def _value_change(change: ValueChange, source: str) -> str:
     former, value = (
         ABSENT if value is None else text_form(change.element, value, source)
         for value in (change.former, change.value)
     )
     return f"{change.element.name}: {former} -> {value};"
-
-
-def _deleted(happening: Deleted, _view: TerminalView) -> str:
-    told = happening.record is not None and not happening.record.inferred
-    return happening.path if told else f"{happening.path}  (found missing)"
-
-
-def _event(happening: EventTold, _view: TerminalView) -> str:
-    record = happening.record
-    event = happening.in_class.schema.key
-    return f"{happening.source}  {record.severity.name.lower()} {event}  {record.text}  {record.event_id}"
-
-
-def _alarm(happening: AlarmTold, _view: TerminalView) -> str:
-    record = happening.record
-    state = "cleared" if record.cleared else "raised"
-    return f"{happening.source}  {record.severity.name.lower()} {record.condition} {state}: {record.text}"
-
-
-def _source(happening: SourceTold, _view: TerminalView) -> str:
-    record = happening.record
-    return f"{record.name}  {record.state.value}" + (f": {record.detail}" if record.detail else "")
-
-
-def _gap(happening: GapTold, _view: TerminalView) -> str:
-    record = happening.record
-    span = f"{time_text(record.start)} to {time_text(record.end)}"
-    return f"{happening.source}  {span} was not heard: {record.reason}"
-
-
-def _operation(happening: OperationTold, view: TerminalView) -> str:
-    return f"{operation_line(happening.record, view)}  {happening.record.operation_id}"
-
-
-def _event_log(happening: EventLogTold, _view: TerminalView) -> str:
-    record = happening.record
-    return record.state.value + (f": {record.detail}" if record.detail else "")
-
-
-def _core(happening: CoreTold, _view: TerminalView) -> str:
-    return f"cannot be reached: {happening.reason}" if happening.reason else "is back"
-
-
-_RENDERERS: Mapping[type, Callable[..., str]] = {
-    Created: _created,
-    Changed: _changed,
-    Deleted: _deleted,
-    EventTold: _event,
-    AlarmTold: _alarm,
-    SourceTold: _source,
-    GapTold: _gap,
-    OperationTold: _operation,
-    EventLogTold: _event_log,
-    CoreTold: _core,
-}

@@ -1,4 +1,4 @@
-"""Objects by what people call them: paths, abbreviations of paths, patterns, native ids.
+"""Finds objects by what users write: paths, abbreviations of paths, patterns, native ids.
 
 A path is ``SOURCE/PACKAGE:CLASS/NAME`` with the stable name at its end, which may hold slashes. Any part may
 be shortened where that still means one object; who changes something has to write all of it, because what a
@@ -14,8 +14,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.terminal.changes import Deleted, KnownObject
-from gateway.terminal.view import TerminalView
+from gateway.feed.values import ObjectLink
+from gateway.terminal.view import (
+    AlarmChanged,
+    Changed,
+    Created,
+    Deleted,
+    EventOccurred,
+    FeedChange,
+    GapFound,
+    KnownObject,
+    OperationChanged,
+    SourceChanged,
+    TerminalView,
+)
 
 _MAX_COMPARED: Final = 20_000
 """Paths that one which does not exist is compared with, to say which may have been meant."""
@@ -200,3 +212,40 @@ class Pattern:
 
 def _order(known: KnownObject) -> tuple[str, int]:
     return known.record.stable_name, known.record.row
+
+
+def concerns(  # noqa: PLR0911  one for each kind
+    pattern: Pattern, happening: FeedChange, view: TerminalView
+) -> bool:
+    """Whether a change concerns what a pattern selects.
+
+    A change of a source concerns every pattern that selects anything of it; one of the gateway concerns all.
+    """
+    match happening:
+        case Created(known) | Changed(known, _):
+            return pattern.fits(known)
+        case Deleted(source, class_name, stable_name, record):
+            leaf = record.leaf_name if record is not None else stable_name
+            return pattern.has(source, class_name, stable_name, leaf)
+        case EventOccurred(source, _, record):
+            return _concerns_link(pattern, source, record.subject, record.source, view)
+        case AlarmChanged(source, record):
+            return _concerns_link(pattern, source, record.subject, record.source, view)
+        case OperationChanged(source, record):
+            return pattern.has(source, record.class_name, record.stable_name, record.leaf_name)
+        case SourceChanged(record):
+            return pattern.has_source(record.name)
+        case GapFound(source, _):
+            return pattern.has_source(source)
+    return True
+
+
+def _concerns_link(
+    pattern: Pattern, source: str, link: ObjectLink | None, number: int, view: TerminalView
+) -> bool:
+    """Whether the pattern selects the object, which may be gone; without one, everything of the source."""
+    if link is None:
+        return pattern.has_source(source) and pattern.names_all()
+    known = view.linked(link, number)
+    leaf = link.stable_name if known is None else known.record.leaf_name
+    return pattern.has(source, link.class_name, link.stable_name, leaf)

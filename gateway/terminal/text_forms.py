@@ -12,7 +12,7 @@ from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
-from gateway.terminal.changes import path_of
+from gateway.terminal.view import path_of
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by hand: always Z
 _SECOND: Final = 10**9

@@ -1,11 +1,11 @@
-"""Everything that the feed contains, by key, and what changes in it while somebody watches."""
+"""Everything that the feed contains, by key, and what changes in it while a command watches."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,31 +27,191 @@ from gateway.feed.records import (
 )
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedView, ShownObject
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.terminal.changes import (
-    AlarmTold,
-    Changed,
-    CoreTold,
-    Created,
-    Deleted,
-    EventLogTold,
-    EventTold,
-    FeedChange,
-    GapTold,
-    KnownObject,
-    ObjectKey,
-    OperationTold,
-    SourceTold,
-    ValueChange,
+from gateway.model.schema import Element
+
+
+def path_of(source: str, class_name: str, stable_name: str) -> str:
+    """Make the path ``SOURCE/PACKAGE:CLASS/NAME``, by which an object is named at the command line.
+
+    Args:
+        source: name of its source.
+        class_name: ``package:class``.
+        stable_name: of the object; it may contain slashes.
+    """
+    return f"{source}/{class_name}/{stable_name}"
+
+
+class ObjectKey(NamedTuple):
+    """Number of the source, ``package:class`` and row of an object. No other object ever has the same."""
+
+    source: int
+    class_name: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownObject:
+    """An object as it was received last.
+
+    Attributes:
+        source: name of its source.
+        in_class: the version of its class.
+        record: the object with all its values.
+    """
+
+    source: str
+    in_class: ClassRecord
+    record: ObjectRecord
+
+    @property
+    def class_name(self) -> str:
+        """``package:class``."""
+        return str(self.in_class.schema.key)
+
+    @property
+    def key(self) -> ObjectKey:
+        """The key of the object."""
+        return ObjectKey(self.record.source, self.class_name, self.record.row)
+
+    @property
+    def path(self) -> str:
+        """The path by which it is named at the command line."""
+        return path_of(self.source, self.class_name, self.record.stable_name)
+
+    def value(self, element: str) -> FeedValue | None:
+        """Return the value of an element; ``None`` where it is absent."""
+        return self.record.values.get(self.in_class.schema.positions[element])
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """An element whose value changed; ``None`` is absent."""
+
+    element: Element
+    former: FeedValue | None
+    value: FeedValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """An object was created."""
+
+    object: KnownObject
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Values of an object changed."""
+
+    object: KnownObject
+    changes: tuple[ValueChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object was deleted; ``record`` is ``None`` where its end was not received, but it is missing."""
+
+    source: str
+    class_name: str
+    stable_name: str
+    record: DeleteRecord | None = None
+
+    @property
+    def path(self) -> str:
+        """The path by which it was named at the command line."""
+        return path_of(self.source, self.class_name, self.stable_name)
+
+
+@dataclass(frozen=True, slots=True)
+class EventOccurred:
+    """An event occurred; ``source`` is empty for the gateway's own."""
+
+    source: str
+    in_class: EventClassRecord
+    record: EventRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmChanged:
+    """An alarm was raised or cleared."""
+
+    source: str
+    record: AlarmRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChanged:
+    """The state of a source, or the reason for it, changed."""
+
+    record: SourceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class GapFound:
+    """Something of a source was not received."""
+
+    source: str
+    record: GapRecord
+
+
+@dataclass(frozen=True, slots=True)
+class OperationChanged:
+    """An operation began, ended or was settled."""
+
+    source: str
+    record: OperationRecord
+
+
+@dataclass(frozen=True, slots=True)
+class EventLogChanged:
+    """The state of the event log changed."""
+
+    record: EventLogRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CoreChanged:
+    """The core cannot be reached, for a ``reason``; where that is empty, it can be reached again."""
+
+    reason: str = field(default="")
+
+
+FeedChange: TypeAlias = (
+    Created
+    | Changed
+    | Deleted
+    | EventOccurred
+    | AlarmChanged
+    | SourceChanged
+    | GapFound
+    | OperationChanged
+    | EventLogChanged
+    | CoreChanged
 )
 
+KINDS: Mapping[type[FeedChange], str] = {
+    Created: "created",
+    Changed: "changed",
+    Deleted: "deleted",
+    EventOccurred: "event",
+    AlarmChanged: "alarm",
+    SourceChanged: "source",
+    GapFound: "gap",
+    OperationChanged: "operation",
+    EventLogChanged: "event-log",
+    CoreChanged: "core",
+}
+"""The name of each kind of change, in lines and in documents."""
+
+
 GATEWAY_NAME = "gateway"
-"""What the gateway itself is called where a source's name stands."""
+"""Stands for the gateway itself in place of the name of a source."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 _KEPT = 10_000
-"""Ends, events and operations that are remembered of each kind, the last ones; the core tells fewer."""
+"""The last ends, events and operations are remembered, so many of each; a snapshot contains fewer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +247,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         self.event_classes: dict[str, EventClassRecord] = {}
         self.objects: dict[ObjectKey, KnownObject] = {}
         self.ends: dict[int, Deleted] = {}
-        self.events: dict[str, EventTold] = {}
+        self.events: dict[str, EventOccurred] = {}
         self.alarms: dict[int, AlarmRecord] = {}
         self.operations: dict[str, OperationRecord] = {}
         self.event_log: EventLogRecord | None = None
@@ -106,7 +266,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return self._replica.is_complete
 
     def received(self, message: FeedMessage) -> list[FeedChange]:
-        """Take a message; what it changed, but for the first snapshot: that is how things stand."""
+        """Apply a message. Return what it changed; nothing for the first snapshot."""
         now = self._clock()
         if isinstance(message, Hello):
             self.hello = message
@@ -116,32 +276,32 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         if self.is_whole and not self._was_whole:
             self._was_whole = True
             if not self._is_first:
-                return [*happened, CoreTold()]
+                return [*happened, CoreChanged()]
             self._is_first = False
             return []
         return [] if self._is_first else happened
 
     def disconnected(self, reason: str) -> list[FeedChange]:
-        """The core cannot be reached; reported once."""
+        """Mark everything stale. Return the change, once."""
         self._replica.disconnected(self._clock())
         was_whole, self._was_whole = self._was_whole, False
-        return [CoreTold(reason)] if was_whole else []
+        return [CoreChanged(reason)] if was_whole else []
 
     def source_name(self, number: int) -> str:
-        """Of the source of this number; 0 is the gateway itself."""
+        """Return the name of a source; 0 is the gateway itself."""
         known = self.sources.get(number)
         if number == GATEWAY:
             return GATEWAY_NAME
         return known.name if known is not None else f"source {number}"
 
     def linked(self, link: ObjectLink, source: int) -> KnownObject | None:
-        """The object that a link of that source leads to, if it is there."""
+        """Return the object that a link of that source leads to, if it exists."""
         return self.objects.get(ObjectKey(source, link.class_name, link.row))
 
     def stale_since(self, known: KnownObject) -> int:
-        """Since when an object's values are stale, nanoseconds since 1970; 0 while they are fresh.
+        """Return since when an object's values are stale, in nanoseconds since 1970; 0 while they are fresh.
 
-        Of an object that is gone: since when they would be.
+        For an object that was deleted, this is the answer for its agent.
         """
         shown = self._shown.get(known.key)
         if shown is not None:
@@ -149,7 +309,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return self._replica.stale_since(known.record.source, known.record.agent, self._clock())
 
     def counts(self) -> dict[tuple[int, str], int]:
-        """How many objects there are, by number of the source and ``package:class``, in this order."""
+        """Count objects by number of the source and ``package:class``, in this order."""
         counts: dict[tuple[int, str], int] = {}
         for key in sorted(self.objects):
             place = (key.source, key.class_name)
@@ -167,7 +327,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         former = self.sources.get(record.number)
         self.sources[record.number] = record
         if former is None or (former.state, former.detail) != (record.state, record.detail):
-            self._happened.append(SourceTold(record))
+            self._happened.append(SourceChanged(record))
 
     def source_removed(self, number: int) -> None:
         """Forget a source."""
@@ -245,7 +405,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
     def event_occurred(self, record: EventRecord, version: EventClassRecord | None) -> None:
         """Report an event that was not reported yet."""
         if version is not None and record.event_id not in self.events:
-            event = EventTold(self.source_name(record.source), version, record)
+            event = EventOccurred(self.source_name(record.source), version, record)
             _remember(self.events, record.event_id, event)
             self._happened.append(event)
 
@@ -256,7 +416,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
             self.alarms[record.number] = record
             self._alarm_generations[record.number] = self._replica.generation
         if record.cleared or former is None:
-            self._happened.append(AlarmTold(self.source_name(record.source), record))
+            self._happened.append(AlarmChanged(self.source_name(record.source), record))
 
     def alarms_swept(self, source: int) -> None:
         """Report the end of alarms that the last snapshot did not contain."""
@@ -264,29 +424,29 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
             if record.source == source and self._alarm_generations[number] < self._replica.generation:
                 del self.alarms[number]
                 ended = msgspec.structs.replace(record, cleared=record.raised)
-                self._happened.append(AlarmTold(self.source_name(source), ended))
+                self._happened.append(AlarmChanged(self.source_name(source), ended))
         self._alarm_generations = {number: self._alarm_generations[number] for number in self.alarms}
 
     def gap_found(self, record: GapRecord) -> None:
         """Report a gap."""
-        self._happened.append(GapTold(self.source_name(record.source), record))
+        self._happened.append(GapFound(self.source_name(record.source), record))
 
     def event_log_changed(self, record: EventLogRecord) -> None:
         """Report another state of the event log."""
         former, self.event_log = self.event_log, record
         if former is None or former.state is not record.state:
-            self._happened.append(EventLogTold(record))
+            self._happened.append(EventLogChanged(record))
 
     def operation_changed(self, record: OperationRecord) -> None:
         """Report an operation that is new, or of which more is known."""
         former = self.operations.get(record.operation_id)
         _remember(self.operations, record.operation_id, record)
         if former != record:
-            self._happened.append(OperationTold(self.source_name(record.source), record))
+            self._happened.append(OperationChanged(self.source_name(record.source), record))
 
 
 def _changed(former: KnownObject, known: KnownObject, positions: Iterable[int]) -> Iterator[Changed]:
-    """What is another value now; nothing of an object under a new version of its class but its elements."""
+    """Compare two states of an object, whose class may have another version now, by the names of elements."""
     elements = known.in_class.schema.elements
     changes: list[ValueChange] = []
     for position in positions:

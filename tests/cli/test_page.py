@@ -16,16 +16,15 @@ from gateway.model.operations import Outcome, Principal
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.diagnostics.explanation import Explainer
 from gateway.service.diagnostics.north_names import NorthNames
-from gateway.terminal.changes import CoreTold, Deleted, FeedChange, ObjectKey, SourceTold
 from gateway.terminal.documents import (
     Document,
     answer_document,
     brief_document,
-    happening_document,
+    change_document,
     object_document,
     source_document,
 )
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import CoreChanged, Deleted, FeedChange, ObjectKey, SourceChanged, TerminalView
 from tests.components.shop import START, source, update
 from tests.terminal.told import TILL, known_shop, rang, tell, till
 
@@ -75,10 +74,10 @@ def happenings() -> list[tuple[str, FeedChange, TerminalView]]:
     told = [
         *tell(view, till(1), update(1, {3: 9}), rang(3), alarm, operation, gap, full),
         Deleted("shop1", "shop:till", "hall1|till1"),
-        SourceTold(source()),
-        CoreTold("gone"),
+        SourceChanged(source()),
+        CoreChanged("gone"),
     ]
-    return [(happening_document(one, view, START)["kind"], one, view) for one in told]
+    return [(change_document(one, view, START)["kind"], one, view) for one in told]
 
 
 def test_every_kind_of_happening_is_on_the_page() -> None:
@@ -91,7 +90,7 @@ def test_happenings_have_the_fields_that_the_page_tells(
 ) -> None:
     told = table("kind")[kind]
     expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
-    assert happening_document(happening, view, START).keys() == expected | {"time", "kind"}
+    assert change_document(happening, view, START).keys() == expected | {"time", "kind"}
 
 
 def documents() -> dict[str, Document]:

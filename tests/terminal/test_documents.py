@@ -13,13 +13,12 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
 from gateway.model.values import ValueType
-from gateway.terminal.changes import CoreTold, FeedChange, ObjectKey
 from gateway.terminal.documents import (
     Document,
     answer_document,
     brief_document,
+    change_document,
     descriptions,
-    happening_document,
     object_document,
     operation_document,
     source_document,
@@ -27,17 +26,16 @@ from gateway.terminal.documents import (
 from gateway.terminal.lines import (
     ABSENT,
     aligned,
-    happening_line,
+    change_line,
     object_lines,
     operation_line,
     summary_rows,
     tree_lines,
     value_with_unit,
 )
-from gateway.terminal.selection import Pattern
+from gateway.terminal.selection import Pattern, concerns
 from gateway.terminal.text_forms import duration_text, json_form, text_form, time_text
-from gateway.terminal.view import TerminalView
-from gateway.terminal.watching import concerns
+from gateway.terminal.view import CoreChanged, FeedChange, ObjectKey, TerminalView
 from tests.components.shop import START, update
 from tests.terminal.told import TILL, known_shop, rang, tell, till
 
@@ -93,7 +91,7 @@ def test_a_source() -> None:
 
 
 def happened(happening: FeedChange, view: TerminalView) -> Document:
-    document = happening_document(happening, view, START)
+    document = change_document(happening, view, START)
     assert json.loads(json.dumps(document)) == document
     assert document.pop("time") == AT
     return document
@@ -130,7 +128,7 @@ def test_what_happens() -> None:
         "heard": AT,
         "values": {"till": TILL_PATH},
     }
-    assert happened(CoreTold("gone"), view) == {"kind": "core", "connected": False, "detail": "gone"}
+    assert happened(CoreChanged("gone"), view) == {"kind": "core", "connected": False, "detail": "gone"}
 
 
 def operation(view: TerminalView) -> OperationRecord:
@@ -240,7 +238,7 @@ def test_each_happening_has_a_line() -> None:
     view = known_shop(till(1))
     (changed,) = tell(view, update(1, {3: 9}, absent=(1,)))
     (event,) = tell(view, rang(3))
-    lines = [happening_line(one, view, START) for one in (changed, event, CoreTold())]
+    lines = [change_line(one, view, START) for one in (changed, event, CoreChanged())]
     assert lines == [
         f"22:13:20.000  changed    {TILL_PATH}  limit: 10 -> (absent); sales: 7 -> 9;",
         "22:13:20.000  event      shop1  info shop:rang  it rang  7b0c.1.3",
@@ -256,7 +254,7 @@ def test_who_watches_a_part_is_told_of_that_part(pattern: str, told: bool) -> No
     view = known_shop(till(1))
     for happening in (*tell(view, update(1, {3: 9})), *tell(view, rang(3))):
         assert concerns(Pattern.of(pattern), happening, view) is told
-    assert concerns(Pattern.of(pattern), CoreTold("gone"), view)
+    assert concerns(Pattern.of(pattern), CoreChanged("gone"), view)
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,20 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
 from gateway.model.values import ValueType
-from gateway.terminal.changes import (
-    AlarmTold,
+from gateway.terminal.view import (
+    AlarmChanged,
     Changed,
-    CoreTold,
+    CoreChanged,
     Created,
     Deleted,
-    EventLogTold,
-    EventTold,
-    GapTold,
+    EventLogChanged,
+    EventOccurred,
+    GapFound,
     ObjectKey,
-    OperationTold,
-    SourceTold,
+    OperationChanged,
+    SourceChanged,
+    TerminalView,
 )
-from gateway.terminal.view import TerminalView
 from tests.components.shop import SECOND, START, agent, agent_gone, source, update
 from tests.terminal.told import HALL, KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
 
@@ -85,13 +85,13 @@ def test_what_is_told_twice_happens_once() -> None:
     view = known_shop(till(1), rang(1))
     assert tell(view, rang(1), till(1)) == []
     (event,) = tell(view, rang(2))
-    assert isinstance(event, EventTold)
+    assert isinstance(event, EventOccurred)
     assert event.in_class == RANG
 
 
 def test_another_core_tells_what_changed_meanwhile() -> None:
     view = known_shop(till(1), till(2), rang(1))
-    assert view.disconnected("it ended") == [CoreTold("it ended")]
+    assert view.disconnected("it ended") == [CoreChanged("it ended")]
     assert view.disconnected("still") == []
 
     told = [
@@ -104,7 +104,7 @@ def test_another_core_tells_what_changed_meanwhile() -> None:
     ]
     kinds = [type(happening) for happening in snapshot(view, *told, epoch=2)]
 
-    assert kinds == [Deleted, Changed, Created, EventTold, CoreTold]
+    assert kinds == [Deleted, Changed, Created, EventOccurred, CoreChanged]
     assert view.is_whole
 
 
@@ -114,11 +114,11 @@ def test_what_a_new_core_does_not_tell_is_kept_until_its_source_is_believed() ->
     connecting = source(SourceState.SYNCHRONISING)
 
     happened = snapshot(view, connecting, *KNOWN[1:], epoch=2)
-    assert happened == [SourceTold(connecting), CoreTold()]
+    assert happened == [SourceChanged(connecting), CoreChanged()]
     assert FIRST in view.objects
 
     assert tell(view, source(), epoch=2) == [
-        SourceTold(source()),
+        SourceChanged(source()),
         Deleted("shop1", "shop:till", "hall1|till1"),
     ]
 
@@ -134,9 +134,9 @@ def test_alarms_last_from_one_record_to_another() -> None:
     view = known_shop()
     raised = AlarmRecord(4, 1, "full", "full shop:till", Severity.MAJOR, None, "full", "7b0c.1.1", START)
     cleared = msgspec.structs.replace(raised, cleared=START + SECOND)
-    assert tell(view, raised) == [AlarmTold("shop1", raised)]
+    assert tell(view, raised) == [AlarmChanged("shop1", raised)]
     assert tell(view, raised) == []
-    assert tell(view, cleared) == [AlarmTold("shop1", cleared)]
+    assert tell(view, cleared) == [AlarmChanged("shop1", cleared)]
     assert view.alarms == {}
 
 
@@ -144,8 +144,8 @@ def test_what_the_gateway_tells_of_itself() -> None:
     view = known_shop()
     gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL, "no room")
     assert tell(view, gap, full, msgspec.structs.replace(full, waiting=5)) == [
-        GapTold("shop1", gap),
-        EventLogTold(full),
+        GapFound("shop1", gap),
+        EventLogChanged(full),
     ]
     assert view.event_log == msgspec.structs.replace(full, waiting=5)
 
@@ -157,7 +157,10 @@ def test_operations_are_told_as_they_go_on() -> None:
         1, "7b0c.1.o1", OperationKind.SET, OperationState.BEGUN, who, *FIRST, "hall1|till1", "till1"
     )
     done = msgspec.structs.replace(begun, state=OperationState.ENDED, outcome=Outcome.APPLIED)
-    assert tell(view, begun, done, done) == [OperationTold("shop1", begun), OperationTold("shop1", done)]
+    assert tell(view, begun, done, done) == [
+        OperationChanged("shop1", begun),
+        OperationChanged("shop1", done),
+    ]
     assert view.operations == {"7b0c.1.o1": done}
 
 

@@ -32,8 +32,7 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import ValueType
-from gateway.terminal.changes import FeedChange
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import FeedChange, TerminalView
 from tests.components.shop import (
     GATEWAY_ID,
     HALL_CLASS,

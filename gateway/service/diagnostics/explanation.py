@@ -11,11 +11,10 @@ from gateway.feed.values import ObjectLink
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.service.diagnostics.north_names import NorthNames, SnmpMeaning
 from gateway.service.diagnostics.object_finding import by_north
-from gateway.terminal.changes import Deleted, KnownObject, ObjectKey
 from gateway.terminal.documents import Document, brief_document, event_document, operation_document
 from gateway.terminal.selection import by_native_id, find_objects
 from gateway.terminal.text_forms import json_form, time_text
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import Deleted, KnownObject, ObjectKey, TerminalView
 
 MAX_MEANINGS: Final = 20
 """Of one text; a short name may be the name of thousands."""

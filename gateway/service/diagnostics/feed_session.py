@@ -17,8 +17,7 @@ from gateway.feed.records import FeedMessage, Interest
 from gateway.model.operations import Principal
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.state_folder import user_name
-from gateway.terminal.changes import FeedChange, KnownObject
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import FeedChange, KnownObject, TerminalView
 
 SNAPSHOT_SECONDS: Final = 120.0
 """How long the core may take to tell everything; 100,000 objects take some seconds."""

@@ -19,7 +19,7 @@ from gateway.snmp.oid_registry import ARGUMENTS_ARC, ClassEntry, EventEntry, Oid
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
 from gateway.state_folder import StateError, StateFolder
-from gateway.terminal.changes import KnownObject, ObjectKey
+from gateway.terminal.view import KnownObject, ObjectKey
 from gateway.yaml_documents import DocumentError
 
 _OID: Final = re.compile(r"\.?(?:[0-9]{1,10}\.)+[0-9]{1,10}", re.ASCII)

@@ -6,10 +6,9 @@ from gateway.eventlog.readable import harmless, unescaped
 from gateway.feed.records import Interest
 from gateway.service.diagnostics.north_names import NorthNames
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.terminal.changes import KnownObject
 from gateway.terminal.selection import NotOneObjectError, find_object
 from gateway.terminal.text_forms import time_text
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import KnownObject, TerminalView
 
 
 def interest_in(names: NorthNames, text: str) -> Interest | None:

@@ -14,8 +14,7 @@ from gateway.service.sources.passing_inventory import EPOCH, passing_inventory
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from gateway.tasks import until_one_ends
-from gateway.terminal.changes import FeedChange, SourceTold
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import FeedChange, SourceChanged, TerminalView
 
 _SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.DOWN})
 
@@ -46,7 +45,7 @@ async def first_reading(
         settled = asyncio.Event()
 
         def happened(happening: FeedChange) -> None:
-            if isinstance(happening, SourceTold) and happening.record.state in _SETTLED:
+            if isinstance(happening, SourceChanged) and happening.record.state in _SETTLED:
                 settled.set()
 
         passing.happened = happened

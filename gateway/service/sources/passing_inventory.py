@@ -19,8 +19,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.secrets import SecretRules
-from gateway.terminal.changes import FeedChange
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import FeedChange, TerminalView
 
 EPOCH = 1
 TICK_SECONDS: Final = 1.0

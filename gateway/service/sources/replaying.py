@@ -20,8 +20,7 @@ from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.service.sources.captures import KINDS
 from gateway.service.sources.passing_inventory import PassingInventory, passing_inventory
-from gateway.terminal.changes import EventTold, FeedChange, GapTold
-from gateway.terminal.view import TerminalView
+from gateway.terminal.view import EventOccurred, FeedChange, GapFound, TerminalView
 
 KEPT_REMARKS: Final = 100
 _TICK: Final = 10**9
@@ -135,9 +134,9 @@ class _Witness(Witness):
 
     def happened(self, happening: FeedChange) -> None:
         """The inventory told something."""
-        if isinstance(happening, EventTold):
+        if isinstance(happening, EventOccurred):
             self._result.events[str(happening.in_class.schema.key)] += 1
-        elif isinstance(happening, GapTold):
+        elif isinstance(happening, GapFound):
             self._result.gaps += 1
         self._watch(happening, self._passing.view, self._now)
 

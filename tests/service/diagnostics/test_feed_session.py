@@ -17,7 +17,7 @@ from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.diagnostics.feed_session import feed_session, principal
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.terminal.changes import Changed, CoreTold, Created, ObjectKey
+from gateway.terminal.view import Changed, CoreChanged, Created, ObjectKey
 from tests.components.shop import GATEWAY_ID, START, update
 from tests.components.waiting import DEADLINE, eventually
 from tests.terminal.told import KNOWN, till
@@ -56,11 +56,11 @@ async def test_what_happens_is_told_also_of_another_core(tmp_path: Path) -> None
 
             await first.close()
             gone = await anext(happenings)
-            assert isinstance(gone, CoreTold)
+            assert isinstance(gone, CoreChanged)
             assert gone.reason
             async with core(path, till(1), till(2), epoch=2):
                 kinds = [type(await anext(happenings)) for _ in range(3)]
-                assert kinds == [Changed, Created, CoreTold]
+                assert kinds == [Changed, Created, CoreChanged]
         assert session.core_ended
 
 

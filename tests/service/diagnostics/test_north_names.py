@@ -10,7 +10,7 @@ from gateway.model.schema import ClassKey
 from gateway.service.diagnostics.north_names import NorthNames
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.registry_files import load_shipped_registries
-from gateway.terminal.changes import ObjectKey
+from gateway.terminal.view import ObjectKey
 from tests.terminal.told import known_shop, till
 
 REGISTRIES = load_shipped_registries()
