@@ -9,20 +9,20 @@ from typing import Final
 from gateway.feed.operations import OperationKind
 from gateway.model.operations import Outcome, Principal
 
-TOLD_IN_FULL: Final = 20
-"""Attempts of one principal and outcome within `PERIOD` that are told one by one: no flood of mistakes hides
+RECORDED_IN_FULL: Final = 20
+"""Attempts of one principal and outcome within `PERIOD` recorded one by one: no flood of mistakes hides
 what somebody was not allowed."""
 
 PERIOD: Final = 60 * 10**9
 """Nanoseconds; it begins with a principal's first attempt."""
 
 MAX_PRINCIPALS: Final = 200
-"""Counted apart at a time; all further ones of a north count as its `OTHERS`."""
+"""Counted apart at a time; all further ones of a front end count as its `OTHERS`."""
 
 OTHERS: Final = "(others)"
 
 MAX_ORIGINS: Final = 5
-"""Where attempts came from, told of each principal and period."""
+"""Origins that are named for each principal and period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Attempt:
         kind: of the operation.
         outcome: how it was refused.
         text: why, one line for people.
-        times: for how many it stands; more than one are never told one by one.
+        times: for how many it stands; more than one are never recorded one by one.
     """
 
     principal: Principal
@@ -46,7 +46,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class CountedAttempts:
-    """Attempts of one principal that were not told one by one.
+    """Attempts of one principal that were not recorded one by one.
 
     Attributes:
         principal: whose; the origin names several.
@@ -54,7 +54,7 @@ class CountedAttempts:
         attempts: how many.
         outcomes: how many of which outcome, the most frequent first.
         text: of the last of them.
-        since: when the principal's period began, nanoseconds of whoever counts.
+        since: when the principal's period began, nanoseconds of the counting process's clock.
     """
 
     principal: Principal
@@ -69,7 +69,7 @@ class CountedAttempts:
 class _Period:
     principal: Principal
     began: int
-    told: Counter[Outcome] = field(default_factory=Counter)
+    recorded: Counter[Outcome] = field(default_factory=Counter)
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     origins: list[str] = field(default_factory=list)
     last: Attempt | None = None
@@ -103,35 +103,35 @@ class AuditRateLimiter:
     """Counts by principal, without I/O.
 
     Args:
-        told_in_full: attempts of one principal and outcome within a period.
+        recorded_in_full: attempts of one principal and outcome within a period.
     """
 
-    def __init__(self, told_in_full: int = TOLD_IN_FULL) -> None:
-        self._told_in_full = told_in_full
+    def __init__(self, recorded_in_full: int = RECORDED_IN_FULL) -> None:
+        self._recorded_in_full = recorded_in_full
         self._periods: dict[str, _Period] = {}
 
     @property
     def due_at(self) -> int | None:
-        """When `due` has something to tell; ``None`` where nothing is counted."""
+        """When `due` has something to return; ``None`` where nothing is counted."""
         return min(
             (one.began + PERIOD for one in self._periods.values() if one.last is not None), default=None
         )
 
     def admit(self, attempt: Attempt, now: int) -> bool:
-        """Whether an attempt is to be told by itself; otherwise it is counted."""
+        """Whether an attempt is to be recorded by itself; otherwise it is counted."""
         period = self._period(attempt.principal, now)
-        if attempt.times == 1 and period.told[attempt.outcome] < self._told_in_full:
-            period.told[attempt.outcome] += 1
+        if attempt.times == 1 and period.recorded[attempt.outcome] < self._recorded_in_full:
+            period.recorded[attempt.outcome] += 1
             return True
         period.count(attempt)
         return False
 
     def count(self, attempt: Attempt, now: int) -> None:
-        """Count an attempt that could not be told by itself."""
+        """Count an attempt that could not be recorded by itself."""
         self._period(attempt.principal, now).count(attempt)
 
     def due(self, now: int, *, ending: bool = False) -> list[CountedAttempts]:
-        """What was counted in periods that have ended, or in all because whoever counts ends."""
+        """What was counted in periods that have ended, or in all because the counting process ends."""
         ended = [name for name, period in self._periods.items() if ending or period.has_ended(now)]
         periods = [self._periods.pop(name) for name in ended]
         return [period.counted(period.last) for period in periods if period.last is not None]
@@ -148,6 +148,6 @@ class AuditRateLimiter:
         return period
 
     def _forget_quiet(self, now: int) -> None:
-        """Let go of those of whom there is nothing to tell."""
+        """Forget the principals with nothing to report."""
         for name in [n for n, one in self._periods.items() if one.last is None and one.has_ended(now)]:
             del self._periods[name]

@@ -1,4 +1,4 @@
-"""Subscribes to the feed and keeps at it, and asks for operations: the north's side of the Unix socket."""
+"""The front end's side of the feed: subscribing, reconnecting, requests, reports of refused attempts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gateway.feed.audit_rate_limiter import Attempt, AuditRateLimiter, CountedAt
 from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, FeedError, FrameReader, encode
 from gateway.feed.operations import (
     Action,
+    FrontEndRefusal,
     InvokeMethod,
-    NorthRefusal,
     OperationAnswer,
     OperationKind,
     OperationRequest,
@@ -46,14 +46,14 @@ Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 def refused_request(
     principal: Principal,
     action: Action,
-    refusal: NorthRefusal,
+    refusal: FrontEndRefusal,
     where: tuple[int, str, int] = (0, "", 0),
 ) -> OperationRequest:
-    """The report of an attempt that a north has refused.
+    """Return the report of an attempt that a front end has refused.
 
     Args:
         principal: whose attempt.
-        action: what was wanted; ``None`` among its values is one that is not told.
+        action: what was wanted; ``None`` among its values stands for one that is not recorded.
         refusal: why not.
         where: source, class and row of the object, as far as it is known.
     """
@@ -62,7 +62,7 @@ def refused_request(
 
 
 class RefusalReports:
-    """Reports of one north. What the core does not take is counted, and told when it takes something again.
+    """Reports refused attempts of one front end to the core, later where the core does not take them.
 
     Args:
         ask: the core.
@@ -75,7 +75,7 @@ class RefusalReports:
         self._limit = AuditRateLimiter()
         self._under_way: set[asyncio.Task[None]] = set()
 
-    def tell(self, report: OperationRequest) -> None:
+    def report(self, report: OperationRequest) -> None:
         """An attempt was refused; neither waits nor raises. To be called in the event loop."""
         attempt = _attempt(report)
         if not self._limit.admit(attempt, self._clock()):
@@ -86,11 +86,11 @@ class RefusalReports:
         self._send(report)
 
     def tick(self) -> None:
-        """Once a second, or so: tell what was counted for long enough."""
-        self._tell_counted(self._limit.due(self._clock()))
+        """Report what was counted for long enough; called about once a second."""
+        self._report_counted(self._limit.due(self._clock()))
 
     async def run(self) -> NoReturn:
-        """Tick until cancelled; then what is counted is told, as long as the core hears it."""
+        """Tick until cancelled; then report what is counted, if the core still takes it."""
         try:
             while True:
                 await asyncio.sleep(TICK_SECONDS)
@@ -99,8 +99,8 @@ class RefusalReports:
             await self.close()
 
     async def close(self) -> None:
-        """Tell what is counted; where the core is gone already, the log of this process has it."""
-        self._tell_counted(self._limit.due(self._clock(), ending=True))
+        """Report what is counted; where the core is gone already, the log of this process has it."""
+        self._report_counted(self._limit.due(self._clock(), ending=True))
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=CLOSING_SECONDS)
         for task in self._under_way:
@@ -115,10 +115,10 @@ class RefusalReports:
                 last=left.text,
             )
 
-    def _tell_counted(self, counted: list[CountedAttempts]) -> None:
+    def _report_counted(self, counted: list[CountedAttempts]) -> None:
         for one in counted:
             for outcome, attempts in one.outcomes:
-                refusal = NorthRefusal(outcome, one.text, attempts=attempts)
+                refusal = FrontEndRefusal(outcome, one.text, attempts=attempts)
                 self._send(refused_request(one.principal, _ACTIONS[one.kind], refusal))
 
     def _send(self, report: OperationRequest) -> None:
@@ -158,7 +158,7 @@ GRACE_SECONDS: Final = 5.0
 """The core answers by a request's deadline; one that is so much later, as when it is stopped, is given up."""
 
 MAX_ASKED: Final = 1000
-"""Requests of one north without an answer; the core takes fewer of each."""
+"""Unanswered requests of one front end; the core takes fewer of each."""
 
 MAX_UNSENT_OCTETS: Final = 4 * 1024 * 1024
 """Of requests that the core does not read."""
@@ -170,13 +170,13 @@ _CHUNK_OCTETS = 256 * 1024
 
 
 class Subscriber(Protocol):
-    """What a north does with its feed; both calls are synchronous and must be quick."""
+    """What a front end does with its feed; both calls are synchronous and must be quick."""
 
     def received(self, message: FeedMessage) -> None:
         """A message arrived, in order. Answers to requests do not come here."""
 
     def disconnected(self, reason: str) -> None:
-        """The core is gone: everything known is stale until told again."""
+        """The core is gone: everything known is stale until it is published again."""
 
 
 async def at_once() -> None:
@@ -185,14 +185,14 @@ async def at_once() -> None:
 
 
 class FeedLink:
-    """One north's connection with the core: `run` reads the feed, `ask` asks for operations meanwhile.
+    """The connection of a front end with the core: `run` reads the feed, `ask` sends requests meanwhile.
 
     Args:
         path: of the core's socket.
         subscriber: what is done with the messages.
         ready: awaited after each message; while it lasts nothing is read, and the core merges what waits.
         grace: seconds after its timeout at which a request is given up.
-        interest: the objects that snapshots are to tell of; all where ``None``. Others may be told, too.
+        interest: the objects that snapshots are to contain; all where ``None``. They may contain others, too.
         silence: seconds without a word after which the core is taken for gone.
     """
 
@@ -258,7 +258,7 @@ class FeedLink:
         shown that may have waited just as long: what came first when the process goes on is chance.
 
         Returns:
-            Whether the subscriber was told so just now.
+            Whether the connection was dropped just now.
         """
         now = asyncio.get_running_loop().time()
         late = 0.0 if self._turned_at is None else now - self._turned_at
@@ -273,7 +273,7 @@ class FeedLink:
         return True
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
-        """Have an operation carried out; the subscriber has been told by then of all that it led to.
+        """Have an operation carried out; the subscriber has received by then all that it led to.
 
         Never raises for what goes wrong on the way: ``SOURCE_DOWN`` where nothing was sent, ``UNKNOWN`` where
         the core ended before it answered; a check, which does nothing, is never unknown. Nothing is sent
@@ -352,7 +352,7 @@ class FeedLink:
             return
         if isinstance(message, Hello):
             if message.version != VERSION:
-                raise FeedError(f"the core speaks feed version {message.version}, this north {VERSION}")
+                raise FeedError(f"the core speaks feed version {message.version}, this process {VERSION}")
             log.info("feed-up", gateway=message.gateway, epoch=message.epoch)
             self._writer = writer
             if self._interest is not None:
@@ -362,7 +362,7 @@ class FeedLink:
 
     def _answered(self, answer: OperationAnswer) -> None:
         asked = self._asked.get(answer.request)
-        if asked is not None and not asked.done():  # else nobody waits for it any more
+        if asked is not None and not asked.done():  # else nothing waits for it any more
             asked.set_result(answer)
 
     def _give_up(self) -> None:
@@ -377,19 +377,19 @@ def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
         return _answer(request, Outcome.SOURCE_DOWN, f"{reason}: nothing was done")
     if isinstance(request.action, ReadFresh):
         return _answer(request, Outcome.UNKNOWN, f"{reason}: it was not read again")
-    text = f"{reason}: it may have been carried out, and the event log will tell"
+    text = f"{reason}: it may have been carried out, and the event log will have it"
     return _answer(request, Outcome.UNKNOWN, text)
 
 
 def _recorded(
     writer: asyncio.StreamWriter, request: OperationRequest, outcome: Outcome, text: str
 ) -> OperationAnswer:
-    """The answer to what cannot travel; the core is told of the attempt, for the record, without its values.
+    """Answer a request that cannot travel; the core records the attempt, without its values.
 
-    Nobody waits for what the core says to that. Checks that fail are not recorded here.
+    The core's answer to that is not awaited. Checks that fail are not recorded here.
     """
     if request.refusal is None and not (request.check_only or request.reports_failed_check):
-        refusal = NorthRefusal(outcome, text)
+        refusal = FrontEndRefusal(outcome, text)
         action = without_values(request.action)
         with contextlib.suppress(ValueError):  # names that are no Unicode are none of the core's
             octets = encode(msgspec.structs.replace(request, action=action, refusal=refusal, reference=""))

@@ -21,8 +21,8 @@ _NOT_REACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 class Freshness(enum.IntEnum):
     """Whether values are what their agent reports now.
 
-    ``FRESH``: the agent confirms them. ``STALE``: nobody does at present; they are the last ones known.
-    ``WITHHELD``: nobody has for so long that they are not shown any more.
+    ``FRESH``: the agent confirms them. ``STALE``: it does not at present; they are the last ones known.
+    ``WITHHELD``: it has not for so long that they are not shown any more.
     """
 
     FRESH = 1

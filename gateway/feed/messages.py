@@ -21,7 +21,7 @@ from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink
 from gateway.model.values import Reference
 
 VERSION = 12
-"""Of the feed; told in `Hello`. A client refuses another one."""
+"""Version of the feed, sent in `Hello`. A client refuses another one."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
 """A frame announced larger than this is an error: batches are cut long before."""
@@ -30,7 +30,7 @@ MAX_REQUEST_OCTETS = 1024 * 1024
 """The same of a request: it is held before anything of it is known."""
 
 FeedRequest: TypeAlias = OperationRequest | Interest
-"""What a north says."""
+"""What a front end sends."""
 
 _LENGTH = struct.Struct(">I")
 
@@ -67,7 +67,7 @@ def encode(message: FeedMessage | FeedRequest) -> bytes:
 
 
 class FrameReader:
-    """Cuts what the core says into messages; holds at most one frame."""
+    """Cuts what the core sends into messages; holds at most one frame."""
 
     def __init__(self) -> None:
         self._frames = _Frames(MAX_FRAME_OCTETS)
@@ -82,7 +82,7 @@ class FrameReader:
 
 
 class RequestReader:
-    """Cuts what a north says into requests; holds at most one frame."""
+    """Cuts what a front end sends into requests; holds at most one frame."""
 
     def __init__(self) -> None:
         self._frames = _Frames(MAX_REQUEST_OCTETS)
@@ -147,7 +147,7 @@ def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:  # no
 
 
 def _parts(message: FeedMessage | FeedRequest) -> tuple[FeedStruct, ...]:
-    """Whatever of a message may carry values."""
+    """Return the parts of a message that may carry values."""
     match message:
         case Batch():
             return message.records
@@ -200,7 +200,7 @@ def _form(value: Any) -> Any:  # noqa: ANN401  a `FeedValue`, and what msgpack c
             return Ext(_Code.LIST, _ENCODER.encode([_inner_form(one) for one in value]))
         case Mapping():
             return {key: _inner_form(one) for key, one in value.items()}
-        case Reference():  # it stays unresolved, inside a map or list: its native id is all there is to tell
+        case Reference():  # unresolved, inside a map or list: only its native id is known
             return value.native_id
         case _:
             return value

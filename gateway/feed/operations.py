@@ -1,8 +1,8 @@
-"""Operations as norths ask for them over the feed, and as they are told of them.
+"""Operations on the feed: requests of front ends, their answers, and the records of all operations.
 
-A north asks with an `OperationRequest` on its connection; the `OperationAnswer` comes on the same one, behind
-every batch that the operation led to, so that who reads after the answer reads what was set. All norths are
-told of every operation by `OperationRecord`, in batches as of everything else.
+A front end sends an `OperationRequest` on its connection; the `OperationAnswer` comes on the same one, behind
+every batch that the operation led to, so that a read after the answer shows what was set. All front ends
+receive an `OperationRecord` of every operation, in batches like all other records.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class ReadFresh(FeedStruct, frozen=True, tag="read"):
 Action: TypeAlias = SetElements | InvokeMethod | ReadFresh
 
 
-class NorthRefusal(FeedStruct, frozen=True):
-    """Why a north did not ask the core for something that somebody wanted: it is told for the record.
+class FrontEndRefusal(FeedStruct, frozen=True):
+    """Why a front end has refused something by itself, for the record.
 
     Attributes:
         outcome: as of a check that failed.
         text: one line for people.
         element: the element, argument or method that it is about.
-        attempts: for how many it stands; of more than one there is nothing to tell but the number.
+        attempts: for how many it stands; of more than one only the number is known.
     """
 
     outcome: Outcome
@@ -61,26 +61,26 @@ class NorthRefusal(FeedStruct, frozen=True):
 
 
 class OperationRequest(FeedStruct, frozen=True, tag="request"):
-    """What a north asks for.
+    """A request of a front end.
 
     Attributes:
-        request: the north's number for it, unique on its connection.
+        request: the front end's number for it, unique on its connection.
         principal: for whom.
         source: number of the source.
         class_name: ``package:class`` of the object.
         row: of the object.
         action: what to do.
-        timeout: nanoseconds after which the north waits no longer; the configured deadline bounds it too.
-        check_only: tell what can be known here, and do nothing.
+        timeout: nanoseconds after which the front end waits no longer; the configured deadline bounds it too.
+        check_only: check as far as the core can, and do nothing.
         reports_failed_check: a request that fails its check is recorded by the front end, which knows more of
             it (`refusal`): the core records it only where the policy refuses it, as it does of a check.
-        refusal: the north itself has refused it: record that, and do nothing. Object and action are told as
-            far as they are known (row 0 is none such); ``None`` among the values is one that is not told.
-        reference: what the north calls it, told again in its records: so the north knows its operation also
-            where it never gets the answer. Unique among all norths; empty where that does not matter. What
-            one principal asks for under one reference is carried out once: who asks again within a minute
-            is told the same.
-        sent: when the north sent it, nanoseconds of the clock that all event loops of a machine share
+        refusal: the front end has refused it by itself: record that, and do nothing. Object and action are
+            given as far as they are known (row 0: unknown); ``None`` stands for a value that is not recorded.
+        reference: the front end's name for it, repeated in its records: so the front end finds its operation
+            also where it never gets the answer. Unique among all front ends; empty where that does not
+            matter. What one principal asks for under one reference is carried out once: who asks again within
+            a minute gets the same answer.
+        sent: when the front end sent it, nanoseconds of the clock that all event loops of a machine share
             (``CLOCK_MONOTONIC``): a core that was stopped meanwhile has so much less time. 0 for just now.
     """
 
@@ -92,7 +92,7 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
     action: Action
     timeout: int
     check_only: bool = False
-    refusal: NorthRefusal | None = None
+    refusal: FrontEndRefusal | None = None
     reference: str = ""
     sent: int = 0
     reports_failed_check: bool = False
@@ -102,8 +102,8 @@ class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
     """What came of a request. One with ``UNKNOWN`` is the last on its connection all the same.
 
     Attributes:
-        request: the north's number.
-        operation_id: the same in every north and in the log; empty where nothing was tried: after
+        request: the front end's number.
+        operation_id: the same in every front end and in the log; empty where nothing was tried: after
             ``check_only``, and where the check failed.
         outcome: ``APPLIED`` of a check means that nothing known here speaks against it.
         text: one line for people.
@@ -161,7 +161,7 @@ class OperationState(enum.Enum):
     """How far an operation is.
 
     ``begun``: recorded before anything is sent. ``ended``: with an outcome. ``settled``: ended as unknown,
-    and now it is known what came of it. An operation that was refused is told once, as ``ended``.
+    and now it is known what came of it. A refused operation has one record, ``ended``.
     """
 
     BEGUN = "begun"
@@ -172,7 +172,7 @@ class OperationState(enum.Enum):
 class OperationRecord(FeedStruct, frozen=True, tag="operation"):
     """An operation as it stands; replaces the former record of the same ``number``.
 
-    A snapshot tells the last ones again. Secrets are masked in all values.
+    A snapshot has the last ones again. Secrets are masked in all values.
 
     Attributes:
         number: ascending within the epoch.
@@ -195,7 +195,7 @@ class OperationRecord(FeedStruct, frozen=True, tag="operation"):
         text: one line for people.
         began: when it was asked for, nanoseconds of the gateway's clock.
         ended: when the outcome was known; 0 while it is under way.
-        attempts: for how many this record stands; more than one were refused, and are told by their number.
+        attempts: for how many this record stands; more than one were refused, and only their number is known.
         reference: of the request; empty where a core before this one was asked.
         absent: names of elements that were to have no value any more, and of arguments to be absent.
     """

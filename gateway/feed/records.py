@@ -2,7 +2,7 @@
 
 Every time is in nanoseconds since 1970-01-01 UTC, 0 for unknown. Positions count the elements of a class
 as ``ClassSchema.elements`` orders them. A value that is not there is absent, never zero. References are
-already resolved (`ObjectLink`): a north needs no second look-up. Source 0 is the gateway itself: it has
+already resolved (`ObjectLink`): a front end needs no second look-up. Source 0 is the gateway itself: it has
 events and alarms, and no `SourceRecord`.
 """
 
@@ -32,9 +32,9 @@ class SourceRecord(FeedStruct, frozen=True, tag="source"):
     """A source as it stands now; replaces the former record of the same number.
 
     ``counters`` are cumulative since the core's start: ``messages``, ``octets``, ``protocol_errors``,
-    ``refused`` (sender not believed), ``resyncs``, ``gaps``, ``objects_created``, ``objects_deleted``,
-    ``objects_refused`` and ``alarms_refused`` (beyond the bound), ``unknown_class`` (told before the schema),
-    ``events``. ``heard_until``: until when all that it told was heard, as `SourceStateSeen` has it.
+    ``refused`` (sender not trusted), ``resyncs``, ``gaps``, ``objects_created``, ``objects_deleted``,
+    ``objects_refused`` and ``alarms_refused`` (beyond the bound), ``unknown_class`` (seen before the schema),
+    ``events``. ``heard_until``: the time up to which nothing of it was missed, as in `SourceStateSeen`.
     """
 
     number: int
@@ -65,10 +65,10 @@ class EventClassRecord(FeedStruct, frozen=True, tag="event-class"):
 
 
 class ObjectRecord(FeedStruct, frozen=True, tag="object"):
-    """An object, whole: new, or told again. ``row`` is unique within (source, class) for ever.
+    """A whole object: new, or published again. ``row`` is unique within (source, class) for ever.
 
-    ``statistics_sampled`` is the one sample time shown north; ``reset`` is the last time at which its
-    counters may have started again (discontinuity); ``changed`` when any property last changed, in the
+    ``statistics_sampled`` is the one sample time that front ends show; ``reset`` is the last time at which
+    its counters may have started again (discontinuity); ``changed`` when any property last changed, in the
     gateway's clock.
     """
 
@@ -104,10 +104,10 @@ class UpdateRecord(FeedStruct, frozen=True, tag="update"):
 
 
 class DeleteRecord(FeedStruct, frozen=True, tag="delete"):
-    """An object is gone. ``inferred``: nobody said so, it was missing from a complete resync.
+    """An object is gone. ``inferred``: not reported, but missing from a complete resync.
 
-    ``number`` tells the ends of all objects of the gateway apart, for ever, in ascending order; ``heard`` is
-    the gateway's clock. A snapshot tells the last ends again, before the objects: a subscriber that has seen
+    ``number`` identifies the end among those of all objects, for ever, in ascending order; ``heard`` is
+    the gateway's clock. A snapshot has the last ends again, before the objects: a subscriber that has seen
     the number passes it over. An end of the number 0 is none: the object follows in another version of its
     class, and lives on.
     """
@@ -130,7 +130,7 @@ class DeleteRecord(FeedStruct, frozen=True, tag="delete"):
 class AgentRecord(FeedStruct, frozen=True, tag="agent"):
     """Whether the values of an agent's objects are current; all its rows follow. ``since`` dates a change.
 
-    ``confirmed`` is the last time at which the agent (by update or heartbeat) vouched for its objects.
+    ``confirmed`` is the last time at which the agent (by update or heartbeat) confirmed its objects.
     """
 
     source: int
@@ -141,9 +141,9 @@ class AgentRecord(FeedStruct, frozen=True, tag="agent"):
 
 
 class AgentGoneRecord(FeedStruct, frozen=True, tag="agent-gone"):
-    """An agent is no more, since ``gone`` (the gateway's clock): it has no objects, and no snapshot tells it.
+    """An agent is no more, since ``gone`` (the gateway's clock): it has no objects, and is in no snapshot.
 
-    Another agent may be called so later; an `AgentRecord` tells of it first.
+    Another agent may have the name later; its `AgentRecord` comes first.
     """
 
     source: int
@@ -152,15 +152,16 @@ class AgentGoneRecord(FeedStruct, frozen=True, tag="agent-gone"):
 
 
 class EventRecord(FeedStruct, frozen=True, tag="event"):
-    """An event; ``event_id`` is ``<gateway uuid>.<epoch>.<number>``, the same in every north.
+    """An event; ``event_id`` is ``<gateway uuid>.<epoch>.<number>``, the same in every front end.
 
     ``time`` is the agent's clock, ``heard`` the gateway's. ``subject`` is the object concerned, which may be
     gone already; its row is 0 where the object was never seen. ``text`` is one line for people, at most 255
     octets. ``condition`` names what a raising event begins and a clearing event ends, empty for one that
-    stands for itself; both may be told again. A clearing event, and no other, has the severity ``CLEARED``.
-    ``values`` are the arguments by position. A snapshot tells the last events again, after everything else:
-    a subscriber passes over those whose number it has seen. Where ``boot`` is not 0, a core before this one
-    made the event, in that epoch: nobody may have been told of it. It stands in snapshots only.
+    stands for itself; both may be published again. A clearing event, and no other, has the severity
+    ``CLEARED``. ``values`` are the arguments by position. A snapshot has the last events again, after
+    everything else: a subscriber passes over those whose number it has seen. Where ``boot`` is not 0, a core
+    before this one made the event, in that epoch: perhaps no front end has received it. It stands in
+    snapshots only.
     """
 
     event_id: str
@@ -182,8 +183,8 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
 class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
     """The core of the epoch ``boot``, before this one, made events up to ``number``, counted from 1.
 
-    It stands in snapshots only, behind those of them that are told still: a subscriber that was told of fewer
-    will not hear of the others.
+    It stands in snapshots only, behind those of them that are still in it: a subscriber that received fewer
+    will not receive the others.
     """
 
     boot: int
@@ -191,13 +192,13 @@ class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
 
 
 class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
-    """A condition that lasts; replaces the former record of the same number. A snapshot tells active ones.
+    """A condition that lasts; replaces the former record of the same number. A snapshot has the active ones.
 
     ``number`` is unique for ever, a new one each time the condition is raised. ``condition`` names it within
     its source (``memoryAlarm rabbitmq:node "rabbit@host"``, at most 255 octets), ``name`` what kind it is.
     ``event_id`` is that of the event that raised it. ``raised`` and ``cleared`` are in the gateway's clock;
     ``cleared`` is 0 while it is active, then the alarm ceases to exist: also for a subscriber that was slow,
-    and is told of its end only.
+    and only its end is published.
     """
 
     number: int
@@ -213,7 +214,7 @@ class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
 
 
 class GapRecord(FeedStruct, frozen=True, tag="gap"):
-    """From ``start`` to ``end`` something of this source was not heard."""
+    """From ``start`` to ``end`` something of this source was missed."""
 
     source: int
     start: int
@@ -222,7 +223,7 @@ class GapRecord(FeedStruct, frozen=True, tag="gap"):
 
 
 class EventLogState(enum.Enum):
-    """Whether what is told reaches the event log's disk.
+    """Whether records reach the event log's disk.
 
     ``off``: the log is not configured. ``writing``: all is well. The others say what is wrong: no room, no
     right, an error, too slow; ``upkeep``: records are written, but a file cannot be completed or deleted;
@@ -247,7 +248,7 @@ class EventLogRecord(FeedStruct, frozen=True, tag="event-log"):
         since: when the state began, the gateway's clock.
         committed: seq of the last record on the disk: ascending for ever.
         waiting: records that are not on the disk yet.
-        lost: records that were given up, since the core's start; the log tells how many of what.
+        lost: records that were given up, since the core's start; the log has how many of what.
         octets: of all its files.
         segments: files that are not compacted yet.
         deleted_files: files that were deleted to keep it within its bounds, since the core's start.
@@ -285,7 +286,7 @@ Record: TypeAlias = (
 
 
 class Hello(FeedStruct, frozen=True, tag="hello"):
-    """First message of a feed. A new ``epoch`` is a new core: what was known is stale until told again."""
+    """First message of a feed. A new ``epoch`` is a new core: what is known is stale until sent again."""
 
     version: int
     epoch: int
@@ -294,14 +295,14 @@ class Hello(FeedStruct, frozen=True, tag="hello"):
 
 
 class SnapshotBegan(FeedStruct, frozen=True, tag="begin"):
-    """The following batches tell the whole state again, up to `SnapshotEnded`."""
+    """The following batches contain the whole state, up to `SnapshotEnded`."""
 
     epoch: int
     sequence: int
 
 
 class SnapshotEnded(FeedStruct, frozen=True, tag="end"):
-    """What was not told since `SnapshotBegan` no longer exists."""
+    """What was in no batch since `SnapshotBegan` no longer exists."""
 
     epoch: int
     sequence: int
@@ -316,11 +317,11 @@ class Batch(FeedStruct, frozen=True, tag="batch"):
 
 
 class Alive(FeedStruct, frozen=True, tag="alive"):
-    """The core lives and has had nothing else to tell for a moment."""
+    """The core lives, and has sent nothing else for a moment."""
 
 
 FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer | Alive
-"""What the core says; a north says `OperationRequest` only."""
+"""What the core sends; a front end sends an `OperationRequest` or an `Interest`."""
 
 
 MAX_WANTED: Final = 100
@@ -328,7 +329,7 @@ MAX_WANTED: Final = 100
 
 
 class Interest(FeedStruct, frozen=True, tag="interest"):
-    """Objects that snapshots are to tell of from now on; all else, and what changes, is told as ever.
+    """Limits the objects of snapshots from now on; other records, and changes, are sent as ever.
 
     Attributes:
         names: texts that native ids are equal to, or stable names or leaf names begin with.

@@ -332,7 +332,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         return budget
 
     def work_off(self, now: int) -> None:
-        """Do all of `work` at once, for a front end that nobody waits for meanwhile."""
+        """Do all of `work` at once, for a front end that serves no requests meanwhile."""
         self.work(1, 0, now)
         while self.is_sweeping:
             self.work(1, 0, now)

@@ -1,4 +1,4 @@
-"""Serves the feed on a Unix socket to the norths of the same user, and hears what they ask for."""
+"""Serves the feed on a Unix socket to front ends of the same user, and takes their requests."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MAX_SOCKET_PATH_OCTETS = 107
 """``sun_path`` holds 108 octets, one of them NUL (unix(7))."""
 
 MAX_UNANSWERED = 256
-"""Requests of one north that are under way; further ones are refused at once."""
+"""Requests of one front end that are under way; further ones are refused at once."""
 
 MAX_UNREAD = 4 * MAX_UNANSWERED
-"""Answers that one north may leave unread."""
+"""Answers that one front end may leave unread."""
 
 ALIVE_SECONDS = 1.0
-"""A north that was told nothing for so long is told that the core lives."""
+"""After so long a silence the core sends that it lives."""
 
 _CHUNK_OCTETS = 64 * 1024
 _CREDENTIALS = struct.Struct("3i")
@@ -40,10 +40,10 @@ Snapshot = Callable[[], tuple[Sequence[Record], int]]
 """Gives all current records, immutable and in dependency order, and the sequence they stand at."""
 
 Reply = Callable[[OperationAnswer], None]
-"""Where the answer to one request goes: once, whenever it is known; nowhere once the north is gone."""
+"""Where the answer to one request goes: once, whenever it is known; nowhere once the front end is gone."""
 
 Asked = Callable[[OperationRequest, Reply], None]
-"""Given each request of a north; neither waits nor raises."""
+"""Takes each request of a front end; neither waits nor raises."""
 
 
 def nobody_answers(request: OperationRequest, reply: Reply) -> None:
@@ -60,8 +60,8 @@ class FeedCounters:
         merges: times that records were merged for a slow subscriber, and ``overflows`` that even that was
             not enough.
         refused: connections of processes of other users.
-        requests: that norths asked for.
-        hung_up: norths that said what no north says.
+        requests: of front ends.
+        hung_up: connections that were closed because of what a front end never sends.
     """
 
     batches: int = 0
@@ -202,7 +202,7 @@ class FeedServer:
         subscription: Subscription,
         wake: asyncio.Event,
     ) -> None:
-        """Take a north's requests until it closes, or says what no north says."""
+        """Take the requests of a front end until it closes, or sends what is none."""
         requests, unanswered = RequestReader(), _Unanswered(subscription, wake)
         try:
             while octets := await reader.read(_CHUNK_OCTETS):
@@ -232,7 +232,7 @@ class FeedServer:
 
 
 async def _idle(wake: asyncio.Event) -> Alive | None:
-    """Wait for something to tell; what to tell a north that has waited for long."""
+    """Wait for something to send; return a sign of life after a long wait."""
     try:
         async with asyncio.timeout(ALIVE_SECONDS):
             await wake.wait()
@@ -242,7 +242,7 @@ async def _idle(wake: asyncio.Event) -> Alive | None:
 
 
 class _Unanswered:
-    """One north's requests that are under way.
+    """The requests of one front end that are under way.
 
     Args:
         subscription: that their answers go through.
@@ -259,7 +259,7 @@ class _Unanswered:
         """Hand a request on.
 
         Raises:
-            FeedError: there is one of its number already, or the north does not read.
+            FeedError: there is one of its number already, or the front end does not read.
         """
         number = request.request
         if self._subscription.answers >= MAX_UNREAD:
@@ -267,14 +267,14 @@ class _Unanswered:
         if number in self._numbers:
             raise FeedError(f"a second request of the number {number}, and the first is under way")
         if len(self._numbers) >= MAX_UNANSWERED:
-            text = f"{MAX_UNANSWERED} requests of this north are under way already"
+            text = f"{MAX_UNANSWERED} requests of this front end are under way already"
             self._put(OperationAnswer(number, "", Outcome.NOT_NOW, text))
             return
         self._numbers.add(number)
         asked(request, self._answered)
 
     def close(self) -> None:
-        """The north is gone: answers go nowhere."""
+        """The front end is gone: answers go nowhere."""
         self._is_open = False
 
     def _answered(self, answer: OperationAnswer) -> None:

@@ -86,7 +86,7 @@ class Subscription:
         self.needs_snapshot = False
 
     def narrow(self, interest: Interest) -> None:
-        """From here on snapshots tell of these objects only; what is left of the one under way, too."""
+        """Limit snapshots to these objects from now on, also the rest of the one under way."""
         self._interest = interest
 
     def offer(self, batch: Batch) -> None:

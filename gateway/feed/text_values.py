@@ -128,18 +128,18 @@ def value_from_json(
     return value
 
 
-def text_of(value: FeedValue, told: ValueType | None = None, named: Sequence[NamedValue] = ()) -> str:
+def text_of(value: FeedValue, described: ValueType | None = None, named: Sequence[NamedValue] = ()) -> str:
     """A value as `value_from_text` reads it; a reference as its object's name.
 
     Args:
         value: of any type.
-        told: its type by the schema: times and durations are integers by themselves.
+        described: its type by the schema: times and durations are integers by themselves.
         named: its labels.
     """
     for name in named:
         if type(name.value) is type(value) and name.value == value:
             return name.label
-    if told is ValueType.TIME and type(value) is int:
+    if described is ValueType.TIME and type(value) is int:
         return _time_text(value)
     try:
         plain = as_json(value)

@@ -12,8 +12,8 @@ from typing import Final, Protocol, TypeAlias
 from gateway.feed.client import refused_request
 from gateway.feed.operations import (
     Action,
+    FrontEndRefusal,
     InvokeMethod,
-    NorthRefusal,
     OperationAnswer,
     OperationRequest,
     ReadFresh,
@@ -156,7 +156,7 @@ class Operations:
                 element = method
             case SetElements(values):
                 element = next(iter(values)) if len(values) == 1 else ""
-        refusal = NorthRefusal(attempt.outcome, types.text(attempt.text), types.text(element))
+        refusal = FrontEndRefusal(attempt.outcome, types.text(attempt.text), types.text(element))
         where = self._where(attempt.number)
         self._report(refused_request(attempt.principal, attempt.action, refusal, where))
 

@@ -25,11 +25,11 @@ _HELD_SECONDS: Final = 0.05
 class Ledger(Protocol):
     """Knows which deliveries were told, and when that is lasting."""
 
-    def is_told(self, identity: str) -> bool:
+    def is_recorded(self, identity: str) -> bool:
         """Whether what the delivery of this identity led to is told already."""
         ...
 
-    def telling(self, identity: str) -> AbstractContextManager[None]:
+    def recording(self, identity: str) -> AbstractContextManager[None]:
         """While the context lasts, what is told comes of the delivery of this identity."""
         ...
 
@@ -101,12 +101,12 @@ class UnacknowledgedDeliveries:
             self._heard.set()
             message = self._waiting.popleft()
             identity = identity_of(message)
-            if message.redelivered and self._ledger.is_told(identity):
+            if message.redelivered and self._ledger.is_recorded(identity):
                 self._ledger.came_again(identity)
                 self.repeated += 1
                 self._counts.repeated += 1
             else:
-                with self._ledger.telling(identity):
+                with self._ledger.recording(identity):
                     self._tell(message)
             self._told, self._position = message, self._ledger.position
             self._deliveries_told += 1

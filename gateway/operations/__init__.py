@@ -1,5 +1,5 @@
-"""Operations: the only way to change anything south, and the audit of it.
+"""Operations: the only way to change anything on a broker, and the audit of it.
 
-Requests of norths are checked, decided, numbered and recorded here before anything is sent, and what came of
-them is told. No socket, clock, log or thread; a source is known by its `ports.SourcePort` only.
+Requests of front ends are checked against schema and policy, numbered and recorded before anything is sent;
+their outcomes are recorded too. No socket, clock, log or thread: a source is an `effects.SourcePort`.
 """

@@ -27,13 +27,13 @@ from gateway.model.texts import one_line
 from gateway.model.values import Reference
 from gateway.operations.operation import Ended, Operation
 from gateway.operations.planning import Plan, Target
-from gateway.operations.validation import Refusal
+from gateway.operations.validation import Rejected
 
 MAX_LENGTH: Final = 2048
-"""Characters of one value that are told; the rest is counted."""
+"""Characters of one value that a record has; the rest is counted."""
 
-MAX_TOLD: Final = 100
-"""So many values of one operation are told."""
+MAX_VALUES: Final = 100
+"""Values of one operation that a record has."""
 
 MAX_DEPTH: Final = 32
 
@@ -41,7 +41,7 @@ _STRANGE: Final = "?"
 
 
 class Redaction:
-    """Makes what may be told out of values by name.
+    """Masks secrets in values by name.
 
     Args:
         secrets: whose names are secret, and what inside values is.
@@ -53,7 +53,7 @@ class Redaction:
     def masked(
         self, values: Mapping[str, FeedValue | None], secret: frozenset[str] = frozenset()
     ) -> dict[str, FeedValue]:
-        """Those that are there, whole; what is secret is ``***``.
+        """Return the values that are present, whole; a secret is ``***``.
 
         Args:
             values: by name.
@@ -65,12 +65,12 @@ class Redaction:
             if value is not None
         }
 
-    def told(
+    def recordable(
         self, values: Mapping[str, FeedValue | None], secret: frozenset[str] = frozenset()
     ) -> dict[str, FeedValue]:
-        """The same, each not longer than a record may be."""
+        """Return the masked values, as many and as long as a record may have."""
         masked = self.masked(values, secret)
-        return {name: _cut(masked[name]) for name in list(masked)[:MAX_TOLD]}
+        return {name: _cut(masked[name]) for name in list(masked)[:MAX_VALUES]}
 
     def _masked(self, value: FeedValue) -> FeedValue:
         if isinstance(value, ObjectLink):
@@ -86,7 +86,7 @@ def _cut(value: FeedValue) -> FeedValue:
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Whether it is a value at all: a north may have sent anything that msgpack has."""
+    """Whether it is a value at all: a front end may have sent anything that msgpack has."""
     if isinstance(value, Mapping | tuple) and depth == 0:
         return False
     if isinstance(value, Mapping):
@@ -97,17 +97,17 @@ def _is_plain(value: object, depth: int) -> bool:
 
 
 MAX_NAME: Final = 255
-"""Characters of a class's name: a north may ask for any."""
+"""Characters of a class's name: a front end may send any."""
 
 MAX_REFERENCE: Final = 64
-"""Characters of what a north calls a request."""
+"""Characters of the reference of a request."""
 
 MAX_TEXT: Final = 1000
 """Characters; an agent may say anything."""
 
 
-UNTOLD: Final = "?"
-"""A value that is not told."""
+WITHHELD: Final = "?"
+"""Stands for a value that is not recorded."""
 
 
 class Audit:
@@ -116,7 +116,7 @@ class Audit:
     Args:
         gateway: the gateway's uuid, text.
         epoch: boot of the core.
-        values: says what may be told of values.
+        values: masks values.
     """
 
     def __init__(self, gateway: str, epoch: int, values: Redaction) -> None:
@@ -127,29 +127,29 @@ class Audit:
     def begun(
         self, number: int, request: OperationRequest, operation: Operation, now: int
     ) -> OperationRecord:
-        """It will be tried from now on."""
+        """Return the record of an operation that begins."""
         plan = operation.plan
         return msgspec.structs.replace(
             self._record(number, request, plan.target, OperationState.BEGUN, now),
-            values=self._values.told(plan.asked, plan.secret_arguments),
-            former=self._values.told(operation.former),
+            values=self._values.recordable(plan.asked, plan.secret_arguments),
+            former=self._values.recordable(operation.former),
         )
 
     def refused(
-        self, number: int, request: OperationRequest, target: Target | None, refusal: Refusal, now: int
+        self, number: int, request: OperationRequest, target: Target | None, refusal: Rejected, now: int
     ) -> OperationRecord:
-        """It was not tried."""
+        """Return the record of a request that was not tried."""
         asked: dict[str, FeedValue | None] = {}
         match request.action:
-            case SetElements(values) if request.refusal is not None:  # a north need not tell values of these
-                asked = {name: UNTOLD if value is None else value for name, value in values.items()}
+            case SetElements(values) if request.refusal is not None:  # front ends may leave these out
+                asked = {name: WITHHELD if value is None else value for name, value in values.items()}
             case SetElements(values):
                 asked = dict(values)
             case InvokeMethod(_, arguments):  # which of these are secret is known of known methods only
-                asked = dict.fromkeys(arguments, UNTOLD)
+                asked = dict.fromkeys(arguments, WITHHELD)
         return msgspec.structs.replace(
             self._record(number, request, target, OperationState.ENDED, now),
-            values=self._values.told(asked),
+            values=self._values.recordable(asked),
             outcome=refusal.outcome,
             element=refusal.element,
             text=_recorded(refusal.text),
@@ -157,7 +157,7 @@ class Audit:
         )
 
     def counted(self, number: int, attempts: CountedAttempts, now: int) -> OperationRecord:
-        """So many attempts of a principal were refused that they are not told one by one."""
+        """Return the record of refused attempts that were too many for one record each."""
         outcomes = ", ".join(f"{count} {outcome.value}" for outcome, count in attempts.outcomes)
         return OperationRecord(
             number=number,
@@ -172,7 +172,7 @@ class Audit:
             leaf_name="",
             outcome=attempts.outcomes[0][0],
             text=_recorded(
-                f"{attempts.attempts} more attempts within a minute, not told one by one: {outcomes}; "
+                f"{attempts.attempts} more attempts within a minute, not recorded one by one: {outcomes}; "
                 f"the last: {attempts.text}"
             ),
             began=attempts.since,
@@ -183,11 +183,11 @@ class Audit:
     def ended(
         self, begun: OperationRecord, operation: Operation, ended: Ended, trouble: str, now: int
     ) -> OperationRecord:
-        """What came of it; ``trouble`` is what the event log said when it began."""
+        """Return the record of an outcome; ``trouble`` is what the event log said when it began."""
         return msgspec.structs.replace(
             begun,
             state=OperationState.ENDED,
-            former=self._values.told(operation.former),
+            former=self._values.recordable(operation.former),
             found=self.found(operation.plan, ended),
             outcome=ended.outcome,
             element=ended.element,
@@ -199,7 +199,7 @@ class Audit:
     def settled(
         self, unknown: OperationRecord, operation: Operation, ended: Ended, now: int
     ) -> OperationRecord:
-        """It was unknown what came of it, and now it is known."""
+        """Return the record of an outcome that was unknown until now."""
         return msgspec.structs.replace(
             unknown,
             state=OperationState.SETTLED,
@@ -212,7 +212,7 @@ class Audit:
         )
 
     def given_up(self, number: int, begun: OperationRecord, now: int) -> OperationRecord:
-        """A core before this one began it, and ended before it did."""
+        """Return the record of an operation that an earlier core began and did not finish."""
         return msgspec.structs.replace(
             begun,
             number=number,
@@ -223,13 +223,13 @@ class Audit:
         )
 
     def found(self, plan: Plan, ended: Ended) -> dict[str, FeedValue]:
-        """What a record tells of values found; nothing of a reading, which the object's own records tell."""
+        """Return the values found, for a record; of a reading the object's records have them."""
         if plan.kind is OperationKind.READ:
             return {}
-        return self._values.told(ended.values, plan.secret_arguments)
+        return self._values.recordable(ended.values, plan.secret_arguments)
 
     def shown(self, plan: Plan, ended: Ended) -> dict[str, FeedValue]:
-        """What the answer to who asked tells of them."""
+        """Return the values found, for the answer."""
         return self._values.masked(ended.values, plan.secret_arguments)
 
     def _record(
@@ -263,14 +263,14 @@ class Audit:
 
 
 def _recorded(text: str) -> str:
-    """What an agent said, fit for a record."""
+    """Return the text of an agent, fit for a record."""
     return one_line(mask_uris(text), MAX_TEXT)
 
 
 def _absent(action: Action) -> tuple[str, ...]:
-    """Names of what is to have no value."""
+    """Return the names of what is to have no value."""
     match action:
         case SetElements(values) | InvokeMethod(_, values):
-            return tuple(name for name, value in values.items() if value is None)[:MAX_TOLD]
+            return tuple(name for name, value in values.items() if value is None)[:MAX_VALUES]
         case ReadFresh():
             return ()

@@ -1,4 +1,4 @@
-"""What operations want done: the only way out of the code without I/O."""
+"""Effects of operations, which are all that the rest of the core carries out, and the port of a source."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 ReplyTo: TypeAlias = Callable[[OperationAnswer], None]
-"""Where the answer to a request goes; nothing here calls it."""
+"""Takes the answer to a request; nothing in this package calls it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Tell every north and the event log of an operation.
+class Publish:
+    """Publish a record of an operation to all front ends and to the event log.
 
     Attributes:
-        lasting: say by `OperationManager.recorded` when the log has it on the disk.
+        lasting: call `OperationManager.recorded` when the log has the record on the disk.
     """
 
     record: OperationRecord
@@ -35,22 +35,22 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer a request, behind everything that was told before."""
+    """Answer a request, behind all records that were published before."""
 
     to: ReplyTo
     answer: OperationAnswer
 
 
-Effect: TypeAlias = Tell | Send | Reply
+Effect: TypeAlias = Publish | Send | Reply
 
 
 class SourcePort(Protocol):
-    """What carries calls, modifications and fetches to one source, each once, never again.
+    """Carries calls, modifications and fetches to one source, each at most once.
 
     Each is answered with its token, perhaps before the method returns: ``SOURCE_DOWN`` where it certainly was
-    not sent, ``UNKNOWN`` at its deadline or when the link is lost after it was sent; after ``UNKNOWN``
-    another answer may follow when it comes late. What each led to is observed before its answer is told.
-    Answers go to `Operations.answered`.
+    not sent, ``UNKNOWN`` at its deadline or when the link is lost after it was sent. Another answer
+    may follow an ``UNKNOWN``. The observations that an operation led to precede its answer. Answers go to
+    `OperationManager.answered`.
 
     No method waits or raises.
     """
@@ -60,38 +60,38 @@ class SourcePort(Protocol):
         ...
 
     def modify(self, modify: ObjectModify) -> None:
-        """Set properties by a request of the dialect's own; ``READ_ONLY`` where it has none."""
+        """Set properties by a request of the dialect's own; ``READ_ONLY`` where the dialect has none."""
         ...
 
     def fetch(self, fetch: ObjectFetch) -> None:
         """Read an object again."""
         ...
 
-    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
-        """What `call` or `modify` would answer at once if it were asked now; nothing is sent or changed.
+    def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
+        """Return the answer that `call` or `modify` would give at once; nothing is sent or changed.
 
-        ``None`` where nothing that is known speaks against it.
+        ``None`` where nothing that is known speaks against the request.
         """
         ...
 
 
 class Operations(Protocol):
-    """Where sources take their calls from, and bring their answers to."""
+    """The operations of the core, as a source sees them."""
 
     def connect(self, source: int, port: SourcePort) -> None:
-        """From now on operations on objects of the source (its number) go through ``port``."""
+        """Send operations on objects of the source (its number) through ``port`` from now on."""
         ...
 
     def answered(self, answer: Answer) -> None:
-        """What came of a call, modification or fetch; to be given to a `Conversation` as ``answered``."""
+        """Take the answer to a call, modification or fetch."""
         ...
 
 
 class NoOperations:
-    """Where there are none: in tests of sources."""
+    """Operations for tests of sources: there are none."""
 
     def connect(self, source: int, port: SourcePort) -> None:
-        """Nothing will ever be asked of it."""
+        """Nothing will ever be asked of the source."""
 
     def answered(self, answer: Answer) -> None:
-        """Nobody asked."""
+        """Nothing was asked."""

@@ -1,7 +1,7 @@
-"""All operations of the core: requests in, records, calls, answers out. Nothing else changes anything south.
+"""All operations of the core: requests in, records, calls, answers out. Nothing else changes a broker.
 
-Told the time; what is to be done is returned as effects, in order. Of each operation a record is told before
-anything is sent, and no call is ever given to a source twice.
+The time is an argument, and what is to be done is returned as effects, in order. The record of an operation
+is published before anything is sent, and no call is given to a source twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.feed.audit_rate_limiter import Attempt, AuditRateLimiter, CountedAttempts
 from gateway.feed.operations import (
-    NorthRefusal,
+    FrontEndRefusal,
     OperationAnswer,
     OperationKind,
     OperationRecord,
@@ -29,160 +29,22 @@ from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.operations.audit import Audit
-from gateway.operations.effects import Effect, Reply, ReplyTo, Send, Tell
+from gateway.operations.effects import Effect, Publish, Reply, ReplyTo, Send
 from gateway.operations.operation import CallNext, Ended, ModifyNext, Next, Operation, ReadNext
 from gateway.operations.planning import Planner, Target, check_reachable
 from gateway.operations.policy import Policy
 from gateway.operations.reconciler import Reconciler, fetch_of
-from gateway.operations.validation import Refusal
+from gateway.operations.validation import Rejected
 
-
-class Turns:
-    """The operations of one source by their numbers.
-
-    Args:
-        limit: that are under way at once; as many more may wait.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._running: dict[int, Hashable] = {}
-        self._waiting: dict[int, Hashable] = {}
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no other operation may come in."""
-        return len(self._waiting) >= self._limit
-
-    @property
-    def running(self) -> int:
-        """Operations under way."""
-        return len(self._running)
-
-    @property
-    def waiting(self) -> int:
-        """Operations that wait for their turn."""
-        return len(self._waiting)
-
-    def enter(self, number: int, alone_with: Hashable = None) -> None:
-        """Another operation; it is not full.
-
-        Args:
-            number: of the operation.
-            alone_with: no other one with the same is under way while this one is; ``None`` for any.
-        """
-        self._waiting[number] = alone_with
-
-    def leave(self, number: int) -> None:
-        """An operation is over, or will never be tried."""
-        self._running.pop(number, None)
-        self._waiting.pop(number, None)
-
-    def take(self) -> list[int]:
-        """The operations whose turn has come, in order; they are under way from now on."""
-        taken: list[int] = []
-        held = {key for key in self._running.values() if key is not None}
-        for number, key in list(self._waiting.items()):
-            if len(self._running) >= self._limit:
-                break
-            if key is not None:
-                if key in held:
-                    continue
-                held.add(key)
-            del self._waiting[number]
-            self._running[number] = key
-            taken.append(number)
-        return taken
-
-
-KEEP: Final = 60 * 10**9
-"""Nanoseconds for which a request is known again, from its first coming on, or while it is carried out.
-
-No longer than a north knows its own: the same reference may mean another request after that.
-"""
-
-MAX_REMEMBERED: Final = 4096
-"""Operations that have ended; beyond it the one that ended first is forgotten."""
-
-_Key = tuple[str, str]
-
-
-class Repeats:
-    """Operations by principal and what their north calls them; without such a name none is known."""
-
-    def __init__(self) -> None:
-        self._running: dict[_Key, tuple[int, int]] = {}
-        self._ended: OrderedDict[_Key, tuple[OperationAnswer, int]] = OrderedDict()
-
-    def begin(self, request: OperationRequest, number: int, now: int) -> None:
-        """The operation of this number carries ``request`` out."""
-        if request.reference:
-            self._running[_key(request)] = number, now
-
-    def end(self, request: OperationRequest, answer: OperationAnswer) -> None:
-        """It has ended so."""
-        begun = self._running.pop(_key(request), None)
-        if begun is not None:
-            self._ended[_key(request)] = answer, begun[1]
-            if len(self._ended) > MAX_REMEMBERED:
-                self._ended.popitem(last=False)
-
-    def running(self, request: OperationRequest) -> int | None:
-        """The number of the operation that carries the same request out now."""
-        number, _ = self._running.get(_key(request), (None, 0))
-        return number
-
-    def ended(self, request: OperationRequest, now: int) -> OperationAnswer | None:
-        """What was answered to the same request."""
-        answer, began = self._ended.get(_key(request), (None, 0))
-        if answer is not None and now - began >= KEEP:
-            del self._ended[_key(request)]
-            return None
-        return answer
-
-
-def _key(request: OperationRequest) -> _Key:
-    return str(request.principal), request.reference
-
-
-Objection: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
-"""What a source would answer at once if this were asked of it now; ``None`` where it would send it."""
-
-
-def message_of(
-    operation: Operation, token: int, step: CallNext | ModifyNext | ReadNext
-) -> MethodCall | ObjectModify | ObjectFetch | None:
-    """The message of a step; ``None`` where the object cannot be named any more."""
-    fetch = fetch_of(operation.plan.target, token, operation.deadline)
-    if fetch is None or isinstance(step, ReadNext):
-        return fetch
-    which = (fetch.token, fetch.key, fetch.agent, fetch.native_id)
-    if isinstance(step, ModifyNext):
-        return ObjectModify(*which, step.values, fetch.deadline)
-    return MethodCall(*which, step.method, step.arguments, fetch.deadline)
-
-
-def check_with_source(operation: Operation, objection: Objection) -> None:
-    """Whether the source would send what would be asked of it, the object being as it is known to be.
-
-    Schema and policy know nothing of what a dialect, or a peer of it, cannot be told.
-
-    Raises:
-        Refusal: it would not.
-    """
-    for element, step in operation.foreseen():
-        message = message_of(operation, 0, step)
-        found = None if message is None or isinstance(message, ObjectFetch) else objection(message)
-        if found is not None:
-            raise Refusal(found.outcome, found.text, element)
-
+Precheck: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
+"""Returns what a source would answer at once to this request; ``None`` where it would send it."""
 
 _UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerSettings:
-    """What is configured.
+    """Limits of operations, as configured.
 
     Attributes:
         deadline: nanoseconds that an operation has at most.
@@ -197,7 +59,7 @@ class ManagerSettings:
 class _UnderWay:
     """An operation that is not over.
 
-    ``token`` is of the step that it waits for; ``others`` asked for the same again meanwhile.
+    ``token`` belongs to the step that it waits for; ``others`` are repetitions of its request.
     """
 
     request: OperationRequest
@@ -212,10 +74,10 @@ class _UnderWay:
 
 
 class OperationManager:
-    """Operations of all sources.
+    """Decides what happens with the operations of all sources.
 
     Args:
-        inventory: where objects are.
+        inventory: of the objects.
         classes: what mappings say of classes.
         policy: who may do what.
         audit: makes the records.
@@ -239,13 +101,13 @@ class OperationManager:
         self._settings = settings or ManagerSettings()
         self._numbers = itertools.count(1)
         self._tokens = itertools.count(1)
-        self._objections: dict[int, Objection] = {}
+        self._prechecks: dict[int, Precheck] = {}
         self._turns: dict[int, Turns] = {}
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting_for: dict[int, int] = {}
         self._refusals = AuditRateLimiter()
         self._repeats = Repeats()
-        self._settling = Reconciler(
+        self._reconciler = Reconciler(
             audit, self._settings.deadline, lambda: next(self._tokens), classes.class_name
         )
 
@@ -260,27 +122,27 @@ class OperationManager:
         return sum(turns.waiting for turns in self._turns.values())
 
     @property
-    def unsettled(self) -> int:
-        """Operations that ended without anybody knowing what came of them."""
-        return len(self._settling)
+    def pending_outcomes(self) -> int:
+        """Ended operations whose outcome is unknown, and may still be found out."""
+        return len(self._reconciler)
 
     @property
     def wake_at(self) -> int | None:
-        """When `tick` has something to do, nanoseconds of the gateway's clock; ``None`` for never."""
+        """When to call `tick`, in nanoseconds of the gateway's clock; ``None`` for never."""
         times = [one.operation.deadline for one in self._under_way.values()]
-        times += [time for time in (self._settling.wake_at, self._refusals.due_at) if time is not None]
+        times += [time for time in (self._reconciler.wake_at, self._refusals.due_at) if time is not None]
         return min(times, default=None)
 
-    def connect(self, source: int, objection: Objection = lambda _message: None) -> None:
-        """The source of this number takes calls from now on; ``objection`` says what it would not send."""
-        self._objections[source] = objection
+    def connect(self, source: int, precheck: Precheck = lambda _message: None) -> None:
+        """Let the source of this number take calls from now on; ``precheck`` says what it would not send."""
+        self._prechecks[source] = precheck
 
     def recover(self, begun: Iterable[OperationRecord], now: int) -> list[Effect]:
-        """A core before this one began these and ended before they did; to be told before anything else."""
-        return [Tell(self._audit.given_up(next(self._numbers), record, now)) for record in begun]
+        """Publish the end of operations that an earlier core began and did not finish."""
+        return [Publish(self._audit.given_up(next(self._numbers), record, now)) for record in begun]
 
-    def asked(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
-        """A north asks for something; it is answered once."""
+    def submit(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
+        """Take a request of a front end; it is answered once."""
         target: Target | None = None
         if request.refusal is not None:
             return self._reported(request, request.refusal, reply, now)
@@ -288,31 +150,31 @@ class OperationManager:
         if repeated is not None:
             return repeated
         try:
-            target = self._planner.target(request)
+            target = self._planner.resolve(request)
             plan = self._planner.plan(request, target)
             self._check_possible(request, target)
             operation = Operation(plan, now + min(request.timeout, self._settings.deadline))
-            check_with_source(operation, self._objections[request.source])
-        except Refusal as refusal:
+            check_with_source(operation, self._prechecks[request.source])
+        except Rejected as refusal:
             return self._refused(request, reply, target, refusal, now)
         if request.check_only:
             return [Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
         number = next(self._numbers)
         record = self._audit.begun(number, request, operation, now)
-        lasting = plan.kind is not OperationKind.READ  # nobody needs to know of a reading that was lost
+        lasting = plan.kind is not OperationKind.READ  # a lost reading has changed nothing
         self._under_way[number] = _UnderWay(request, reply, operation, record, is_recorded=not lasting)
         self._repeats.begin(request, number, now)
         alone_with = (target.class_name, target.row) if plan.kind is OperationKind.SET else None
         self._turns_of(request.source).enter(number, alone_with)
-        return [Tell(record, lasting), *self._go_on(request.source, now)]
+        return [Publish(record, lasting), *self._go_on(request.source, now)]
 
     def recorded(self, number: int, now: int, trouble: str = "") -> list[Effect]:
-        """The log has the begin of an operation, or cannot have it.
+        """Go on with an operation whose begin is in the log, or cannot be.
 
         Args:
             number: of the operation.
             now: nanoseconds of the gateway's clock.
-            trouble: why it has not; told with the operation's end.
+            trouble: why it is not in the log; part of the text of the operation's end.
         """
         one = self._under_way.get(number)
         if one is None or one.is_recorded:
@@ -321,39 +183,39 @@ class OperationManager:
         return [*self._start(one, now), *self._go_on(one.request.source, now)]
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
-        """A source brought an answer to a call, modification or fetch."""
+        """Take the answer of a source to a call, modification or fetch."""
         number = self._waiting_for.pop(answer.token, None)
         if number is None:
-            return self._settling.answered(answer, now)
+            return self._reconciler.answered(answer, now)
         one = self._under_way[number]
         effects = self._take(one, one.operation.answered(answer, now), now)
         return [*effects, *self._go_on(one.request.source, now)]
 
     def noticed(self, records: Iterable[Record], now: int) -> list[Effect]:
-        """Something was told to all norths: what objects are may tell what came of an operation."""
-        return self._settling.noticed(records, now)
+        """Look at published records: an object's values may show what came of an operation."""
+        return self._reconciler.noticed(records, now)
 
     def tick(self, now: int) -> list[Effect]:
-        """The time that was asked for has come."""
+        """Do what `wake_at` was for."""
         effects: list[Effect] = []
         for one in [one for one in self._under_way.values() if one.operation.deadline <= now]:
             effects += self._take(one, one.operation.expired(), now)
         for source in self._turns:
             effects += self._go_on(source, now)
-        return effects + self._settling.tick(now) + self._counted(self._refusals.due(now), now)
+        return effects + self._reconciler.tick(now) + self._counted(self._refusals.due(now), now)
 
     def close(self, now: int) -> list[Effect]:
-        """Nothing comes after this: what was counted only is told."""
+        """Publish, at the end of the core, what was only counted so far."""
         return self._counted(self._refusals.due(now, ending=True), now)
 
     def _repeated(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect] | None:
-        """What becomes of a request that is not the first under its reference; ``None`` of one that is."""
+        """Answer a request that repeats an earlier one; ``None`` for a new one."""
         if not request.reference:
             return None
         number, answer = self._repeats.running(request), self._repeats.ended(request, now)
         if number is None and answer is None:
             return None
-        if request.check_only:  # whatever speaks against it by now: it will be told what came of it
+        if request.check_only:  # it was accepted before, and its outcome will be the answer
             return [Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
         if number is not None:
             self._under_way[number].others.append((request, reply))
@@ -363,61 +225,61 @@ class OperationManager:
 
     def _check_possible(self, request: OperationRequest, target: Target) -> None:
         source = target.source
-        if request.source not in self._objections or source.state in _UNREACHED:
+        if request.source not in self._prechecks or source.state in _UNREACHED:
             detail = source.detail or "it takes no operations"
             text = f"the source {source.identity.name} cannot be reached: {detail}"
-            raise Refusal(Outcome.SOURCE_DOWN, text)
+            raise Rejected(Outcome.SOURCE_DOWN, text)
         check_reachable(target)
         if self._turns_of(request.source).is_full:
             text = f"too many operations of the source {source.identity.name} are under way"
-            raise Refusal(Outcome.NOT_NOW, text)
+            raise Rejected(Outcome.NOT_NOW, text)
         if request.timeout <= 0:
             text = "its time was over before the gateway's core could look at it: nothing was sent"
-            raise Refusal(Outcome.NOT_NOW, text)
+            raise Rejected(Outcome.NOT_NOW, text)
 
     def _refused(
         self,
         request: OperationRequest,
         reply: ReplyTo,
         target: Target | None,
-        refusal: Refusal,
+        refusal: Rejected,
         now: int,
     ) -> list[Effect]:
         answer = OperationAnswer(request.request, "", refusal.outcome, refusal.text, refusal.element)
         is_unrecorded = request.check_only or request.reports_failed_check
         if is_unrecorded and refusal.outcome is not Outcome.REFUSED:
             return [Reply(reply, answer)]
-        return [*self._told(request, target, refusal, now), Reply(reply, answer)]
+        return [*self._record_rejected(request, target, refusal, now), Reply(reply, answer)]
 
     def _reported(
-        self, request: OperationRequest, reported: NorthRefusal, reply: ReplyTo, now: int
+        self, request: OperationRequest, reported: FrontEndRefusal, reply: ReplyTo, now: int
     ) -> list[Effect]:
-        """A north has refused something, and tells so."""
+        """Record what a front end has refused by itself."""
         try:
-            target: Target | None = self._planner.target(request)
-        except Refusal:
+            target: Target | None = self._planner.resolve(request)
+        except Rejected:
             target = None
-        refusal = Refusal(reported.outcome, reported.text, reported.element)
-        told = self._told(request, target, refusal, now, reported.attempts)
-        return [*told, Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
+        refusal = Rejected(reported.outcome, reported.text, reported.element)
+        records = self._record_rejected(request, target, refusal, now, reported.attempts)
+        return [*records, Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
 
-    def _told(
+    def _record_rejected(
         self,
         request: OperationRequest,
         target: Target | None,
-        refusal: Refusal,
+        refusal: Rejected,
         now: int,
         attempts: int = 1,
     ) -> list[Effect]:
-        """The record of what was refused; nothing yet where its principal has had many told already."""
+        """Record what was refused; where a principal has too many such records it is only counted for now."""
         self.counters[refusal.outcome] += attempts
         attempt = Attempt(request.principal, kind_of(request.action), refusal.outcome, refusal.text, attempts)
         if not self._refusals.admit(attempt, now):
             return []
-        return [Tell(self._audit.refused(next(self._numbers), request, target, refusal, now))]
+        return [Publish(self._audit.refused(next(self._numbers), request, target, refusal, now))]
 
     def _counted(self, counted: Iterable[CountedAttempts], now: int) -> list[Effect]:
-        return [Tell(self._audit.counted(next(self._numbers), one, now)) for one in counted]
+        return [Publish(self._audit.counted(next(self._numbers), one, now)) for one in counted]
 
     def _turns_of(self, source: int) -> Turns:
         turns = self._turns.get(source)
@@ -426,7 +288,7 @@ class OperationManager:
         return turns
 
     def _go_on(self, source: int, now: int) -> Iterator[Effect]:
-        """Start whoever has a turn now, in order; one that ends at once gives its turn to the next."""
+        """Start the operations whose turn it is; one that ends at once gives its turn to the next."""
         turns = self._turns_of(source)
         while numbers := turns.take():
             for number in numbers:
@@ -440,7 +302,7 @@ class OperationManager:
         return self._take(one, one.operation.start(), now)
 
     def _take(self, one: _UnderWay, step: Next, now: int) -> list[Effect]:
-        """Do what an operation wants next."""
+        """Do the next step of an operation."""
         self._waiting_for.pop(one.token, None)
         while not isinstance(step, Ended):
             one.token = next(self._tokens)
@@ -458,7 +320,7 @@ class OperationManager:
         self.counters[ended.outcome] += 1
         record = self._audit.ended(one.record, one.operation, ended, one.trouble, now)
         if ended.outcome is Outcome.UNKNOWN and plan.kind is not OperationKind.READ:
-            self._settling.add(
+            self._reconciler.add(
                 one.operation, record, 0 if ended.reported else one.token, now, reported=ended.reported
             )
         answer = OperationAnswer(
@@ -475,12 +337,154 @@ class OperationManager:
             Reply(reply, msgspec.structs.replace(answer, request=again.request))
             for again, reply in one.others
         ]
-        return [Tell(record), Reply(one.reply, answer), *others]
+        return [Publish(record), Reply(one.reply, answer), *others]
 
 
 def _unreachable(one: _UnderWay) -> Answer:
-    """What stands for the answer of an object that nothing can be sent to."""
+    """Return the answer for an object that nothing can be sent to."""
     if one.operation.plan.target.entry is None:
         return Answer(one.token, Outcome.OBJECT_GONE, "it is gone")
     text = "its agent was restarted, and its objects are being read again"
     return Answer(one.token, Outcome.NOT_NOW, text)
+
+
+# ---- turns, repeated requests, messages ------------------------------------------------------------------
+
+
+class Turns:
+    """Which operations of one source are under way: a limited number, and one set of an object at a time.
+
+    Args:
+        limit: operations under way at once; as many more may wait.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._running: dict[int, Hashable] = {}
+        self._waiting: dict[int, Hashable] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no other operation may enter."""
+        return len(self._waiting) >= self._limit
+
+    @property
+    def running(self) -> int:
+        """Operations under way."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Operations that wait for their turn."""
+        return len(self._waiting)
+
+    def enter(self, number: int, alone_with: Hashable = None) -> None:
+        """Let another operation wait; `is_full` is false.
+
+        Args:
+            number: of the operation.
+            alone_with: operations with the same key are not under way together; ``None`` for no key.
+        """
+        self._waiting[number] = alone_with
+
+    def leave(self, number: int) -> None:
+        """Remove an operation that is over, or will never be tried."""
+        self._running.pop(number, None)
+        self._waiting.pop(number, None)
+
+    def take(self) -> list[int]:
+        """Return the operations whose turn has come, in order; they are under way from now on."""
+        taken: list[int] = []
+        held = {key for key in self._running.values() if key is not None}
+        for number, key in list(self._waiting.items()):
+            if len(self._running) >= self._limit:
+                break
+            if key is not None:
+                if key in held:
+                    continue
+                held.add(key)
+            del self._waiting[number]
+            self._running[number] = key
+            taken.append(number)
+        return taken
+
+
+KEEP: Final = 60 * 10**9
+"""Nanoseconds from its arrival for which a request is recognised again; at least while it is carried out.
+
+A front end forgets its requests after the same time, and may use a reference for another one then.
+"""
+
+MAX_REMEMBERED: Final = 4096
+"""Ended operations that are remembered; the oldest is forgotten first."""
+
+_Key = tuple[str, str]
+
+
+class Repeats:
+    """Requests that arrive again: a front end that was restarted does not know that it has sent them before.
+
+    A request is known by its principal and reference; without a reference it is always new.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[_Key, tuple[int, int]] = {}
+        self._ended: OrderedDict[_Key, tuple[OperationAnswer, int]] = OrderedDict()
+
+    def begin(self, request: OperationRequest, number: int, now: int) -> None:
+        """Note that the operation of this number carries ``request`` out."""
+        if request.reference:
+            self._running[_key(request)] = number, now
+
+    def end(self, request: OperationRequest, answer: OperationAnswer) -> None:
+        """Note the answer to ``request``."""
+        begun = self._running.pop(_key(request), None)
+        if begun is not None:
+            self._ended[_key(request)] = answer, begun[1]
+            if len(self._ended) > MAX_REMEMBERED:
+                self._ended.popitem(last=False)
+
+    def running(self, request: OperationRequest) -> int | None:
+        """Return the number of the operation that carries the same request out now."""
+        number, _ = self._running.get(_key(request), (None, 0))
+        return number
+
+    def ended(self, request: OperationRequest, now: int) -> OperationAnswer | None:
+        """Return what was answered to the same request."""
+        answer, began = self._ended.get(_key(request), (None, 0))
+        if answer is not None and now - began >= KEEP:
+            del self._ended[_key(request)]
+            return None
+        return answer
+
+
+def _key(request: OperationRequest) -> _Key:
+    return str(request.principal), request.reference
+
+
+def message_of(
+    operation: Operation, token: int, step: CallNext | ModifyNext | ReadNext
+) -> MethodCall | ObjectModify | ObjectFetch | None:
+    """Return the message of a step; ``None`` where the object cannot be named any more."""
+    fetch = fetch_of(operation.plan.target, token, operation.deadline)
+    if fetch is None or isinstance(step, ReadNext):
+        return fetch
+    which = (fetch.token, fetch.key, fetch.agent, fetch.native_id)
+    if isinstance(step, ModifyNext):
+        return ObjectModify(*which, step.values, fetch.deadline)
+    return MethodCall(*which, step.method, step.arguments, fetch.deadline)
+
+
+def check_with_source(operation: Operation, precheck: Precheck) -> None:
+    """Check that the source would send what the operation needs, the object being as it is known to be.
+
+    Schema and policy know nothing of what a dialect or a peer cannot carry.
+
+    Raises:
+        Rejected: it would not send it.
+    """
+    for element, step in operation.foreseen():
+        message = message_of(operation, 0, step)
+        found = None if message is None or isinstance(message, ObjectFetch) else precheck(message)
+        if found is not None:
+            raise Rejected(found.outcome, found.text, element)

@@ -20,7 +20,7 @@ from gateway.model.schema import Direction
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Reference, Value, Values
 from gateway.operations.planning import Plan, Setting
-from gateway.operations.validation import Refusal, is_same
+from gateway.operations.validation import Rejected, is_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Ended:
     """What came of it.
 
     Attributes:
-        outcome: as all norths are told.
+        outcome: as published.
         text: one line for people.
         element: what it is about.
         code: the agent's own status.
@@ -72,7 +72,7 @@ Step: TypeAlias = tuple[Setting, ...]
 
 
 def steps_of(settings: Sequence[Setting]) -> list[Step]:
-    """What is sent one after the other, in the order asked for."""
+    """Return what is sent one after the other, in the order asked for."""
     native = tuple(setting for setting in settings if not setting.method)
     first = native[:1]
     return [
@@ -83,19 +83,19 @@ def steps_of(settings: Sequence[Setting]) -> list[Step]:
 
 
 def request_of(step: Step) -> CallNext | ModifyNext:
-    """What is sent for a step."""
+    """Return what is sent for a step."""
     if step[0].method:
         return CallNext(step[0].method, step[0].arguments)
     return ModifyNext({setting.element: setting.sent for setting in step})
 
 
 def element_of(step: Step) -> str:
-    """What an outcome of the step is about; empty where it is about several."""
+    """Return the element that the outcome of a step is about; empty for a step of several."""
     return step[0].element if len(step) == 1 else ""
 
 
 def names_of(settings: Iterable[Setting]) -> str:
-    """The elements as a text tells them."""
+    """Return the names of elements, for a text."""
     return ", ".join(setting.element for setting in settings)
 
 
@@ -105,7 +105,7 @@ _REPORTED = frozenset({Outcome.APPLIED, Outcome.APPLIED_DIFFERENTLY, Outcome.NOT
 
 
 class Phase(enum.Enum):
-    """What an operation waits for."""
+    """The step of an operation that is under way."""
 
     TURN = "turn"
     READING = "reading"
@@ -115,7 +115,7 @@ class Phase(enum.Enum):
 
 
 class Operation:
-    """An operation without I/O: told what came of each step, says the next one.
+    """An operation without I/O: it takes the result of each step, and returns the next one.
 
     Args:
         plan: what is to be done.
@@ -138,12 +138,12 @@ class Operation:
 
     @property
     def can_be_read(self) -> bool:
-        """Whether the object tells if it was applied: a set of elements that all can be read."""
+        """Whether reading the object shows the outcome: of a set whose elements all can be read."""
         settings = self.plan.settings
         return bool(settings) and all(setting.readable for setting in settings)
 
     def start(self) -> Next:
-        """It is its turn."""
+        """Return the first step."""
         if self.plan.kind is OperationKind.INVOKE:
             assert self.plan.method is not None
             self.phase = Phase.CALLING
@@ -152,7 +152,7 @@ class Operation:
         return ReadNext()
 
     def answered(self, answer: Answer, now: int) -> Next:
-        """What came of the step that it waits for."""
+        """Take the answer to the step under way; return the next step."""
         match self.phase:
             case Phase.READING if self.plan.kind is OperationKind.READ:
                 return self._over(self._read(answer))
@@ -166,7 +166,7 @@ class Operation:
                 return self._over(self._verified(answer))
 
     def expired(self) -> Ended:
-        """The deadline has passed."""
+        """Return the end of an operation whose deadline has passed."""
         text = "no answer came in time"
         match self.phase:
             case Phase.TURN:
@@ -188,12 +188,12 @@ class Operation:
         return self._over(ended)
 
     def foreseen(self) -> list[tuple[str, CallNext | ModifyNext]]:
-        """What it would send if the object is as it is known to be, each with the element that it is about.
+        """Return what would be sent if the object is as it is known to be, each with its element.
 
         A request that sets several elements comes once for each, and then as it is.
 
         Raises:
-            Refusal: it would send nothing, for this reason.
+            Rejected: it would send nothing, for this reason.
         """
         if self.plan.method is not None:
             return [("", CallNext(self.plan.method.name, self.plan.arguments))]
@@ -203,15 +203,15 @@ class Operation:
         return [(element_of(step), request_of(step)) for step in steps]
 
     def first_difference(self, entry: Entry) -> Setting | None:
-        """The first element of a set that has not the value asked for; those that nobody can read have it."""
+        """Return the first readable element of a set that lacks the value asked for."""
         return next(self._differing(entry), None)
 
     def found(self, entry: Entry | None) -> dict[str, FeedValue]:
-        """The values of a set's elements as they are known now, by name."""
+        """Return the known values of a set's elements by name."""
         return _values_of(entry, _readable(self.plan.settings))
 
     def verdict(self, entry: Entry) -> Ended:
-        """What came of a set that is reported as done, by what was read after it was."""
+        """Return the outcome of a set that was reported as done, by what was read afterwards."""
         found, setting = self.found(entry), next(self._differing(entry, as_shown=True), None)
         reported = "" if self._pending else "reported as done, but "
         if setting is None:
@@ -224,7 +224,7 @@ class Operation:
         return Ended(Outcome.APPLIED_DIFFERENTLY, text, name, values=found)
 
     def late(self, answer: Answer) -> Ended:
-        """What came of it by an answer that came late, as far as the object cannot tell."""
+        """Return the outcome by a late answer, where reading the object does not show it."""
         text = f"answered late: {answer.text}" if answer.text else "answered late"
         left = [setting for step in self._pending[1:] for setting in step]
         if answer.outcome is Outcome.APPLIED and left:
@@ -235,12 +235,12 @@ class Operation:
         return Ended(answer.outcome, text, element, answer.code, outputs)
 
     def noted(self, text: str) -> None:
-        """Who manages the object said this when it reported something as set: the outcome tells it, too."""
+        """Add what the agent said when it reported something as set to the text of the outcome."""
         if text not in _SAYS_NOTHING and text not in self._notices:
             self._notices.append(text)
 
     def with_remarks(self, ended: Ended) -> Ended:
-        """An end with what else is to be said of it: what nobody can read back, and what was noted."""
+        """Return an end whose text also has what cannot be read back, and what the agent said."""
         remarks = list(self._notices)
         unread = [setting for setting in self._done if not setting.readable]
         if unread and ended.outcome in _REPORTED:
@@ -263,17 +263,19 @@ class Operation:
         return Ended(answer.outcome, answer.text, "", answer.code, values)
 
     def outputs(self, outputs: Values) -> dict[str, FeedValue]:
-        """What a method gave back, by name."""
+        """Return the outputs of a method by name."""
         assert self.plan.method is not None
         names = [a.name for a in self.plan.method.arguments if a.direction is not Direction.IN]
         source = self.plan.target.source
 
-        def told(value: Value) -> FeedValue:
+        def resolved(value: Value) -> FeedValue:
             if isinstance(value, Reference):
                 return source.link(value.native_id) or value.native_id
             return value
 
-        return {name: told(value) for name, value in zip(names, outputs, strict=False) if value is not None}
+        return {
+            name: resolved(value) for name, value in zip(names, outputs, strict=False) if value is not None
+        }
 
     # ---- a set ----------------------------------------------------------------------------------------
 
@@ -289,7 +291,7 @@ class Operation:
         self.former = self.found(entry)
         try:
             self._pending = steps_of(self._to_be_set(entry))
-        except Refusal as refusal:
+        except Rejected as refusal:
             return self._over(Ended(refusal.outcome, refusal.text, refusal.element))
         if not self._pending:
             text = "it has these values already: nothing was sent"
@@ -297,13 +299,13 @@ class Operation:
         return self._set_next(now)
 
     def _to_be_set(self, entry: Entry) -> list[Setting]:
-        """What differs, and what nobody can say of; `Refusal` where ``***`` would become a password."""
+        """Return what differs or cannot be read; raise `Rejected` where ``***`` would become a password."""
         unreadable = [setting for setting in self.plan.settings if not setting.readable]
         differing = [*self._differing(entry), *unreadable]
         for setting in differing:
             if not setting.method and isinstance(setting.sent, str) and _SECRETS.shows_mask(setting.sent):
                 text = f"{setting.element} has *** where a password is hidden: give the password"
-                raise Refusal(Outcome.WRONG_VALUE, text, setting.element)
+                raise Rejected(Outcome.WRONG_VALUE, text, setting.element)
         return [setting for setting in self.plan.settings if setting in differing]
 
     def _set_next(self, now: int) -> Next:
@@ -328,7 +330,7 @@ class Operation:
         return self._over(ended)
 
     def _is_perhaps_partly_done(self, step: Step, answer: Answer) -> bool:
-        """Whether something may have been set, although this step has failed for certain."""
+        """Whether something may have been set although this step has failed."""
         if answer.outcome in {Outcome.UNKNOWN, Outcome.SOURCE_DOWN}:
             return False
         if answer.outcome is Outcome.REMOTE_FAILURE or self._done:
@@ -361,14 +363,14 @@ class Operation:
         return Ended(failure.outcome, failure.text, failure.element, failure.code, verdict.values)
 
     def _not_read_back(self, failure: Ended) -> Ended:
-        """A failure after which nobody could look: of a request of several elements some may be set."""
+        """Return the end of a failure without reading back: of several elements some may be set."""
         if len(self._pending[0]) == 1:
             return failure
         text = f"reported as failed ({failure.text}), perhaps in part only, and not read back"
         return Ended(Outcome.UNKNOWN, text, "", failure.code, reported=True)
 
     def _differing(self, entry: Entry, *, as_shown: bool = False) -> Iterator[Setting]:
-        """The elements that have not the value asked for; ``as_shown``: of a masked part it is believed."""
+        """Yield the elements that lack the value asked for; ``as_shown``: a masked part counts as equal."""
         values = self.found(entry)
         return (
             setting
@@ -386,7 +388,7 @@ class Operation:
 
 
 def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
-    """Whether a value is the one asked for: to ask for none leaves what stands for none on the wire, too."""
+    """Whether a value is the one asked for; of none, also what stands for none on the wire."""
     if wanted is None and isinstance(value, str | Mapping | tuple):
         return not value
     return is_same(value, wanted)
@@ -397,9 +399,9 @@ def _readable(settings: Iterable[Setting]) -> list[Setting]:
 
 
 def _values_of(entry: Entry | None, settings: Iterable[Setting]) -> dict[str, FeedValue]:
-    """By name; the position of an element is another one in another version of its class."""
+    """Return values by name: versions of a class differ in the positions of elements."""
     if entry is None:
         return {}
     positions, values = entry.class_record.schema.positions, entry.record.values
-    told = ((s.element, values.get(positions.get(s.element, -1))) for s in settings)
-    return {name: value for name, value in told if value is not None}
+    known = ((s.element, values.get(positions.get(s.element, -1))) for s in settings)
+    return {name: value for name, value in known if value is not None}

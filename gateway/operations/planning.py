@@ -18,7 +18,7 @@ from gateway.model.schema import Access, Argument, ClassKey, Direction, Element,
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value, Values
 from gateway.operations.policy import CallMethod, Policy, ReadObject, SetElement, Subject, Wish
-from gateway.operations.validation import FindObject, Refusal, as_sent, checked
+from gateway.operations.validation import FindObject, Rejected, as_sent, checked
 
 _SECRETS = SecretRules()
 
@@ -27,7 +27,7 @@ _UNREAD: Final[Mapping[SourceState, Outcome]] = {
     SourceState.DOWN: Outcome.SOURCE_DOWN,
     SourceState.SYNCHRONISING: Outcome.NOT_NOW,
 }
-"""What is said of an object that is not known in these states of its source."""
+"""Outcome of a request for an unknown object in these states of its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class Setting:
 
     @property
     def shown(self) -> FeedValue | None:
-        """The value that is wanted as whoever has it would tell it: sessions mask passwords."""
+        """The wanted value as it would be shown: sessions mask passwords."""
         if self.wanted is None or isinstance(self.wanted, ObjectLink):
             return self.wanted
         return _SECRETS.masked(self.wanted)
 
     @property
     def bears_secrets(self) -> bool:
-        """Whether nobody can tell, by what is shown, that the value is another than before."""
+        """Whether the shown value does not reveal if the value has changed."""
         return self.shown != self.wanted
 
 
@@ -127,34 +127,34 @@ class Planner:
         self._classes = classes
         self._policy = policy
 
-    def target(self, request: OperationRequest) -> Target:
-        """The object that a request is about.
+    def resolve(self, request: OperationRequest) -> Target:
+        """Find the object that a request is about.
 
         Raises:
-            Refusal: ``OBJECT_GONE``; ``SOURCE_DOWN`` or ``NOT_NOW`` where the source was not read yet, and
-                nobody can say what there is: a north may show the object from before the core's start.
+            Rejected: ``OBJECT_GONE``; ``SOURCE_DOWN`` or ``NOT_NOW`` where the source was not read yet, and
+                it is not known what exists: a front end may show the object from before the core's start.
         """
         source = self._inventory.source(request.source)
         entry = None if source is None else source.by_row(request.class_name, request.row)
         what = f"row {request.row} of {request.class_name}"
         if source is None:
-            raise Refusal(Outcome.OBJECT_GONE, f"there is no such object: {what}")
+            raise Rejected(Outcome.OBJECT_GONE, f"there is no such object: {what}")
         if entry is None:
             outcome = _UNREAD.get(source.state, Outcome.OBJECT_GONE)
             if source.state is SourceState.DEGRADED and not source.was_read:
                 outcome = Outcome.NOT_NOW
             if outcome is Outcome.OBJECT_GONE:
-                raise Refusal(outcome, f"there is no such object: {what}")
+                raise Rejected(outcome, f"there is no such object: {what}")
             text = f"the source {source.identity.name} is {source.state.value}, and {what} is not known yet"
-            raise Refusal(outcome, f"{text}: {source.detail}" if source.detail else text)
+            raise Rejected(outcome, f"{text}: {source.detail}" if source.detail else text)
         record = entry.record
         return Target(source, request.class_name, request.row, record.stable_name, record.leaf_name)
 
     def plan(self, request: OperationRequest, target: Target) -> Plan:
-        """What is to be done for a request.
+        """Make the plan of a request.
 
         Raises:
-            Refusal: something that is known here speaks against it.
+            Rejected: something that is known here speaks against it.
         """
         entry = target.entry
         assert entry is not None
@@ -175,7 +175,7 @@ class Planner:
         values: Mapping[str, FeedValue | None],
     ) -> Plan:
         if not values:
-            raise Refusal(Outcome.WRONG_VALUE, "there is nothing to set")
+            raise Rejected(Outcome.WRONG_VALUE, "there is nothing to set")
         known = {name: self._settable(target, entry, name) for name in values}
         for name in known:
             self._decide(request, target, SetElement(name), name)
@@ -192,11 +192,11 @@ class Planner:
         schema = entry.class_record.schema
         position = schema.positions.get(name)
         if position is None:
-            raise Refusal(Outcome.UNKNOWN_ELEMENT, f"{schema.key} has no element {name!r}", name)
+            raise Rejected(Outcome.UNKNOWN_ELEMENT, f"{schema.key} has no element {name!r}", name)
         element, setter = schema.elements[position], self._setter(entry, name)
         can_be_set = setter is not None or target.source.identity.sets_natively
         if element.access is not Access.READ_WRITE or not can_be_set:
-            raise Refusal(Outcome.READ_ONLY, f"{name} of {schema.key} cannot be set", name)
+            raise Rejected(Outcome.READ_ONLY, f"{name} of {schema.key} cannot be set", name)
         return element, setter
 
     def _setter(self, entry: Entry, name: str) -> _Setter | None:
@@ -217,7 +217,7 @@ class Planner:
     ) -> Plan:
         key, method = entry.key, _method(entry, name)
         if method is None:
-            raise Refusal(Outcome.UNKNOWN_ELEMENT, f"{key} has no method {name!r}", name)
+            raise Rejected(Outcome.UNKNOWN_ELEMENT, f"{key} has no method {name!r}", name)
         rule = self._classes.method_rule(key, name)
         wish = CallMethod(name, dangerous=rule is None or rule.dangerous, described=rule is not None)
         self._decide(request, target, wish, name)
@@ -240,19 +240,19 @@ class Planner:
         subject = Subject(target.source.identity.name, target.class_name, target.stable_name)
         if not self._policy.decide(request.principal, subject, wish):
             text = self._policy.denial(request.principal, subject, wish)
-            raise Refusal(Outcome.REFUSED, text, element)
+            raise Rejected(Outcome.REFUSED, text, element)
 
 
 def check_reachable(target: Target) -> None:
     """Whether a message to the object would reach it, as far as that is known here.
 
     Raises:
-        Refusal: ``NOT_NOW``.
+        Rejected: ``NOT_NOW``.
     """
     entry = target.entry
     if entry is None or not target.source.is_bound(entry):
         text = "its agent was restarted, and its objects are being read again: try again in a moment"
-        raise Refusal(Outcome.NOT_NOW, text)
+        raise Rejected(Outcome.NOT_NOW, text)
 
 
 def _method(entry: Entry, name: str) -> Method | None:
@@ -273,7 +273,7 @@ def _setting(
     name = element.name
     wanted = None if value is None else checked(value, element, find, name)
     if wanted is None and not (element.optional and (setter is None or setter.argument.optional)):
-        raise Refusal(Outcome.WRONG_VALUE, f"{name} must have a value", name)
+        raise Rejected(Outcome.WRONG_VALUE, f"{name} must have a value", name)
     setting = Setting(
         name, entry.class_record.schema.positions[name], wanted, element.readable, as_sent(wanted, find)
     )
@@ -294,7 +294,7 @@ def _arguments(
     unknown = sorted(given.keys() - {argument.name for argument in inputs})
     if unknown:
         text = f"{method.name} takes no argument {unknown[0]!r}"
-        raise Refusal(Outcome.WRONG_VALUE, text, element or unknown[0])
+        raise Rejected(Outcome.WRONG_VALUE, text, element or unknown[0])
     return {argument.name: _passed(argument, given, find, element) for argument in inputs}
 
 
@@ -309,4 +309,4 @@ def _passed(
         return argument.default
     if argument.optional:
         return None
-    raise Refusal(Outcome.WRONG_VALUE, f"the argument {argument.name!r} is missing", name)
+    raise Rejected(Outcome.WRONG_VALUE, f"the argument {argument.name!r} is missing", name)

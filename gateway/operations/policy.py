@@ -1,4 +1,4 @@
-"""Who may change what: the only place that decides. Nothing is allowed unless a permission says so."""
+"""The policy of operations: nothing is allowed unless a permission of the configuration says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.model.operations import Principal
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What some principals may do with some objects; patterns are as of a shell, case counts.
+    """Allows some principals to do something with some objects; shell patterns that respect case.
 
     Attributes:
         who: principals, such as ``jmx:operator``.
@@ -34,7 +34,7 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What something is to be done with.
+    """The object of an operation, as permissions name it.
 
     Attributes:
         source: name of the source.
@@ -78,7 +78,7 @@ Wish = SetElement | CallMethod | ReadObject
 
 
 class Policy:
-    """Decides.
+    """Decides who may change what.
 
     Args:
         permissions: one that fits is enough.

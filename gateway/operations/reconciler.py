@@ -1,7 +1,7 @@
 """Finds out what came of operations whose outcome is unknown; never sends a change.
 
-A late answer tells. Of a set, the object tells, too: it is read a few times, and whatever else is told of it
-is looked at. It has the values asked for: it was applied. It has those from before, for long: it was not.
+A late answer settles it. For a set, so does the object: it is read a few times, and each of its records is
+looked at. It has the values asked for: it was applied. It has those from before, for long: it was not.
 That is found out only while the source shows it: a cluster without a majority carries changes out when it has
 one again, be that hours later, and until then the object is as before.
 """
@@ -17,12 +17,12 @@ from gateway.feed.records import DeleteRecord, ObjectRecord, Record, UpdateRecor
 from gateway.inventory.objects import Entry
 from gateway.model.operations import Answer, ObjectFetch, Outcome
 from gateway.operations.audit import Audit
-from gateway.operations.effects import Effect, Send, Tell
+from gateway.operations.effects import Effect, Publish, Send
 from gateway.operations.operation import Ended, Operation
 from gateway.operations.planning import Target
 from gateway.operations.validation import is_same
 
-MAX_UNSETTLED: Final = 256
+MAX_PENDING: Final = 256
 """The oldest stays unknown for ever when another comes."""
 
 READ_AFTER: Final = tuple(seconds * 10**9 for seconds in (2, 35, 90, 300))
@@ -44,14 +44,14 @@ class PendingOutcome:
 
     Attributes:
         operation: it.
-        record: as it was told last.
+        record: the last one published.
         call_token: of the call without an answer.
         sampled: when the object's properties were read that are known, by its agent's clock.
         since: when the outcome became unknown, or when reading was postponed last.
         reported: who manages the object has answered, so that nothing is on its way any more.
         readings: how often it was read since.
         read_token: of the reading under way; 0 for none.
-        doubtful_since: when the object was first seen without the values asked for; 0 for never.
+        differs_since: when the object was first seen to lack the values asked for; 0 for never.
     """
 
     operation: Operation
@@ -62,7 +62,7 @@ class PendingOutcome:
     reported: bool
     readings: int = 0
     read_token: int = 0
-    doubtful_since: int = 0
+    differs_since: int = 0
 
     @property
     def number(self) -> int:
@@ -83,12 +83,12 @@ class PendingOutcome:
         return self.since + READ_AFTER[self.readings]
 
     def postponed(self, now: int) -> None:
-        """Reading the object would show nothing now: begin with it as if the outcome became unknown now."""
-        self.since, self.readings, self.doubtful_since = now, 0, 0
+        """Begin the readings later, because the source shows no outcomes now."""
+        self.since, self.readings, self.differs_since = now, 0, 0
 
 
 class PendingOutcomes:
-    """All of them."""
+    """The operations whose outcome is unknown, by number, token and object."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, PendingOutcome] = {}
@@ -103,17 +103,17 @@ class PendingOutcomes:
         return iter(list(self._by_number.values()))
 
     def add(self, one: PendingOutcome) -> None:
-        """Another one; the oldest is forgotten where they are too many."""
+        """Add one; the oldest is forgotten where they are too many."""
         self._by_number[one.number] = one
         if one.call_token:
             self._by_token[one.call_token] = one
         if one.operation.can_be_read:
             self._sets.setdefault(one.key, {})[one.number] = one
-        if len(self._by_number) > MAX_UNSETTLED:
+        if len(self._by_number) > MAX_PENDING:
             self.remove(next(iter(self._by_number.values())))
 
     def remove(self, one: PendingOutcome) -> None:
-        """It is settled, or will never be."""
+        """Remove one that is settled, or never will be."""
         del self._by_number[one.number]
         self._by_token.pop(one.call_token, None)
         self._by_token.pop(one.read_token, None)
@@ -124,23 +124,23 @@ class PendingOutcomes:
                 del self._sets[one.key]
 
     def of_token(self, token: int) -> PendingOutcome | None:
-        """Whose call or reading this is."""
+        """Return the operation that a call or reading belongs to."""
         return self._by_token.get(token)
 
     def read(self, one: PendingOutcome, token: int) -> None:
-        """Its object is being read."""
+        """Note that its object is being read."""
         self._by_token.pop(one.read_token, None)
         one.readings += 1
         one.read_token = token
         self._by_token[token] = one
 
     def was_read(self, one: PendingOutcome) -> None:
-        """The reading was answered."""
+        """Note that the reading was answered."""
         self._by_token.pop(one.read_token, None)
         one.read_token = 0
 
     def sets_of(self, key: ObjectKey) -> list[PendingOutcome]:
-        """Sets of an object that can be read."""
+        """Return the readable sets of an object."""
         return list(self._sets.get(key, {}).values())
 
     @property
@@ -157,7 +157,7 @@ class Reconciler:
         audit: makes the records.
         deadline: nanoseconds that a reading has.
         next_token: of a reading.
-        class_name: tells ``package:class`` by the class's number in the feed.
+        class_name: returns ``package:class`` by the class's number in the feed.
     """
 
     def __init__(
@@ -171,30 +171,30 @@ class Reconciler:
         self._deadline = deadline
         self._next_token = next_token
         self._class_name = class_name
-        self._unsettled = PendingOutcomes()
+        self._pending = PendingOutcomes()
 
     def __len__(self) -> int:
-        return len(self._unsettled)
+        return len(self._pending)
 
     def add(
         self, operation: Operation, record: OperationRecord, call_token: int, now: int, *, reported: bool
     ) -> None:
-        """The outcome of an operation became unknown.
+        """Take an operation whose outcome is unknown.
 
         Args:
             operation: it.
-            record: as it was told.
+            record: as published.
             call_token: of the call without an answer; 0 where each was answered.
             now: the gateway's clock.
             reported: each was answered, so that nothing is on its way any more.
         """
         entry = operation.plan.target.entry
         sampled = entry.record.properties_sampled if entry is not None else 0
-        self._unsettled.add(PendingOutcome(operation, record, call_token, sampled, now, reported))
+        self._pending.add(PendingOutcome(operation, record, call_token, sampled, now, reported))
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
-        """A late answer, or that of a reading."""
-        one = self._unsettled.of_token(answer.token)
+        """Take a late answer, or that of a reading."""
+        one = self._pending.of_token(answer.token)
         if one is None:
             return []
         if answer.token != one.call_token:
@@ -208,29 +208,29 @@ class Reconciler:
         return self._settle(one, one.operation.late(answer), now)
 
     def _was_read(self, one: PendingOutcome, answer: Answer, now: int) -> list[Effect]:
-        self._unsettled.was_read(one)
+        self._pending.was_read(one)
         entry = one.operation.plan.target.entry
         if answer.outcome is not Outcome.APPLIED or entry is None:
             return []
         return self._judge(one, entry, now, is_read_back=one.reported)
 
     def noticed(self, records: Iterable[Record], now: int) -> list[Effect]:
-        """Something was told of objects."""
-        if not self._unsettled:
+        """Look at the records of objects."""
+        if not self._pending:
             return []
         effects: list[Effect] = []
         for record in records:
             if not isinstance(record, ObjectRecord | UpdateRecord | DeleteRecord):
                 continue
             key = (record.source, self._class_name(record.class_number), record.row)
-            for one in self._unsettled.sets_of(key):
+            for one in self._pending.sets_of(key):
                 effects += self._noticed(one, record, now)
         return effects
 
     def tick(self, now: int) -> list[Effect]:
-        """The time that was asked for has come."""
+        """Do what `wake_at` was for."""
         effects: list[Effect] = []
-        for one in self._unsettled:
+        for one in self._pending:
             if one.read_at is None or one.read_at > now:
                 continue
             if one.operation.plan.target.source.shows_outcomes:
@@ -242,14 +242,14 @@ class Reconciler:
     @property
     def wake_at(self) -> int | None:
         """When `tick` has something to do."""
-        return self._unsettled.wake_at
+        return self._pending.wake_at
 
     def _noticed(
         self, one: PendingOutcome, record: ObjectRecord | UpdateRecord | DeleteRecord, now: int
     ) -> list[Effect]:
         entry = one.operation.plan.target.entry
         if isinstance(record, DeleteRecord) or entry is None:
-            self._unsettled.remove(one)  # what came of it will never be known
+            self._pending.remove(one)  # its outcome will never be known
             return []
         is_new = record.properties_sampled > one.sampled
         one.sampled = max(one.sampled, record.properties_sampled)
@@ -258,7 +258,7 @@ class Reconciler:
         return []
 
     def _judge(self, one: PendingOutcome, entry: Entry, now: int, *, is_read_back: bool) -> list[Effect]:
-        """Look at an object whose values were told again.
+        """Judge a set by the values of its object.
 
         Args:
             one: the set.
@@ -278,37 +278,37 @@ class Reconciler:
                 one, Ended(Outcome.APPLIED, "it has the values asked for now", values=found), now
             )
         if not shows_outcomes:
-            one.doubtful_since = 0
+            one.differs_since = 0
             return []
-        if not one.doubtful_since:
-            one.doubtful_since = max(now, operation.deadline)
-        if now - one.doubtful_since < CERTAIN_AFTER:
+        if not one.differs_since:
+            one.differs_since = max(now, operation.deadline)
+        if now - one.differs_since < CERTAIN_AFTER:
             return []
         name = difference.element
         if is_same(found.get(name), operation.former.get(name)) and not difference.bears_secrets:
             text = f"{name} is what it was before"
             return self._settle(one, Ended(Outcome.NOT_APPLIED, text, name, values=found), now)
-        self._unsettled.remove(one)  # somebody else set it since: what came of this one will never be known
+        self._pending.remove(one)  # somebody else has set it since: the outcome will never be known
         return []
 
     def _read(self, one: PendingOutcome, now: int) -> list[Effect]:
         target = one.operation.plan.target
         token = self._next_token()
-        self._unsettled.read(one, token)
+        self._pending.read(one, token)
         fetch = fetch_of(target, token, now + self._deadline)
         if fetch is None:
-            self._unsettled.was_read(one)
+            self._pending.was_read(one)
             return []
         return [Send(target.source.identity.number, fetch)]
 
     def _settle(self, one: PendingOutcome, ended: Ended, now: int) -> list[Effect]:
-        self._unsettled.remove(one)
+        self._pending.remove(one)
         remarked = one.operation.with_remarks(ended)
-        return [Tell(self._audit.settled(one.record, one.operation, remarked, now))]
+        return [Publish(self._audit.settled(one.record, one.operation, remarked, now))]
 
 
 def fetch_of(target: Target, token: int, deadline: int) -> ObjectFetch | None:
-    """A request to read an object again; ``None`` where it is gone, or nobody knows how to reach it now."""
+    """Return a request to read an object again; ``None`` where it is gone or cannot be reached now."""
     entry = target.entry
     if entry is None or not target.source.is_bound(entry):
         return None

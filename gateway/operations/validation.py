@@ -1,7 +1,7 @@
 """Values of requests against the schema. What does not fit is refused, never cut.
 
-What a type can hold, lengths, ranges and enumerations are told by `gateway.model.misfits`; here references
-are found, and values get the form in which the inventory keeps them.
+`gateway.model.misfits` checks types, lengths, ranges and enumerations; this module resolves references and
+gives values the form in which the inventory keeps them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gateway.model.schema import Argument, Element
 from gateway.model.values import Reference, Value, ValueType
 
 
-class Refusal(Exception):  # noqa: N818  nothing went wrong here: it is the answer
-    """What can be known here speaks against an operation.
+class Rejected(Exception):  # noqa: N818  nothing went wrong here: it is the answer
+    """An operation is not tried: what is known in the core speaks against it.
 
     Args:
         outcome: what the answer says.
@@ -48,20 +48,20 @@ def checked(value: object, described: Element | Argument, find: FindObject, name
     """``value`` as the inventory would keep it: lists are tuples, numbers have the width of their type.
 
     Args:
-        value: whatever a north sent.
+        value: as a front end sent it.
         described: what it is for.
         find: finds what references lead to.
         name: that refusals name.
 
     Raises:
-        Refusal: it does not fit.
+        Rejected: it does not fit.
     """
     if isinstance(value, ObjectLink):
         _check_class(value, described, name)
     plain = _plain(value, find, name, MAX_DEPTH)
     wrong = misfit(described, _not_none(as_sent(plain, find)))
     if wrong is not None:
-        raise Refusal(wrong.outcome, f"{name}: {wrong.text}", name)
+        raise Rejected(wrong.outcome, f"{name}: {wrong.text}", name)
     return _with_width(plain, described.type)
 
 
@@ -92,7 +92,7 @@ def _not_none(value: Value | None) -> Value:
 def _plain(value: object, find: FindObject, name: str, depth: int) -> FeedValue:
     """A value that is one, with links as the inventory has them."""
     if depth == 0:
-        raise Refusal(Outcome.WRONG_VALUE, f"{name}: nested more than {MAX_DEPTH} deep", name)
+        raise Rejected(Outcome.WRONG_VALUE, f"{name}: nested more than {MAX_DEPTH} deep", name)
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: _plain(inner, find, name, depth - 1) for key, inner in value.items()}  # type: ignore[misc]  # links inside, until `as_sent`
     if isinstance(value, tuple | list):
@@ -100,20 +100,20 @@ def _plain(value: object, find: FindObject, name: str, depth: int) -> FeedValue:
     if isinstance(value, ObjectLink):
         found = find(value)
         if found is None:
-            raise Refusal(Outcome.WRONG_VALUE, f"{name}: there is no such object", name)
+            raise Rejected(Outcome.WRONG_VALUE, f"{name}: there is no such object", name)
         return found[0]
     if isinstance(value, int) and not _MIN_S64 <= value <= _MAX_U64:
-        raise Refusal(Outcome.WRONG_VALUE, f"{name}: it has more than 64 bits", name)
+        raise Rejected(Outcome.WRONG_VALUE, f"{name}: it has more than 64 bits", name)
     if isinstance(value, bool | int | float | str | bytes | UUID):
         return value
-    raise Refusal(Outcome.WRONG_TYPE, f"{name}: it holds what is no value", name)
+    raise Rejected(Outcome.WRONG_TYPE, f"{name}: it holds what is no value", name)
 
 
 def _check_class(link: ObjectLink, described: Element | Argument, name: str) -> None:
     wanted = described.references
     if wanted and wanted not in {link.class_name, link.class_name.rpartition(":")[2]}:
         text = f"{name}: a reference to an object of the class {wanted} is wanted"
-        raise Refusal(Outcome.WRONG_TYPE, text, name)
+        raise Rejected(Outcome.WRONG_TYPE, text, name)
 
 
 def _with_width(value: FeedValue, value_type: ValueType) -> FeedValue:

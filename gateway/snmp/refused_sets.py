@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from gateway.feed.client import refused_request
-from gateway.feed.operations import NorthRefusal, OperationRequest, SetElements
+from gateway.feed.operations import FrontEndRefusal, OperationRequest, SetElements
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
@@ -145,7 +145,7 @@ OUTCOMES: Final[Mapping[int, Outcome]] = {
 """How a SET is recorded that was answered so before anything was done."""
 
 Report: TypeAlias = Callable[[OperationRequest], None]
-"""`gateway.feed.client.RefusalReports.tell`."""
+"""`gateway.feed.client.RefusalReports.report`."""
 
 
 def nobody_told(_: OperationRequest) -> None:
@@ -219,7 +219,7 @@ class RefusedSets:
             where = target.source, target.class_name, target.row
             element = "" if variable.entry is None else variable.entry.name
         values = asked_values(self._variables, assignments, place) if assignments else {}
-        refusal = NorthRefusal(outcome, text, element)
+        refusal = FrontEndRefusal(outcome, text, element)
         self._report(refused_request(principal, SetElements(values), refusal, where))
 
 

@@ -13,8 +13,8 @@ import pytest
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, encode
 from gateway.feed.operations import (
+    FrontEndRefusal,
     InvokeMethod,
-    NorthRefusal,
     OperationAnswer,
     OperationRequest,
     ReadFresh,
@@ -207,7 +207,7 @@ async def test_what_cannot_travel_is_refused_where_it_is_and_the_core_records_th
         await site.operations.until_asked(1)
         (recorded,) = site.operations.requests
         assert recorded.action == SetElements({"description": None})
-        assert recorded.refusal == NorthRefusal(outcome, answer.text)
+        assert recorded.refusal == FrontEndRefusal(outcome, answer.text)
 
 
 async def test_a_check_of_what_cannot_travel_is_not_recorded(tmp_path: Path) -> None:

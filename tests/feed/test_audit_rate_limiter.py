@@ -17,7 +17,7 @@ def attempt(
 
 
 def test_what_exceeds_the_limit_is_counted_and_told_when_the_minute_ends() -> None:
-    limit = AuditRateLimiter(told_in_full=2)
+    limit = AuditRateLimiter(recorded_in_full=2)
     assert [limit.admit(attempt(), NOW + n) for n in range(4)] == [True, True, False, False]
     other = attempt(outcome=Outcome.READ_ONLY, text="name cannot be set")
     assert [limit.admit(other, NOW + 5) for _ in range(3)] == [True, True, False], "each outcome by itself"
@@ -39,7 +39,7 @@ def test_what_exceeds_the_limit_is_counted_and_told_when_the_minute_ends() -> No
 
 
 def test_a_quiet_principal_begins_a_new_minute_with_the_next_attempt() -> None:
-    limit = AuditRateLimiter(told_in_full=1)
+    limit = AuditRateLimiter(recorded_in_full=1)
     assert limit.admit(attempt(), NOW)
     assert limit.admit(attempt(), NOW + PERIOD)
     assert not limit.admit(attempt(), NOW + PERIOD + 1)
@@ -54,7 +54,7 @@ def test_what_stands_for_several_is_only_counted() -> None:
 
 
 def test_a_few_of_many_origins_are_named() -> None:
-    limit = AuditRateLimiter(told_in_full=0)
+    limit = AuditRateLimiter(recorded_in_full=0)
     for port in range(9):
         limit.admit(attempt(Principal("snmp", "visitor", f"192.0.2.9:{port}")), NOW)
     (counted,) = limit.due(NOW + PERIOD)
@@ -64,7 +64,7 @@ def test_a_few_of_many_origins_are_named() -> None:
 
 
 def test_very_many_principals_are_counted_together() -> None:
-    limit = AuditRateLimiter(told_in_full=1)
+    limit = AuditRateLimiter(recorded_in_full=1)
     assert all(limit.admit(attempt(Principal("cli", str(n))), NOW) for n in range(MAX_PRINCIPALS + 1))
     assert not limit.admit(attempt(Principal("cli", "one more")), NOW)
     (counted,) = limit.due(NOW + PERIOD)
@@ -75,6 +75,6 @@ def test_very_many_principals_are_counted_together() -> None:
 
 
 def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
-    limit = AuditRateLimiter(told_in_full=0)
+    limit = AuditRateLimiter(recorded_in_full=0)
     limit.admit(attempt(), NOW)
     assert [counted.attempts for counted in limit.due(NOW - 10 * PERIOD)] == [1]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gateway.feed.messages import FeedError, RequestReader, decode, decode_request, encode
 from gateway.feed.operations import (
     Action,
+    FrontEndRefusal,
     InvokeMethod,
-    NorthRefusal,
     OperationAnswer,
     OperationKind,
     OperationRecord,
@@ -67,7 +67,7 @@ def test_every_request_comes_back_equal(action: Action, check_only: bool) -> Non
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_what_a_north_refused_comes_back_equal(outcome: Outcome) -> None:
-    request = msgspec.structs.replace(REQUEST, refusal=NorthRefusal(outcome, "a text", "maxQueues", 7))
+    request = msgspec.structs.replace(REQUEST, refusal=FrontEndRefusal(outcome, "a text", "maxQueues", 7))
     assert list(RequestReader().feed(encode(request))) == [request]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from gateway.feed.audit_rate_limiter import PERIOD, TOLD_IN_FULL
+from gateway.feed.audit_rate_limiter import PERIOD, RECORDED_IN_FULL
 from gateway.feed.client import MAX_UNDER_WAY, RefusalReports, refused_request
-from gateway.feed.operations import InvokeMethod, NorthRefusal, OperationAnswer, OperationRequest
+from gateway.feed.operations import FrontEndRefusal, InvokeMethod, OperationAnswer, OperationRequest
 from gateway.model.operations import Outcome, Principal
 
 MALLORY = Principal("jmx", "mallory", "192.0.2.66")
-REFUSAL = NorthRefusal(Outcome.UNKNOWN_ELEMENT, "there is no operation explode", "explode")
+REFUSAL = FrontEndRefusal(Outcome.UNKNOWN_ELEMENT, "there is no operation explode", "explode")
 REPORT = refused_request(MALLORY, InvokeMethod("explode"), REFUSAL, (1, "shop:safe", 3))
 
 
@@ -47,15 +47,15 @@ async def settled() -> None:
 async def test_attempts_are_told_one_by_one_and_then_by_their_number() -> None:
     core = Core()
     reports = core.reports()
-    for _ in range(TOLD_IN_FULL + 7):
-        reports.tell(REPORT)
+    for _ in range(RECORDED_IN_FULL + 7):
+        reports.report(REPORT)
         await settled()
-    assert core.told == [REPORT] * TOLD_IN_FULL
+    assert core.told == [REPORT] * RECORDED_IN_FULL
     core.now += PERIOD
     reports.tick()
     await settled()
     counted = core.told[-1]
-    assert counted.refusal == NorthRefusal(Outcome.UNKNOWN_ELEMENT, REFUSAL.text, attempts=7)
+    assert counted.refusal == FrontEndRefusal(Outcome.UNKNOWN_ELEMENT, REFUSAL.text, attempts=7)
     assert (counted.principal, counted.row) == (MALLORY, 0)
     await reports.close()
 
@@ -64,7 +64,7 @@ async def test_what_a_core_that_is_down_does_not_take_is_told_to_the_next() -> N
     core = Core(Outcome.SOURCE_DOWN)
     reports = core.reports()
     for _ in range(3):
-        reports.tell(REPORT)
+        reports.report(REPORT)
     await settled()
     core.told.clear()
     core.outcome = Outcome.APPLIED
@@ -81,7 +81,7 @@ async def test_a_core_that_does_not_answer_holds_nothing_up() -> None:
     reports = core.reports()
     principals = [Principal("jmx", f"user{number}") for number in range(MAX_UNDER_WAY + 3)]
     for principal in principals:
-        reports.tell(refused_request(principal, InvokeMethod("explode"), REFUSAL))
+        reports.report(refused_request(principal, InvokeMethod("explode"), REFUSAL))
     await settled()
     assert len(core.told) == MAX_UNDER_WAY
     core.answers.set()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.feed.operations import (
+    FrontEndRefusal,
     InvokeMethod,
-    NorthRefusal,
     OperationAnswer,
     OperationRequest,
     ReadFresh,
@@ -221,13 +221,13 @@ def test_what_the_virtual_machine_refused_is_reported_with_its_object(
     attempt = RefusedAttempt(MONITOR, number, SetElements({"colour": None}), Outcome.UNKNOWN_ELEMENT, "no")
     told = report(core, operations, attempt)
     assert (told.principal, told.source, told.class_name, told.row) == (MONITOR, 1, "shop:safe", 1)
-    assert told.refusal == NorthRefusal(Outcome.UNKNOWN_ELEMENT, "no", "colour")
+    assert told.refusal == FrontEndRefusal(Outcome.UNKNOWN_ELEMENT, "no", "colour")
     assert core.requests == []
 
     elsewhere = RefusedAttempt(MONITOR, 0, InvokeMethod("gc"), Outcome.REFUSED, "java.lang:type=Memory: no")
     told = report(core, operations, elsewhere)
     assert (told.source, told.class_name, told.row) == (0, "", 0)
-    assert told.refusal == NorthRefusal(Outcome.REFUSED, "java.lang:type=Memory: no", "gc")
+    assert told.refusal == FrontEndRefusal(Outcome.REFUSED, "java.lang:type=Memory: no", "gc")
 
 
 async def test_what_is_refused_before_the_core_is_asked_is_reported(

@@ -21,11 +21,11 @@ class MemoryLedger:
         self._lasting_to = 0
         self._moved = asyncio.Event()
 
-    def is_told(self, identity: str) -> bool:
+    def is_recorded(self, identity: str) -> bool:
         return identity in self.told
 
     @contextmanager
-    def telling(self, identity: str) -> Iterator[None]:
+    def recording(self, identity: str) -> Iterator[None]:
         yield
         self.told.append(identity)
 

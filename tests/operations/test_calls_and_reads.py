@@ -44,7 +44,7 @@ def test_every_record_tells_what_the_north_calls_the_request(works: Works) -> No
     for method, reference in ("purge", "table.7"), ("explode", "x" * 1000):
         action = InvokeMethod(method)
         request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, DEADLINE, reference=reference)
-        works.perform(works.desk.asked(request, lambda _: None, works.now))
+        works.perform(works.manager.submit(request, lambda _: None, works.now))
         works.answer()
     assert [record.reference for record in works.told] == ["table.7", "table.7", "x" * MAX_REFERENCE]
 
@@ -139,7 +139,7 @@ def test_a_reading_without_an_answer_is_told_so_and_settled_by_nothing(works: Wo
     works.wait(DEADLINE)
     assert works.answers[request].outcome is Outcome.UNKNOWN
     works.answer(found=boiler())
-    assert works.desk.unsettled == 0
+    assert works.manager.pending_outcomes == 0
     assert works.record.state is OperationState.ENDED
 
 
@@ -149,10 +149,10 @@ def test_a_reading_without_an_answer_is_told_so_and_settled_by_nothing(works: Wo
 def test_so_many_run_at_once_as_many_wait_and_more_are_refused(tmp_path: Path) -> None:
     works = Works(tmp_path, max_running=2)
     requests = [works.invoke("purge") for _ in range(5)]
-    assert (len(works.sent), works.desk.running, works.desk.waiting) == (2, 2, 2)
+    assert (len(works.sent), works.manager.running, works.manager.waiting) == (2, 2, 2)
     assert works.answers[requests[4]].outcome is Outcome.NOT_NOW
     works.answer(to=works.sent[0])
-    assert (len(works.sent), works.desk.running, works.desk.waiting) == (3, 2, 1)
+    assert (len(works.sent), works.manager.running, works.manager.waiting) == (3, 2, 1)
     works.answer(to=works.sent[1])
     works.answer(to=works.sent[2])
     works.answer(to=works.sent[3])
@@ -170,7 +170,7 @@ def test_what_waits_for_its_turn_until_the_deadline_was_never_sent(tmp_path: Pat
     assert len(works.sent) == 2
     works.wait(1)
     assert works.answers[second].outcome is Outcome.UNKNOWN
-    assert works.desk.running == works.desk.waiting == 0
+    assert works.manager.running == works.manager.waiting == 0
 
 
 def test_what_the_log_does_not_get_in_time_was_never_sent(works: Works) -> None:

@@ -9,7 +9,7 @@ from gateway.eventlog.last_state import MAX_UNFINISHED
 from gateway.feed.latest import HistoryLimits
 from gateway.model.operations import Outcome
 from gateway.operations.audit import MAX_LENGTH
-from gateway.operations.reconciler import CERTAIN_AFTER, MAX_UNSETTLED, READ_AFTER
+from gateway.operations.reconciler import CERTAIN_AFTER, MAX_PENDING, READ_AFTER
 from gateway.service.processes.exit_codes import OF_OUTCOME
 
 PAGE = (Path(__file__).parents[2] / "docs" / "set-and-invoke.md").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def test_numbers_are_those_of_the_code() -> None:
     *first, last = (time // SECOND for time in READ_AFTER)
     assert f"after {', '.join(map(str, first))} and {last} s" in PAGE
     assert f"at least {CERTAIN_AFTER // SECOND} s apart" in " ".join(PAGE.split())
-    assert f"The last {MAX_UNSETTLED} such operations" in PAGE
+    assert f"The last {MAX_PENDING} such operations" in PAGE
     assert f"The last {HistoryLimits().operations:,} of each source that ended" in PAGE
     assert f"longer than {MAX_LENGTH:,} characters" in PAGE
-    assert MAX_UNFINISHED > MAX_UNSETTLED
+    assert MAX_UNFINISHED > MAX_PENDING

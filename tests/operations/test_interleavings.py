@@ -25,7 +25,7 @@ FAILURES = [Outcome.REMOTE_FAILURE, Outcome.SOURCE_DOWN, Outcome.OBJECT_GONE, Ou
 
 
 class Interleaving(RuleBasedStateMachine):
-    """The desk against a boiler that behaves in any way."""
+    """The manager against a boiler that behaves in any way."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class Interleaving(RuleBasedStateMachine):
     @invariant()
     def whoever_asked_is_answered_in_time(self) -> None:
         self.works.wait(0)  # what is due already is so at once
-        wake_at = self.works.desk.wake_at
+        wake_at = self.works.manager.wake_at
         assert wake_at is None or wake_at > self.works.now
 
     @property

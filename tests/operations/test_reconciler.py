@@ -10,7 +10,7 @@ import pytest
 from gateway.feed.operations import OperationState
 from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch, Outcome
-from gateway.operations.reconciler import CERTAIN_AFTER, MAX_UNSETTLED
+from gateway.operations.reconciler import CERTAIN_AFTER, MAX_PENDING
 from tests.operations.works import DEADLINE, NOW, SECOND, Works, boiler
 
 LATER = NOW + 60 * SECOND
@@ -24,7 +24,7 @@ def works(tmp_path: Path) -> Works:
     works.answer(found=boiler())
     works.wait(DEADLINE)
     assert works.record.outcome is Outcome.UNKNOWN
-    assert works.desk.unsettled == 1
+    assert works.manager.pending_outcomes == 1
     return works
 
 
@@ -39,7 +39,7 @@ def assert_settled(works: Works, outcome: Outcome) -> None:
         OperationState.SETTLED,
         outcome,
     )
-    assert works.desk.unsettled == 0
+    assert works.manager.pending_outcomes == 0
     assert len(works.answers) == 1
     assert len(works.calls) == 1
 
@@ -64,7 +64,7 @@ def test_a_late_report_that_is_not_true(works: Works, limit: int, outcome: Outco
 def test_a_late_report_that_cannot_be_verified_is_no_proof(works: Works) -> None:
     works.answer(to=call_of(works))
     works.answer(Outcome.SOURCE_DOWN)
-    assert works.desk.unsettled == 1
+    assert works.manager.pending_outcomes == 1
     works.wait(2 * SECOND)
     works.answer(found=boiler(limit=7))
     assert_settled(works, Outcome.APPLIED)
@@ -79,7 +79,7 @@ def test_a_late_answer_that_it_failed_settles_it(works: Works, outcome: Outcome)
 
 def test_unknown_said_again_says_nothing(works: Works) -> None:
     works.answer(Outcome.UNKNOWN, to=call_of(works))
-    assert works.desk.unsettled == 1
+    assert works.manager.pending_outcomes == 1
 
 
 def test_the_value_asked_for_settles_it_when_it_is_told(works: Works) -> None:
@@ -181,13 +181,13 @@ def test_what_somebody_else_set_since_will_never_be_known(works: Works) -> None:
     works.tell(boiler(limit=9, sampled=NOW + 11 * SECOND))
     works.wait(CERTAIN_AFTER)
     works.tell(boiler(limit=9, sampled=LATER))
-    assert works.desk.unsettled == 0
+    assert works.manager.pending_outcomes == 0
     assert works.record.state is OperationState.ENDED
 
 
 def test_the_end_of_the_object_ends_all_hope(works: Works) -> None:
     works.tell(boiler(deleted=NOW))
-    assert works.desk.unsettled == 0
+    assert works.manager.pending_outcomes == 0
     works.answer(to=call_of(works))
     assert works.record.state is OperationState.ENDED
 
@@ -198,7 +198,7 @@ def test_it_is_read_a_few_times_and_then_no_more(works: Works) -> None:
         if isinstance(works.sent[-1], ObjectFetch):
             works.answer(Outcome.SOURCE_DOWN)
     assert len(works.sent) == 2 + 4
-    assert (works.desk.unsettled, works.desk.wake_at) == (1, None)
+    assert (works.manager.pending_outcomes, works.manager.wake_at) == (1, None)
     works.tell(boiler(limit=7))
     assert_settled(works, Outcome.APPLIED)
 
@@ -218,7 +218,7 @@ def test_a_late_answer_to_a_call_settles_it_with_its_outputs(tmp_path: Path) -> 
     works.answer(Outcome.APPLIED, "OK", to=call_of(works))
     assert_settled(works, Outcome.APPLIED)
     assert works.record.ended == NOW + DEADLINE
-    assert works.desk.wake_at is None
+    assert works.manager.wake_at is None
 
 
 def test_nothing_that_is_told_of_an_object_settles_a_call(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_nothing_that_is_told_of_an_object_settles_a_call(tmp_path: Path) -> Non
     works.tell(boiler(sampled=LATER))
     works.wait(600 * SECOND)
     works.tell(boiler(limit=8, sampled=LATER + 600 * SECOND))
-    assert works.desk.unsettled == 1
+    assert works.manager.pending_outcomes == 1
     assert len(works.sent) == 1
 
 
@@ -238,17 +238,17 @@ def test_a_late_answer_to_what_nobody_can_read_back_settles_it(tmp_path: Path) -
     works.answer(found=boiler())
     works.wait(DEADLINE)
     works.tell(boiler(limit=7, sampled=LATER))
-    assert works.desk.unsettled == 1
+    assert works.manager.pending_outcomes == 1
     works.answer(to=call_of(works))
     assert_settled(works, Outcome.APPLIED)
 
 
 def test_the_oldest_stays_unknown_when_there_are_too_many(tmp_path: Path) -> None:
-    works = Works(tmp_path, max_running=MAX_UNSETTLED + 1)
-    for _ in range(MAX_UNSETTLED + 1):
+    works = Works(tmp_path, max_running=MAX_PENDING + 1)
+    for _ in range(MAX_PENDING + 1):
         works.invoke("purge")
     works.wait(DEADLINE)
-    assert works.desk.unsettled == MAX_UNSETTLED
+    assert works.manager.pending_outcomes == MAX_PENDING
     for message in works.sent[:2]:
         works.answer(to=message)
     settled = [record.number for record in works.told if record.state is OperationState.SETTLED]
@@ -260,7 +260,7 @@ def test_what_a_core_that_died_left_is_ended_as_unknown(tmp_path: Path) -> None:
     before.set(limit=7)
     begun = msgspec.structs.replace(before.record, number=0, operation_id="gw.2.o9")
     after.now = LATER
-    after.perform(after.desk.recover([begun], after.now))
+    after.perform(after.manager.recover([begun], after.now))
     record = after.record
     assert (record.number, record.operation_id, record.state, record.outcome) == (
         1,

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.feed.audit_rate_limiter import PERIOD, TOLD_IN_FULL
-from gateway.feed.operations import Action, InvokeMethod, NorthRefusal, OperationState, ReadFresh, SetElements
+from gateway.feed.audit_rate_limiter import PERIOD, RECORDED_IN_FULL
+from gateway.feed.operations import (
+    Action,
+    FrontEndRefusal,
+    InvokeMethod,
+    OperationState,
+    ReadFresh,
+    SetElements,
+)
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.operations import Outcome
@@ -81,7 +88,7 @@ def test_what_does_not_fit_the_schema_is_refused_before_anything_is_sent(
 def test_a_check_that_finds_nothing_does_nothing(works: Works, action: Action) -> None:
     answer = works.check(action)
     assert (answer.outcome, answer.operation_id) == (Outcome.APPLIED, "")
-    assert (works.sent, works.told, works.desk.running) == ([], [], 0)
+    assert (works.sent, works.told, works.manager.running) == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -218,31 +225,31 @@ def test_a_loop_of_refused_attempts_does_not_fill_the_log(works: Works) -> None:
     for _ in range(1000):
         assert works.answers[works.ask(SET, principal=VISITOR)].outcome is Outcome.REFUSED
     works.ask(SetElements({"size": 1}))
-    in_full, others = works.told[:TOLD_IN_FULL], works.told[TOLD_IN_FULL:]
+    in_full, others = works.told[:RECORDED_IN_FULL], works.told[RECORDED_IN_FULL:]
     assert {(record.principal, record.attempts) for record in in_full} == {(VISITOR, 1)}
     assert [record.outcome for record in others] == [Outcome.UNKNOWN_ELEMENT], "others are told as ever"
-    assert works.desk.counters[Outcome.REFUSED] == 1000
+    assert works.manager.counters[Outcome.REFUSED] == 1000
 
     works.wait(PERIOD)
     counted = works.record
-    assert (counted.principal, counted.attempts) == (VISITOR, 1000 - TOLD_IN_FULL)
+    assert (counted.principal, counted.attempts) == (VISITOR, 1000 - RECORDED_IN_FULL)
     assert (counted.state, counted.outcome) == (OperationState.ENDED, Outcome.REFUSED)
     assert counted.text.startswith(
-        "980 more attempts within a minute, not told one by one: 980 refused; the last: no rule under "
+        "980 more attempts within a minute, not recorded one by one: 980 refused; the last: no rule under "
     )
     assert counted.operation_id == f"gw.3.o{counted.number}"
-    assert works.desk.wake_at is None
+    assert works.manager.wake_at is None
 
 
 def test_what_was_counted_is_told_when_the_core_ends(works: Works) -> None:
-    for _ in range(TOLD_IN_FULL + 1):
+    for _ in range(RECORDED_IN_FULL + 1):
         works.ask(SET, principal=VISITOR)
-    works.perform(works.desk.close(works.now))
+    works.perform(works.manager.close(works.now))
     assert works.record.attempts == 1
 
 
 def test_what_a_north_has_refused_is_recorded_and_not_done(works: Works) -> None:
-    refusal = NorthRefusal(Outcome.READ_ONLY, "name cannot be\nset", "name")
+    refusal = FrontEndRefusal(Outcome.READ_ONLY, "name cannot be\nset", "name")
     answer = works.answers[works.ask(SetElements({"name": None}), refusal=refusal)]
     assert answer.outcome is Outcome.APPLIED, "it is recorded"
     record = works.record
@@ -268,7 +275,7 @@ def test_what_a_north_has_refused_is_recorded_and_not_done(works: Works) -> None
     assert (works.record.method, works.record.stable_name, works.record.row) == ("createMBean", "", 0)
 
     told = len(works.told)
-    works.ask(SET, refusal=NorthRefusal(Outcome.REFUSED, "likewise", attempts=70))
+    works.ask(SET, refusal=FrontEndRefusal(Outcome.REFUSED, "likewise", attempts=70))
     assert len(works.told) == told
     works.wait(PERIOD)
     assert works.record.attempts == 70

@@ -18,7 +18,7 @@ ELSEWHERE = Permission(frozenset({str(OTHER)}), invoke=("purge",))
 
 
 class Asker(Works):
-    """A desk, and a north that names what it asks for."""
+    """A manager, and a north that names what it asks for."""
 
     def ask_as(
         self,
@@ -35,7 +35,7 @@ class Asker(Works):
         request = OperationRequest(
             number, principal, 1, BOILER_CLASS, 1, action, DEADLINE, check_only, reference=reference
         )
-        self.perform(self.desk.asked(request, self._answered, self.now))
+        self.perform(self.manager.submit(request, self._answered, self.now))
         return number
 
     def id_of(self, request: int) -> str:

@@ -14,7 +14,7 @@ from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, NamedValue
 from gateway.model.values import Reference, ValueType
-from gateway.operations.validation import Refusal, as_sent, checked, is_same
+from gateway.operations.validation import Rejected, as_sent, checked, is_same
 
 QUEUE = ObjectLink("shop:queue", 3, "/|q")
 SHORT = ObjectLink("shop:queue", 3, "")
@@ -68,7 +68,7 @@ def test_what_fits_is_kept_as_the_inventory_would(value_type: ValueType, value: 
     ],
 )
 def test_what_does_not_fit_is_refused(value_type: ValueType, value: object, outcome: Outcome) -> None:
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(Rejected) as refusal:
         fitted(value, value_type)
     assert (refusal.value.outcome, refusal.value.element) == (outcome, "a")
 
@@ -76,16 +76,16 @@ def test_what_does_not_fit_is_refused(value_type: ValueType, value: object, outc
 def test_a_reference_leads_to_the_class_that_is_wanted() -> None:
     assert fitted(SHORT, ValueType.REFERENCE, references="queue") == QUEUE
     assert fitted(SHORT, ValueType.REFERENCE, references="shop:queue") == QUEUE
-    with pytest.raises(Refusal, match="of the class vhost"):
+    with pytest.raises(Rejected, match="of the class vhost"):
         fitted(SHORT, ValueType.REFERENCE, references="vhost")
 
 
 def test_lengths_ranges_and_enumerations_are_the_schemas() -> None:
-    with pytest.raises(Refusal, match="octets"):
+    with pytest.raises(Rejected, match="octets"):
         fitted("äää", ValueType.STRING, max_length=5)
-    with pytest.raises(Refusal, match="more than"):
+    with pytest.raises(Rejected, match="more than"):
         fitted(math.nan, ValueType.F64, maximum=1)
-    with pytest.raises(Refusal, match="none of hot"):
+    with pytest.raises(Rejected, match="none of hot"):
         fitted({"a": 1}, ValueType.MAP, values=(NamedValue("hot", "h"),))
 
 
@@ -93,7 +93,7 @@ def test_what_is_nested_too_deep_is_refused() -> None:
     deep: object = "x"
     for _ in range(1000):
         deep = [deep]
-    with pytest.raises(Refusal, match="nested"):
+    with pytest.raises(Rejected, match="nested"):
         fitted(deep, ValueType.LIST)
 
 
@@ -122,6 +122,6 @@ ANYTHING = st.recursive(
 @given(ANYTHING, st.sampled_from(ValueType))
 def test_anything_fits_or_is_refused_and_what_fits_fits_again(value: object, value_type: ValueType) -> None:
     argument = Argument("a", value_type)
-    with contextlib.suppress(Refusal):
+    with contextlib.suppress(Rejected):
         kept = checked(value, argument, find, "a")
         assert is_same(checked(kept, argument, find, "a"), kept)

@@ -1,4 +1,4 @@
-"""Boilers with everything that can be set or called, and a desk for them: told, asked and answered.
+"""Boilers with everything that can be set or called, and a manager for them: told, asked and answered.
 
 Limit, label, mode and code are set by methods; speed, tag and seal by a request of the dialect's own,
 and only where the source has one.
@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from gateway.feed.operations import (
     Action,
+    FrontEndRefusal,
     InvokeMethod,
-    NorthRefusal,
     OperationAnswer,
     OperationRecord,
     OperationRequest,
@@ -40,7 +40,7 @@ from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value
 from gateway.operations.audit import Audit, Redaction
-from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.effects import Effect, Publish, Reply, Send
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.yaml_documents import parse_document
@@ -135,7 +135,7 @@ def boiler(
 
 
 class Works:
-    """A core's inventory and desk with one source, and everything that they wanted done."""
+    """A core's inventory and manager with one source, and everything that they wanted done."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Works:
         classes = ClassRegistry({"works": MAPPING})
         self.inventory = Inventory("gw", 3, classes, self._index, self._published)
         self.source = self.inventory.add_source("works", "any", 1000, sets_natively=sets_natively)
-        self.desk = OperationManager(
+        self.manager = OperationManager(
             self.inventory,
             classes,
             Policy(permissions or (ANYTHING,)),
@@ -167,7 +167,7 @@ class Works:
         )
         self.objections: dict[object, Answer] = {}
         self.examined: list[object] = []
-        self.desk.connect(self.source.identity.number, self._objection)
+        self.manager.connect(self.source.identity.number, self._objection)
         self.synchronise(boiler(), boiler("south"))
 
     # ---- what happens south ---------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class Works:
         if found is not None:
             self.tell(found)
         message = to or self.sent[-1]
-        self.perform(self.desk.answered(Answer(message.token, outcome, text, code, outputs), self.now))
+        self.perform(self.manager.answered(Answer(message.token, outcome, text, code, outputs), self.now))
 
     # ---- what happens north ---------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Works:
         check_only: bool = False,
         class_name: str = BOILER_CLASS,
         source: int = 1,
-        refusal: NorthRefusal | None = None,
+        refusal: FrontEndRefusal | None = None,
     ) -> int:
         """A request; its number."""
         self._requests += 1
@@ -223,7 +223,7 @@ class Works:
         request = OperationRequest(
             number, principal, source, class_name, row, action, timeout, check_only, refusal
         )
-        self.perform(self.desk.asked(request, self._answered, self.now))
+        self.perform(self.manager.submit(request, self._answered, self.now))
         return number
 
     def ask_of_snmp(self, action: Action, principal: Principal = OPERATOR) -> int:
@@ -232,7 +232,7 @@ class Works:
         request = OperationRequest(
             self._requests, principal, 1, BOILER_CLASS, 1, action, DEADLINE, reports_failed_check=True
         )
-        self.perform(self.desk.asked(request, self._answered, self.now))
+        self.perform(self.manager.submit(request, self._answered, self.now))
         return self._requests
 
     def set(self, row: int = 1, **values: FeedValue) -> int:
@@ -262,18 +262,18 @@ class Works:
     def wait(self, nanoseconds: int) -> None:
         """Time passes, and whoever wanted to be woken is."""
         until = self.now + nanoseconds
-        while (wake_at := self.desk.wake_at) is not None and wake_at <= until:
+        while (wake_at := self.manager.wake_at) is not None and wake_at <= until:
             self.now = max(self.now, wake_at)
-            self.perform(self.desk.tick(self.now))
+            self.perform(self.manager.tick(self.now))
         self.now = until
 
     # ---- what was done --------------------------------------------------------------------------------
 
     def perform(self, effects: list[Effect]) -> None:
-        """Carry out what the desk wants, as the core does."""
+        """Carry out what the manager wants, as the core does."""
         for effect in effects:
             match effect:
-                case Tell(record, lasting):
+                case Publish(record, lasting):
                     self.order.append(f"{record.state.value} {record.number}")
                     self.inventory.operation_told(record)
                     if lasting and self.auto_record:
@@ -286,7 +286,7 @@ class Works:
 
     def recorded(self, number: int, trouble: str = "") -> None:
         """The log has the begin of an operation."""
-        self.perform(self.desk.recorded(number, self.now, trouble))
+        self.perform(self.manager.recorded(number, self.now, trouble))
 
     @property
     def calls(self) -> list[MethodCall]:
@@ -316,5 +316,5 @@ class Works:
 
     def _published(self, batch: Batch) -> None:
         self.told += [record for record in batch.records if isinstance(record, OperationRecord)]
-        if hasattr(self, "desk"):
-            self.perform(self.desk.noticed(batch.records, self.now))
+        if hasattr(self, "manager"):
+            self.perform(self.manager.noticed(batch.records, self.now))

@@ -74,7 +74,7 @@ class Parts:
     index: Callable[[Path], InstanceIndex] = opened_index
     inventory: type[Inventory] = Inventory
     subscription: type[Subscription] = Subscription
-    desk: type[OperationManager] = OperationManager
+    manager: type[OperationManager] = OperationManager
 
 
 @dataclass(slots=True)
@@ -150,14 +150,14 @@ class Core:
         unfinished = around.unfinished()
         log = around.begins(self.inventory)
         patterns = [pattern for mapping in around.mappings.values() for pattern in secret_patterns(mapping)]
-        self.desk = parts.desk(
+        self.manager = parts.manager(
             self.inventory,
             classes,
             Policy(around.permissions),
             Audit(GATEWAY, epoch, Redaction(SecretRules(patterns))),
             ManagerSettings(DEADLINE, _AT_ONCE),
         )
-        self.operations = CoreOperations(self.desk, self.inventory, self.clock, log)
+        self.operations = CoreOperations(self.manager, self.inventory, self.clock, log)
         numbers = {name: source.identity.number for name, source in known.items()}
         self.operations.recover(former_operations(unfinished, numbers))
         self._runs = [start(self, known[name]) for name, start in around.sources.items()]
@@ -332,7 +332,7 @@ class Feed:
     def _take(self, request: OperationRequest) -> None:
         demand(request.request not in self._unanswered, f"{request} is asked twice")
         self._unanswered.add(request.request)
-        self._core.operations.asked(request, self._answered)
+        self._core.operations.submit(request, self._answered)
 
     def _answered(self, answer: OperationAnswer) -> None:
         demand(answer.request in self._unanswered, f"{answer} answers nothing")

@@ -1,7 +1,7 @@
 """A boiler that is operated through a gateway, while links, broker, agent and core die at any point.
 
-The real desk, inventory, console session and agent session talk on virtual time. The boiler writes down what
-was done to it; the event log keeps what was committed, over all cores.
+The real manager, inventory, console session and agent session talk on virtual time. The boiler writes down
+what was done to it; the event log keeps what was committed, over all cores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.effects import Effect as Wanted
-from gateway.operations.effects import Reply, Send, Tell
+from gateway.operations.effects import Publish, Reply, Send
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Policy
 from tests.components.opened_index import opened_index
@@ -114,14 +114,14 @@ class OperatedCore:
         self._inventory = Inventory("gw", epoch, classes, self._index, self._published)
         self._source = self._inventory.add_source("works", "any", 1000, sets_natively=True)
         audit = Audit("gw", epoch, Redaction(SecretRules()))
-        self.desk = OperationManager(
+        self.manager = OperationManager(
             self._inventory, classes, Policy([ANYTHING]), audit, ManagerSettings(DEADLINE, 4)
         )
         self._session = session = console(epoch)
-        self.desk.connect(
+        self.manager.connect(
             self._source.identity.number, lambda message: session.precheck(message, self._clock.now())
         )
-        self._perform(self.desk.recover(unfinished(disk), self._clock.now()))
+        self._perform(self.manager.recover(unfinished(disk), self._clock.now()))
         self._conversation = SimulatedDriver(
             scheduler,
             self._clock,
@@ -145,7 +145,7 @@ class OperatedCore:
         request = OperationRequest(
             1, OPERATOR, self._source.identity.number, BOILER_CLASS, 1, action, DEADLINE
         )
-        self._perform(self.desk.asked(request, reply, self._clock.now()))
+        self._perform(self.manager.submit(request, reply, self._clock.now()))
 
     def slow_disk(self, *, is_slow: bool) -> None:
         """Commits take long from now on, or not any more."""
@@ -160,7 +160,7 @@ class OperatedCore:
     def _perform(self, effects: Iterable[Wanted]) -> None:
         for effect in effects:
             match effect:
-                case Tell(record, lasting):
+                case Publish(record, lasting):
                     self._inventory.operation_told(record)
                     self._commit(record, lasting=lasting)
                 case Send(_, message):
@@ -177,7 +177,7 @@ class OperatedCore:
         def commit() -> None:
             self._disk.append(record)
             if lasting:
-                self._perform(self.desk.recorded(record.number, self._clock.now()))
+                self._perform(self.manager.recorded(record.number, self._clock.now()))
 
         self._later(self._committed_at - self._scheduler.now, commit)
 
@@ -185,21 +185,21 @@ class OperatedCore:
         self._conversation.handle(message)
 
     def _took(self, answer: Answer) -> None:
-        self._perform(self.desk.answered(answer, self._clock.now()))
+        self._perform(self.manager.answered(answer, self._clock.now()))
 
     def _published(self, batch: Batch) -> None:
-        if hasattr(self, "desk"):
-            self._perform(self.desk.noticed(batch.records, self._clock.now()))
+        if hasattr(self, "manager"):
+            self._perform(self.manager.noticed(batch.records, self._clock.now()))
 
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        wake_at = self.desk.wake_at
+        wake_at = self.manager.wake_at
         if wake_at is not None:
             self._timer = self._later(wake_at - self._clock.now(), self._tick)
 
     def _tick(self) -> None:
-        self._perform(self.desk.tick(self._clock.now()))
+        self._perform(self.manager.tick(self._clock.now()))
 
     def _later(self, delay: int, action: Callable[[], None]) -> Timer:
         return self._scheduler.after(delay, lambda: action() if self._is_alive else None)

@@ -56,11 +56,11 @@ class Passing:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def is_told(self, identity: str) -> bool:
-        return self.ledger.is_told(identity)
+    def is_recorded(self, identity: str) -> bool:
+        return self.ledger.is_recorded(identity)
 
-    def telling(self, identity: str) -> AbstractContextManager[None]:
-        return self.ledger.telling(identity)
+    def recording(self, identity: str) -> AbstractContextManager[None]:
+        return self.ledger.recording(identity)
 
     def came_again(self, identity: str) -> None:
         self.ledger.came_again(identity)
@@ -90,19 +90,19 @@ class Late(Passing):
 class Forgetful(Passing):
     """Knows no delivery again."""
 
-    def is_told(self, identity: str) -> bool:  # noqa: ARG002  forgets it
+    def is_recorded(self, identity: str) -> bool:  # noqa: ARG002  forgets it
         return False
 
 
 class Nameless(Passing):
     """Tells all deliveries under one name."""
 
-    def telling(self, identity: str) -> AbstractContextManager[None]:  # noqa: ARG002  forgets it
+    def recording(self, identity: str) -> AbstractContextManager[None]:  # noqa: ARG002  forgets it
         return self._telling()
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        with self.ledger.telling("one name"):
+        with self.ledger.recording("one name"):
             yield
 
 

@@ -79,8 +79,8 @@ class GivesNothingUp(OperationManager):
 class AsksNoLog(OperationManager):
     """Sends before the log has the begin."""
 
-    def asked(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
-        effects = super().asked(request, reply, now)
+    def submit(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
+        effects = super().submit(request, reply, now)
         begun = [number for number, one in self._under_way.items() if not one.is_recorded]
         return [*effects, *(more for number in begun for more in self.recorded(number, now))]
 
@@ -90,7 +90,7 @@ class SettlesUnread(Reconciler):
 
     def tick(self, now: int) -> list[Effect]:
         ended = Ended(Outcome.NOT_APPLIED, "nothing was heard of it")
-        return [effect for one in self._unsettled for effect in self._settle(one, ended, now)]
+        return [effect for one in self._pending for effect in self._settle(one, ended, now)]
 
 
 class LogsNoEnd(LogRecorder):
@@ -162,17 +162,17 @@ def tells_secrets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SecretRules, "hides", lambda *_: False)
 
 
-def _desk(desk: type[OperationManager]) -> Made:
-    return Made(core=Parts(desk=desk))
+def _manager(manager: type[OperationManager]) -> Made:
+    return Made(core=Parts(manager=manager))
 
 
 MADE = (
-    ("a desk that sends again", _desk(SendsAgain)),
-    ("a desk that takes another call's answer", _desk(MixesAnswers)),
-    ("a desk that takes the unknown for done", _desk(Hopeful)),
-    ("a desk that takes the unknown for not sent", _desk(Disheartened)),
-    ("a desk that gives nothing up", _desk(GivesNothingUp)),
-    ("a desk that does not wait for the log", _desk(AsksNoLog)),
+    ("a manager that sends again", _manager(SendsAgain)),
+    ("a manager that takes another call's answer", _manager(MixesAnswers)),
+    ("a manager that takes the unknown for done", _manager(Hopeful)),
+    ("a manager that takes the unknown for not sent", _manager(Disheartened)),
+    ("a manager that gives nothing up", _manager(GivesNothingUp)),
+    ("a manager that does not wait for the log", _manager(AsksNoLog)),
     ("a log without ends of operations", Made(mirror=LogsNoEnd)),
 )
 

@@ -38,7 +38,7 @@ from gateway.model.secrets import SecretRules
 from gateway.model.values import ValueType
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.effects import Effect as OperationEffect
-from gateway.operations.effects import Reply, Tell
+from gateway.operations.effects import Publish, Reply
 from gateway.operations.effects import Send as SendToSource
 from gateway.operations.manager import OperationManager
 from gateway.operations.policy import Permission, Policy
@@ -208,7 +208,7 @@ class SetChain(Chain):
         answers: list[OperationAnswer] = []
         for received in self._requests.feed(encode(request)):
             assert isinstance(received, OperationRequest)
-            self._perform(self.operations.asked(received, answers.append, self.now))
+            self._perform(self.operations.submit(received, answers.append, self.now))
         (answer,) = (each for octets in map(encode, answers) for each in self._answers.feed(octets))
         assert isinstance(answer, OperationAnswer)
         return answer
@@ -216,7 +216,7 @@ class SetChain(Chain):
     def _perform(self, effects: Sequence[OperationEffect]) -> None:
         for effect in effects:
             match effect:
-                case Tell(record, lasting):
+                case Publish(record, lasting):
                     self._inventory.operation_told(record)
                     self._pass_on()
                     if lasting:

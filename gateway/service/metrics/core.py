@@ -21,7 +21,7 @@ from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.operations.manager import OperationManager
-from gateway.operations.reconciler import MAX_UNSETTLED
+from gateway.operations.reconciler import MAX_PENDING
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Histogram, Reading
 from gateway.service.processes.event_log import CoreEventLog
@@ -63,14 +63,14 @@ def feed_readings(feed: FeedServer) -> Iterator[Reading]:
     yield families.FEED_HUNG_UP.at(counters.hung_up)
 
 
-def operation_readings(desk: OperationManager) -> Iterator[Reading]:
+def operation_readings(manager: OperationManager) -> Iterator[Reading]:
     """Of operations."""
     for outcome in Outcome:
-        yield families.OPERATIONS_ENDED.at(desk.counters[outcome], outcome.value)
-    yield families.OPERATIONS_RUNNING.at(desk.running)
-    yield families.OPERATIONS_WAITING.at(desk.waiting)
-    yield families.OPERATIONS_UNSETTLED.at(desk.unsettled)
-    yield families.OPERATIONS_UNSETTLED_MAX.at(MAX_UNSETTLED)
+        yield families.OPERATIONS_ENDED.at(manager.counters[outcome], outcome.value)
+    yield families.OPERATIONS_RUNNING.at(manager.running)
+    yield families.OPERATIONS_WAITING.at(manager.waiting)
+    yield families.OPERATIONS_UNSETTLED.at(manager.pending_outcomes)
+    yield families.OPERATIONS_UNSETTLED_MAX.at(MAX_PENDING)
 
 
 def source_readings(inventory: Inventory) -> Iterator[Reading]:

@@ -48,38 +48,38 @@ class AckTracker:
 
     Args:
         log: what they lead to is recorded there.
-        told: those that it had when it was opened, in order.
+        recorded: those that it had when it was opened, in order.
     """
 
-    def __init__(self, log: RecordingLog, told: Iterable[str] = ()) -> None:
+    def __init__(self, log: RecordingLog, recorded: Iterable[str] = ()) -> None:
         self._log = log
-        self._told: OrderedDict[str, None] = OrderedDict.fromkeys(told)
+        self._recorded: OrderedDict[str, None] = OrderedDict.fromkeys(recorded)
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a log that they can be told to."""
+        """Whether there is a log that can record them."""
         return self._log.is_open
 
     def of(self, source: str) -> SourceAcks:
         """The ledger of one source."""
         return SourceAcks(self, source)
 
-    def is_told(self, delivery: str) -> bool:
+    def is_recorded(self, delivery: str) -> bool:
         """Whether the log has what it led to, or will have it before anything later."""
-        return delivery in self._told
+        return delivery in self._recorded
 
     @contextmanager
-    def telling(self, delivery: str) -> Iterator[None]:
+    def recording(self, delivery: str) -> Iterator[None]:
         """What is recorded in the block comes of ``delivery``."""
         with self._log.delivering(delivery):
             yield
-        self._told[delivery] = None
-        if len(self._told) > MAX_REMEMBERED:
-            self._told.popitem(last=False)
+        self._recorded[delivery] = None
+        if len(self._recorded) > MAX_REMEMBERED:
+            self._recorded.popitem(last=False)
 
     def came_again(self, delivery: str) -> None:
-        """It is told already, and is the last one to be forgotten."""
-        self._told.move_to_end(delivery)
+        """Note that it is recorded already, and forget it last."""
+        self._recorded.move_to_end(delivery)
         self._log.delivered_again(delivery)
 
     @property
@@ -104,25 +104,25 @@ class SourceAcks:
         self._ledger = ledger
         self._source = source
 
-    def is_told(self, identity: str) -> bool:
-        """Whether what the delivery of this identity led to is told already."""
-        return self._ledger.is_told(f"{self._source}:{identity}")
+    def is_recorded(self, identity: str) -> bool:
+        """Whether what the delivery of this identity led to is recorded already."""
+        return self._ledger.is_recorded(f"{self._source}:{identity}")
 
     @contextmanager
-    def telling(self, identity: str) -> Iterator[None]:
-        """While the context lasts, what is told comes of the delivery of this identity."""
-        with self._ledger.telling(f"{self._source}:{identity}"):
+    def recording(self, identity: str) -> Iterator[None]:
+        """While the context lasts, what is recorded comes of the delivery of this identity."""
+        with self._ledger.recording(f"{self._source}:{identity}"):
             yield
 
     def came_again(self, identity: str) -> None:
-        """The delivery of this identity, which was told, came again, and may do so once more."""
+        """The delivery of this identity, which was recorded, came again, and may do so once more."""
         self._ledger.came_again(f"{self._source}:{identity}")
 
     @property
     def position(self) -> int:
-        """Of what was told last."""
+        """The position of what was recorded last."""
         return self._ledger.position
 
     async def lasting(self, position: int) -> None:
-        """Wait until all that was told up to ``position`` cannot be lost by the death of this process."""
+        """Wait until nothing recorded up to ``position`` can be lost by the death of this process."""
         await self._ledger.lasting(position)

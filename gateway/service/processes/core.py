@@ -114,14 +114,14 @@ async def _run_locked(
     slicing, limits = BatchSettings(is_left.set), history_limits(loaded.settings.history)
     inventory = Inventory(state.identity, epoch, classes, index, publish, slicing, limits)
     settings = loaded.settings.operations
-    desk = OperationManager(
+    manager = OperationManager(
         inventory,
         classes,
         policy_of(settings),
         Audit(state.identity, epoch, Redaction(secrets)),
         ManagerSettings(settings.deadline, settings.max_running),
     )
-    operations = CoreOperations(desk, inventory, clock, event_log)
+    operations = CoreOperations(manager, inventory, clock, event_log)
     surroundings = SourceContext(
         inventory,
         mappings,
@@ -150,14 +150,14 @@ async def _run_locked(
         inventory.recall(former_events(told, state.identity, classes, numbers, _names(last)), told.made)
         hello = Hello(VERSION, epoch, state.identity, clock.now())
         waiting = loaded.settings.feed.max_waiting_records
-        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.asked)
+        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.submit)
         running.push_async_callback(feed.close)
         try:
             await feed.start()
         except (OSError, ValueError) as error:
             raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
         lifeline.metrics.add("feed", partial(feed_readings, feed))
-        lifeline.metrics.add("operations", partial(operation_readings, desk))
+        lifeline.metrics.add("operations", partial(operation_readings, manager))
         if event_log is not None:
             files = file_settings(loaded.settings.log)
             lifeline.metrics.add("event log", partial(log_readings, event_log, files))

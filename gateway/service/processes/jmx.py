@@ -224,7 +224,9 @@ class _JmxAgent:
             deadline = self._loaded.settings.operations.deadline
             timeout = deadline - int(ANSWER_SECONDS * SECOND)
             refusals = RefusalReports(link.ask, time.monotonic_ns)
-            operations = Operations(projection.objects, link.ask, delivery.caught_up, timeout, refusals.tell)
+            operations = Operations(
+                projection.objects, link.ask, delivery.caught_up, timeout, refusals.report
+            )
             metrics = self._lifeline.metrics
             metrics.add("delivery", lambda: delivery_readings(projection, delivery))
             metrics.add_slow("virtual machine", partial(machine_readings, machine))

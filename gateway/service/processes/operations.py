@@ -1,4 +1,4 @@
-"""Operations of the core, carried out: between norths, sources, the event log and the clock."""
+"""Carries out the effects of operations between front ends, sources, the event log and the clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.feed.server import Reply as ReplyTo
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
-from gateway.operations.effects import Effect, Reply, Send, SourcePort, Tell
+from gateway.operations.effects import Effect, Publish, Reply, Send, SourcePort
 from gateway.operations.manager import OperationManager
 from gateway.operations.policy import Permission, Policy
 
@@ -55,19 +55,19 @@ class RecordingLog(Protocol):
 
 
 class CoreOperations:
-    """Carries out what the desk wants; to be entered in the core's event loop (`gateway.operations.effects`).
+    """Carries out the effects of the operation manager; entered in the core's event loop.
 
     Args:
-        desk: decides everything.
-        inventory: tells of operations.
+        manager: decides everything.
+        inventory: publishes records of operations.
         clock: the gateway's.
         event_log: has the begin of each change before anything is sent; ``None`` where none is configured.
     """
 
     def __init__(
-        self, desk: OperationManager, inventory: Inventory, clock: Clock, event_log: RecordingLog | None
+        self, manager: OperationManager, inventory: Inventory, clock: Clock, event_log: RecordingLog | None
     ) -> None:
-        self._desk = desk
+        self._manager = manager
         self._inventory = inventory
         self._clock = clock
         self._event_log = event_log
@@ -86,7 +86,7 @@ class CoreOperations:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._perform(self._desk.close(self._clock.now()))
+        self._perform(self._manager.close(self._clock.now()))
         if self._timer is not None:
             self._timer.cancel()
         for task in self._recording:
@@ -96,25 +96,25 @@ class CoreOperations:
     def connect(self, source: int, port: SourcePort) -> None:
         """From now on operations on objects of the source (its number) go through ``port``."""
         self._ports[source] = port
-        self._desk.connect(source, port.objection)
+        self._manager.connect(source, port.precheck)
 
-    def asked(self, request: OperationRequest, reply: ReplyTo) -> None:
-        """A north asks for something."""
-        self._perform(self._desk.asked(_with_time_left(request), reply, self._clock.now()))
+    def submit(self, request: OperationRequest, reply: ReplyTo) -> None:
+        """Take a request of a front end."""
+        self._perform(self._manager.submit(_with_time_left(request), reply, self._clock.now()))
 
     def answered(self, answer: Answer) -> None:
         """A source brought an answer to a call, modification or fetch."""
-        self._perform(self._desk.answered(answer, self._clock.now()))
+        self._perform(self._manager.answered(answer, self._clock.now()))
 
     def noticed(self, batch: Batch) -> None:
-        """Something was told to all norths."""
-        effects = self._desk.noticed(batch.records, self._clock.now())
+        """Look at a published batch."""
+        effects = self._manager.noticed(batch.records, self._clock.now())
         if effects:  # hardly ever, and there are thousands of batches
             self._perform(effects)
 
     def recover(self, begun: Iterable[OperationRecord]) -> None:
-        """A core before this one began these and ended before they did."""
-        self._perform(self._desk.recover(begun, self._clock.now()))
+        """Publish the end of operations that an earlier core began and did not finish."""
+        self._perform(self._manager.recover(begun, self._clock.now()))
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         """Carry out effects in order; what they lead to meanwhile comes behind them."""
@@ -131,7 +131,7 @@ class CoreOperations:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Tell(record, lasting):
+            case Publish(record, lasting):
                 self._inventory.operation_told(record)
                 if lasting:
                     self._record(record.number)
@@ -158,7 +158,7 @@ class CoreOperations:
         """Let the operation go on once the log has its begin."""
         event_log = self._event_log
         if event_log is None:
-            self._perform(self._desk.recorded(number, self._clock.now()))
+            self._perform(self._manager.recorded(number, self._clock.now()))
             return
         state = event_log.record
         if state.state not in _WELL:
@@ -182,20 +182,20 @@ class CoreOperations:
     def _recorded(self, number: int, trouble: str = "") -> None:
         if trouble:
             log.warning("operation-not-recorded-first", number=number, reason=trouble)
-        self._perform(self._desk.recorded(number, self._clock.now(), trouble))
+        self._perform(self._manager.recorded(number, self._clock.now(), trouble))
 
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        wake_at = self._desk.wake_at
+        wake_at = self._manager.wake_at
         if wake_at is not None:
             delay = max(0.0, (wake_at - self._clock.now()) / 1e9)
             self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self._perform(self._desk.tick(self._clock.now()))
+        self._perform(self._manager.tick(self._clock.now()))
 
 
 def policy_of(settings: OperationSettings) -> Policy:

@@ -117,9 +117,9 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     link = FeedLink(loaded.feed_socket, projection)
     deadline = loaded.settings.operations.deadline
     reports = RefusalReports(link.ask, time.monotonic_ns)
-    refused_sets = RefusedSets(projection, reports.tell)
+    refused_sets = RefusedSets(projection, reports.report)
     commands = Commands(settings, deadline, root, store, projection, mappings.values(), link.ask, clock.now)
-    commands.submission.report = reports.tell
+    commands.submission.report = reports.report
     access = {community.encode(): Access(store)} | {
         secret.encode(): Access(commands.view(writer), writer) for writer, secret in writers.items()
     }

@@ -43,6 +43,6 @@ class ConsolePort:
         """Read an object again."""
         self._driver.handle(fetch)
 
-    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
+    def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
         """What `call` or `modify` would answer at once; ``None`` where nothing speaks against it."""
         return self._session.precheck(request, self._clock.now())

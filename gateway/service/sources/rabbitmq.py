@@ -233,7 +233,7 @@ class RabbitMqPort:
         refusal = self._unreachable(fetch.token)
         self._perform(refusal, lambda now: self._rabbitmq.fetch(fetch, now))
 
-    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:
+    def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
         """What `call` or `modify` would answer at once; ``None`` where it would be carried out."""
         if isinstance(request, ObjectModify):
             return _without_request(request)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gateway.feed.client import refused_request
-from gateway.feed.operations import InvokeMethod, NorthRefusal, OperationRequest
+from gateway.feed.operations import FrontEndRefusal, InvokeMethod, OperationRequest
 from gateway.feed.text_values import TextValueError, value_from_json, value_from_text
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
@@ -114,7 +114,7 @@ class Submission:
         except NotSubmittedError as error:
             target, _ = self._found(command)
             where = (0, "", 0) if target is None else (target.source, target.class_name, target.row)
-            refusal = NorthRefusal(error.outcome, str(error), error.element)
+            refusal = FrontEndRefusal(error.outcome, str(error), error.element)
             self.report(refused_request(principal, InvokeMethod(command.method), refusal, where))
             raise
 

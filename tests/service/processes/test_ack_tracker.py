@@ -44,31 +44,31 @@ async def test_the_last_record_that_tells_what_happened_names_its_delivery(tmp_p
         ledger = AckTracker(log)
         agents = ledger.of("agents")
         log.take(batch(SHOP, QUEUE, AGENT))
-        with agents.telling("first"):
+        with agents.recording("first"):
             log.take(batch(queue(1)))
             log.take(batch(queue(2), update({0: "renamed"}, row=2), GapRecord(1, T0, T0, "why")))
-        with agents.telling("nothing"):
+        with agents.recording("nothing"):
             pass
         await agents.lasting(agents.position)
         assert deliveries(tmp_path) == ["agents:first"]
-        assert agents.is_told("first")
-        assert agents.is_told("nothing")
-        assert not ledger.of("others").is_told("first")
+        assert agents.is_recorded("first")
+        assert agents.is_recorded("nothing")
+        assert not ledger.of("others").is_recorded("first")
 
     again = AckTracker(log_in(tmp_path), last_state(tmp_path, ["shop"]).deliveries)
-    assert again.of("agents").is_told("first")
-    assert not again.of("agents").is_told("nothing"), "to tell it again changes nothing"
+    assert again.of("agents").is_recorded("first")
+    assert not again.of("agents").is_recorded("nothing"), "to tell it again changes nothing"
 
 
 async def test_a_delivery_is_known_over_any_number_of_starts(tmp_path: Path) -> None:
     """It may come again after each, until a core lives long enough to acknowledge it."""
     async with log_in(tmp_path) as log:
         log.take(batch(SHOP, QUEUE, AGENT))
-        with AckTracker(log).telling("agents:first"):
+        with AckTracker(log).recording("agents:first"):
             log.take(batch(queue(1)))
     for _ in range(4):
         former = last_state(tmp_path, ["shop"])
-        assert AckTracker(log_in(tmp_path), former.deliveries).is_told("agents:first")
+        assert AckTracker(log_in(tmp_path), former.deliveries).is_recorded("agents:first")
         async with CoreEventLog(tmp_path, LogSettings(), SystemClock(), former=former):
             pass
     assert deliveries(tmp_path) == ["agents:first"]
@@ -79,7 +79,7 @@ async def test_records_of_a_delivery_stand_together(tmp_path: Path) -> None:
         ledger = AckTracker(log)
         log.take(batch(SHOP, QUEUE, AGENT))
         before = ledger.position
-        with ledger.telling("a"):
+        with ledger.recording("a"):
             log.take(batch(queue(1)))
             assert ledger.position == before, "it goes to the log when it is told whole"
         assert ledger.position == before + 1
@@ -90,7 +90,7 @@ async def test_nothing_is_lasting_while_the_disk_is_full(tmp_path: Path) -> None
     async with log:
         ledger = AckTracker(log)
         await ledger.lasting(0)
-        with ledger.telling("a"):
+        with ledger.recording("a"):
             log.take(batch(SHOP, QUEUE, AGENT, queue(1)))
         waiting = asyncio.create_task(ledger.lasting(ledger.position))
         done, _ = await asyncio.wait({waiting}, timeout=0.3)
@@ -104,9 +104,9 @@ async def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.Monk
     async with log_in(tmp_path) as log:
         ledger = AckTracker(log)
         for name in ("a", "b", "c"):
-            with ledger.telling(name):
+            with ledger.recording(name):
                 pass
-        assert [ledger.is_told(name) for name in ("a", "b", "c")] == [False, True, True]
+        assert [ledger.is_recorded(name) for name in ("a", "b", "c")] == [False, True, True]
 
 
 async def test_a_log_that_cannot_be_opened_acknowledges_nothing(tmp_path: Path) -> None:

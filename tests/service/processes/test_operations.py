@@ -73,10 +73,10 @@ class Site:
         index = opened_index(folder / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, classes, index, self._published)
         source = self.inventory.add_source("works", "qmf")
-        desk = OperationManager(
+        manager = OperationManager(
             self.inventory, classes, policy_of(SETTINGS), Audit("gw", 1, Redaction(SecretRules()))
         )
-        self.operations = CoreOperations(desk, self.inventory, clock, event_log)
+        self.operations = CoreOperations(manager, self.inventory, clock, event_log)
         self.operations.connect(source.identity.number, self)
         self.inventory.observed(
             source,
@@ -102,7 +102,7 @@ class Site:
         """As the source's port."""
         self.sent.put_nowait(fetch)
 
-    def objection(self, request: MethodCall | ObjectModify) -> Answer | None:  # noqa: ARG002  it has none
+    def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:  # noqa: ARG002  it has none
         """As the source's port."""
         return None
 
@@ -117,7 +117,7 @@ class Site:
         answer: asyncio.Future[OperationAnswer] = asyncio.get_running_loop().create_future()
         sent = int(asyncio.get_running_loop().time() * SECOND) - waited
         request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, timeout, sent=sent)
-        self.operations.asked(request, answer.set_result)
+        self.operations.submit(request, answer.set_result)
         return answer
 
     def _published(self, batch: Batch) -> None:

@@ -57,5 +57,5 @@ def test_each_is_given_to_the_session() -> None:
 
 def test_what_a_session_would_not_send_is_known_before() -> None:
     port = Site().port
-    assert port.objection(MODIFY) == Answer(2, Outcome.WRONG_LENGTH, "not sent: too long")
-    assert port.objection(CALL) is None
+    assert port.precheck(MODIFY) == Answer(2, Outcome.WRONG_LENGTH, "not sent: too long")
+    assert port.precheck(CALL) is None

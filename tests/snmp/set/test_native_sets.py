@@ -14,7 +14,7 @@ from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access as ElementAccess
 from gateway.operations.audit import Audit, Redaction
-from gateway.operations.effects import Effect, Reply, Send, Tell
+from gateway.operations.effects import Effect, Publish, Reply, Send
 from gateway.operations.manager import OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.snmp import message
@@ -48,7 +48,7 @@ def gauge(value: int) -> bytes:
 
 
 class OpenAmq(Site):
-    """A recorded broker as a core watches it, with its tables, a desk, and its settings at hand.
+    """A recorded broker as a core watches it, with its tables, a manager, and its settings at hand.
 
     Attributes:
         modified: what it was asked to set.
@@ -65,8 +65,8 @@ class OpenAmq(Site):
         self.modified: list[dict[str, object]] = []
         self.told: list[OperationRecord] = []
         audit = Audit("gw", 1, Redaction(RULES))
-        self.desk = OperationManager(self.inventory, self.classes, Policy([ANYTHING]), audit)
-        self.desk.connect(self.source.identity.number)
+        self.manager = OperationManager(self.inventory, self.classes, Policy([ANYTHING]), audit)
+        self.manager.connect(self.source.identity.number)
         sets = SetRequests(
             self.projection, (), self.ask, SnmpCounters(), SetSettings(10**10), lambda: self.now
         )
@@ -86,19 +86,19 @@ class OpenAmq(Site):
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
         answers: list[OperationAnswer] = []
-        self._perform(self.desk.asked(request, answers.append, START))
+        self._perform(self.manager.submit(request, answers.append, START))
         (answer,) = answers
         return answer
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Tell(record, lasting):
+                case Publish(record, lasting):
                     self.told.append(record)
                     if lasting:
-                        self._perform(self.desk.recorded(record.number, START))
+                        self._perform(self.manager.recorded(record.number, START))
                 case Send(_, sent):
-                    self._perform(self.desk.answered(self._carry_out(sent), START))
+                    self._perform(self.manager.answered(self._carry_out(sent), START))
                 case Reply(to, answer):
                     to(answer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.feed.client import refused_request
-from gateway.feed.operations import NorthRefusal, SetElements
+from gateway.feed.operations import FrontEndRefusal, SetElements
 from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
 from gateway.snmp import ber, message
@@ -64,7 +64,7 @@ async def test_what_fails_its_test_here(
 ) -> None:
     shop = Shop()
     await shop.set((name, value))
-    refusal = NorthRefusal(outcome, f"SET of {dotted(name)}: {status}", element)
+    refusal = FrontEndRefusal(outcome, f"SET of {dotted(name)}: {status}", element)
     assert shop.reports == [refused_request(OPERATOR, SetElements(asked), refusal, where)]  # type: ignore[arg-type]
     assert shop.requests == []
 
@@ -75,7 +75,7 @@ async def test_what_fails_its_test_here(
 async def test_what_is_no_element_is_told_by_its_name_alone(name: Oid, where: tuple[int, str, int]) -> None:
     shop = Shop()
     await shop.set((name, text("perhaps a password")))
-    refusal = NorthRefusal(Outcome.READ_ONLY, f"SET of {dotted(name)}: notWritable")
+    refusal = FrontEndRefusal(Outcome.READ_ONLY, f"SET of {dotted(name)}: notWritable")
     assert shop.reports == [refused_request(OPERATOR, SetElements({dotted(name): MASK}), refusal, where)]
 
 
@@ -101,7 +101,7 @@ async def test_all_bindings_are_told_and_which_was_refused() -> None:
             "note (6)": "again",
         }
     )
-    assert report.refusal == NorthRefusal(
+    assert report.refusal == FrontEndRefusal(
         Outcome.WRONG_TYPE, f"SET of {dotted(at(LIMIT))} (2 of 6): wrongType", "limit"
     )
 
@@ -164,7 +164,7 @@ async def test_who_only_reads() -> None:
     shop = Shop()
     await shop.answer(set_request([(at(LIMIT), integer(7))], community=READER))
     text_ = f"SET of {dotted(at(LIMIT))} with the community that only reads"
-    reader, refusal = Principal("snmp", "(reader)", ORIGIN), NorthRefusal(Outcome.REFUSED, text_, "limit")
+    reader, refusal = Principal("snmp", "(reader)", ORIGIN), FrontEndRefusal(Outcome.REFUSED, text_, "limit")
     assert shop.reports == [refused_request(reader, SetElements({"limit": 7}), refusal, TILL)]
 
 
