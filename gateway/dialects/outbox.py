@@ -48,12 +48,17 @@ class Outbox:
         """The timer is spent, even if the clock was set back meanwhile and its time has not come."""
         self._wake_at = NEVER
 
-    def hand_out(self, wake_at: int, now: int) -> list[Effect]:
-        """Return all there is, and when to be woken: at ``wake_at``, unless a timer ends sooner."""
+    def take_effects(self) -> list[Effect]:
+        """Return all there is."""
         effects, self._effects = self._effects, []
         if self.observations:
             effects.insert(0, Observed(tuple(self.observations)))
             self.observations = []
+        return effects
+
+    def hand_out(self, wake_at: int, now: int) -> list[Effect]:
+        """Return all there is, and when to be woken: at ``wake_at``, unless a timer ends sooner."""
+        effects = self.take_effects()
         # Each message moves the deadlines on; an early tick costs less than a timer set again each time.
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= now):
             self._wake_at = wake_at

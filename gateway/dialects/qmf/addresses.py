@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from gateway.dialects.qmf.object_id import ObjectId
@@ -49,4 +50,11 @@ def agent_of_key(routing_key: str) -> str:
 
 def agent_of_object(object_id: ObjectId) -> str:
     """Return the agent that owns an object. The Java broker leaves the banks 0: then the broker's own."""
-    return f"{object_id.broker_bank or 1}.{object_id.agent_bank}"
+    return _agent_of_prefix(object_id.prefix)
+
+
+@lru_cache(maxsize=4096)
+def _agent_of_prefix(prefix: int) -> str:
+    # All objects of an agent share it, and the agent of each content record is looked for.
+    banks = ObjectId(prefix, 0)
+    return f"{banks.broker_bank or 1}.{banks.agent_bank}"

@@ -99,9 +99,10 @@ class ConsoleSession:
         it comes late. What was read is observed before it is answered.
         """
         self._talk.now = now
+        if isinstance(event, Delivery):
+            return self._receive(event)
+        self._talk.stir()
         match event:
-            case Delivery():
-                return self._receive(event)
             case TimerExpired():
                 return self._pass_time()
             case MethodCall():
@@ -172,12 +173,14 @@ class ConsoleSession:
 
     def _receive_late(self, delivery: Delivery) -> list[Effect]:
         """An answer to what was asked before the link went down: it says what became of a call."""
+        self._talk.stir()
         with contextlib.suppress(ProtocolError, LocalProtocolError):
             self._listener.hear_answers(read_body(delivery.body, self._talk.definitions))
         return self._talk.finish()
 
     def _note_error(self, delivery: Delivery, error: Exception) -> None:
         self._errors += 1
+        self._talk.stir()
         where = f"{delivery.exchange}/{delivery.routing_key} from {delivery.user_id!r}"
         self._talk.note("protocol-error", f"{where}: {error}; {self._errors} so far")
         self._listener.caller.unreadable(delivery.body, error)

@@ -96,6 +96,17 @@ class Agents:
         known = self._agents.get(agent)
         return known is not None and known.lost
 
+    def heard_again(self, agent: str, now: int, spoke: int) -> bool:
+        """An agent said something at ``spoke`` which only shows that it is still there; else False.
+
+        Nothing has changed then: `heard` is to be called.
+        """
+        known = self._agents.get(agent)
+        if known is None or known.lost or known.asked:
+            return False
+        known.heard, known.spoke = now, spoke
+        return True
+
     def heard(self, agent: str, now: int, spoke: int) -> int | None:
         """An agent said something at ``spoke``; return since when it had been silent if it had been lost."""
         known = self._agents.get(agent)
@@ -136,19 +147,22 @@ class Agents:
         if known is not None:
             known.beat_time = None
 
-    def beat(self, agent: str, time: int, now: int) -> None:
+    def beat(self, agent: str, time: int, now: int) -> bool:
         """An agent sent a heartbeat of ``time`` in its own clock; learn its interval from two of them.
 
-        Neither clock is enough: the agent's may jump, and heartbeats that were held up arrive together.
+        Return whether the next one is expected at another time than before. Neither clock is enough: the
+        agent's may jump, and heartbeats that were held up arrive together.
         """
         known = self._agents.get(agent)
         if known is None:
-            return
+            return False
+        before = known.beats, known.interval
         if known.beat_time is not None and time > known.beat_time:
             received = max(now - known.beat_heard, known.interval)
             interval = max(min(time - known.beat_time, received), self._rules.shortest)
             known.interval = min(interval, self._rules.longest)
         known.beats, known.beat_time, known.beat_heard = True, time, now
+        return (known.beats, known.interval) != before
 
     def _deadline(self, agent: str, known: _Agent) -> int | None:
         if known.lost or not (known.beats or agent == BROKER_AGENT):

@@ -59,6 +59,7 @@ class Asking(Outbox):
         self._last_greeting = -NEVER
         self._refusal = ""
         self._unnamed_after = -NEVER
+        self._stirred = True
 
     def move(self, signal: Signal) -> None:
         """Go to the next state; `LocalProtocolError` if the table has none."""

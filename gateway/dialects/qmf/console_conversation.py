@@ -18,6 +18,7 @@ from gateway.dialects.qmf.console_requests import (
     ListPackages,
 )
 from gateway.dialects.qmf.console_states import Signal, State
+from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import Content
 from gateway.dialects.session import Effect
 from gateway.model.observations import (
@@ -102,16 +103,20 @@ class Conversation(Asking):
 
         They are those of before under other ids: none may be there twice meanwhile.
         """
-        is_expected = self.restarts.is_expected
         if agent != BROKER_AGENT:
             if self.restarts.remote_shown_by(agent, message.object_id):
+                self.stir()
                 self._remote_started_anew(agent)
-        elif self.restarts.shown_by(message):
-            self.living.forget()
-            self.observations += [] if is_expected else self._hearing.started_anew()
-            self.observations.append(ResyncBegan(restarted=True))
-            self.greet_soon(f"agent {agent} restarted")
-        self.living.told(message)
+        else:
+            is_expected = self.restarts.shown_by(message)
+            if is_expected is not None:
+                self.stir()
+                self.living.forget()
+                self.observations += [] if is_expected else self._hearing.started_anew()
+                self.observations.append(ResyncBegan(restarted=True))
+                self.greet_soon(f"agent {agent} restarted")
+        if message.key.hash == NO_HASH:
+            self.living.told(message)
 
     def _remote_started_anew(self, agent: str) -> None:
         self.observations.append(ResyncBegan(agent, restarted=True))
@@ -248,8 +253,23 @@ class Conversation(Asking):
 
     # What is handed out.
 
+    def stir(self) -> None:
+        """Something changed on which requests, phases or deadlines depend: `finish` goes on with them."""
+        self._stirred = True
+
     def finish(self) -> list[Effect]:
-        """Return what came of the call: go on with requests and phases, hand out effects."""
+        """Return what came of an event; go on with requests and phases where one changed, or is due.
+
+        What agents publish of their own accord only moves deadlines away, and there is much of it: nothing is
+        computed for that. The timer may expire too early then, and is set again.
+        """
+        if self._stirred or self.now >= self._wake_at:
+            self._stirred = False
+            return self.hand_out(self._go_on(), self.now)
+        return self.take_effects()
+
+    def _go_on(self) -> int:
+        """Ask again, give up, begin the next phase; return when there is something to do again."""
         for operation in self.operations.overdue(self.now):
             self._leave_open(operation, "no answer came in time")
         again, given_up = self.requests.overdue(self.now)
@@ -273,7 +293,7 @@ class Conversation(Asking):
         )
         if self.state is State.SYNCHRONISED:
             self.tell(SourceState.SYNCHRONISED, self.remotes.trouble)
-        return self.hand_out(wake_at, self.now)
+        return wake_at
 
     # Agents.
 
@@ -290,6 +310,9 @@ class Conversation(Asking):
 
         False if it is one too many: nobody would notice its silence, so that nothing it says can be shown.
         """
+        if self.agents.heard_again(agent, self.now, self._hearing.spoken_at):
+            return True
+        self.stir()
         known = agent in self.agents
         if not known:
             self.remotes.make_room()

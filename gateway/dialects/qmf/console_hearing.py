@@ -58,9 +58,10 @@ class Hearing:
         After a connection stood still, what was sent long ago arrives all at once: then receipt says nothing
         about what was lost behind it.
         """
-        self._until_before = self.until
+        spoke = self._agents.last_spoke(BROKER_AGENT)
+        self._until_before = self._connected_at if spoke is None else spoke
         spoken_at = min(sent or now, now)
-        gaps = self.missed(spoken_at)
+        gaps = self.missed(spoken_at) if self._missed_reason else []
         self.spoken_at = spoken_at
         return gaps
 

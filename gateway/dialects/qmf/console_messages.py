@@ -41,6 +41,9 @@ from gateway.model.observations import HeartbeatSeen, ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey
 from gateway.model.texts import peer_line
 
+_PUBLISHED: Final = frozenset((PropertyContent, StatisticContent, ObjectContent, EventIndication, Heartbeat))
+"""What agents publish of their own accord, all the time."""
+
 
 class Listener:
     """Understands messages on behalf of a conversation.
@@ -78,6 +81,8 @@ class Listener:
     def hear(self, message: Received, sender: str) -> None:
         """Take in a message that ``sender`` (an agent, by the routing key) sent; others are ignored."""
         self._sender = sender
+        if type(message) not in _PUBLISHED:
+            self._talk.stir()
         handle = self._handlers.get(type(message))
         if handle is not None:
             handle(message)
@@ -183,6 +188,7 @@ class Listener:
             return
         self._talk.told(seen.agent, message)
         if message.sequence:
+            self._talk.stir()
             self._talk.requests.progress(message.sequence, self._talk.now)
             self.caller.on_content(message)
         last = self._talk.observations[-1] if self._talk.observations else None
@@ -199,6 +205,7 @@ class Listener:
         agent = agent_described(definition, message) if definition else None
         if agent is None:
             return
+        self._talk.stir()
         if not message.deleted:
             self._talk.hear(agent)
         else:
@@ -213,7 +220,8 @@ class Listener:
     def _on_heartbeat(self, message: Heartbeat) -> None:
         if not self._talk.hear(self._sender):
             return
-        self._talk.agents.beat(self._sender, message.time, self._talk.now)
+        if self._talk.agents.beat(self._sender, message.time, self._talk.now):
+            self._talk.stir()
         self._talk.observations.append(HeartbeatSeen(self._sender, message.time))
 
     def _on_unknown_class(self, message: UnknownClass) -> None:

@@ -6,7 +6,6 @@ it has for the hashes of its classes. Its ids begin again when it does.
 
 from __future__ import annotations
 
-from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import Content
 from gateway.dialects.qmf.object_id import ObjectId
 
@@ -37,9 +36,7 @@ class LivingObjects:
         self._told_again.clear()
 
     def told(self, message: Content) -> None:
-        """An object was told."""
-        if message.key.hash != NO_HASH:
-            return
+        """An object of a class without a hash was told."""
         if message.deleted:
             self._known.discard(message.object_id)
             self._told_again.discard(message.object_id)

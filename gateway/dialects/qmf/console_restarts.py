@@ -56,13 +56,22 @@ class Restarts:
         self.broker = broker
         return self._restarted
 
-    def shown_by(self, message: Content) -> bool:
-        """Whether an object that the broker's agent tells of is the first that shows a restart."""
+    def shown_by(self, message: Content) -> bool | None:
+        """Return whether a restart was expected, if an object of the broker's agent is the first to show one.
+
+        ``None`` where it shows none, as nearly all do.
+        """
+        key, sequence = message.key, message.object_id.prefix >> 48 & 0xFFF
+        is_broker = key.name == _BROKER_CLASS[1] and key.package == _BROKER_CLASS[0]
+        if sequence in self._sequences and not is_broker:
+            return None
+        is_expected = self.is_expected
         born_anew = self._shows_birth(message)
         counted = self._shows_boot(message.object_id)
-        if born_anew or counted:
-            self._told = True
-        return born_anew or counted
+        if not (born_anew or counted):
+            return None
+        self._told = True
+        return is_expected
 
     def remote_shown_by(self, agent: str, object_id: ObjectId) -> bool:
         """Whether an object of a remote agent is the first of a boot sequence that is not its first one."""

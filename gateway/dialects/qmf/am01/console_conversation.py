@@ -363,6 +363,7 @@ class Am01Conversation(Conversation):
 
     def finish(self) -> list[Effect]:
         """As `Conversation.finish`; the end of an object waits a moment for its last statistics."""
+        self.stir()  # its own deadlines follow from what was published, too
         effects = super().finish()
         first = effects[0] if effects else None
         if isinstance(first, Observed) and self._is_ending(first.observations[-1]):
