@@ -173,24 +173,24 @@ def _own(name: str, type_: AttributeType, description: str, legal: tuple[str, ..
 
 
 OWN_ATTRIBUTES = (
-    _own("Name", AttributeType.STRING, "What people call the object, within its parent."),
-    _own("StableName", AttributeType.STRING, "Identity: the same for as long as the object is."),
-    _own("NativeId", AttributeType.STRING, "What the agent calls the object; new after its restart."),
-    _own("Source", AttributeType.STRING, "The source it was learnt from, as the configuration names it."),
-    _own("Agent", AttributeType.STRING, "The agent that tells of it, within its source."),
+    _own("Name", AttributeType.STRING, "Name of the object within its parent."),
+    _own("StableName", AttributeType.STRING, "Identity of the object, which never changes."),
+    _own("NativeId", AttributeType.STRING, "Identifier at the agent; another one after the agent's restart."),
+    _own("Source", AttributeType.STRING, "Name of its source in the configuration."),
+    _own("Agent", AttributeType.STRING, "Name of its agent within the source."),
     _own(
         "Lifetime",
         AttributeType.STRING,
-        "Durable objects keep name and row over every restart; a transient one is new each time.",
+        "A durable object keeps its name and row over every restart; a transient one is new each time.",
         tuple(lifetime.value for lifetime in Lifetime),
     ),
-    _own("Parent", AttributeType.OBJECT_NAME, "The object that it belongs to."),
-    _own("Row", AttributeType.LONG, "Its row number in SNMP, unique within source and class for ever."),
-    _own("CreateTime", AttributeType.DATE, "When it was created; null where nobody told."),
+    _own("Parent", AttributeType.OBJECT_NAME, "The object to which it belongs."),
+    _own("Row", AttributeType.LONG, "Row number in SNMP, unique within source and class for ever."),
+    _own("CreateTime", AttributeType.DATE, "When it was created; null where that is unknown."),
     _own("SampleTime", AttributeType.DATE, "When the agent read the statistics, by the agent's clock."),
     _own("ChangeTime", AttributeType.DATE, "When a property last changed, by the gateway's clock."),
-    _own("DiscontinuityTime", AttributeType.DATE, "When its counters may last have begun again from zero."),
-    _own("LastOperation", AttributeType.STRING, "What came of the last operation on it that is remembered."),
+    _own("DiscontinuityTime", AttributeType.DATE, "When its counters may last have restarted from zero."),
+    _own("LastOperation", AttributeType.STRING, "Outcome of the last operation on it that is remembered."),
 )
 STALE = "Stale"
 """The attribute that the virtual machine makes of an object's group."""
