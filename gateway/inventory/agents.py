@@ -1,47 +1,49 @@
-"""The agents of one source: who vouches for its objects, who is lost, and who is gone."""
+"""The agents of one source: which of them are fresh, lost, or gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
 
-from gateway.feed.records import AgentGoneRecord, AgentRecord, Record
+from gateway.feed.records import AgentGoneRecord, AgentRecord
 from gateway.inventory.event_texts import one_line
 from gateway.inventory.events import EventRecorder
+from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.own_events import AGENT_BACK, AGENT_LOST
+from gateway.inventory.scope import SourceScope
 from gateway.model.events import Severity
 from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded
 
+EVERY_AGENT: Final = ""
+
 
 class AgentTable:
-    """Keeps a record of each agent and appends to ``out`` one for all that happens to them.
+    """Keeps a record of each agent and publishes one for each change of them.
 
-    An agent that spoke vouches for its objects, but one that was lost is believed again only after a resync.
+    An agent that reported something keeps its objects fresh, but one that was lost is fresh again only after
+    a resync.
 
     Args:
-        source: number and name of it.
-        recorder: makes the events that tell which agent is lost, and that it is back.
-        count_of: how many objects an agent has.
-        out: where records go, in order.
+        scope: of the source.
+        recorder: makes the events that say which agent is lost, and that it is back.
+        objects: of the source, of which each agent has some.
 
     Attributes:
-        loses: whether it was told already, but is still to be applied, that an agent is lost.
+        pending_losses: agents whose loss was reported and is still to be applied; the empty name stands for
+            all. None of them becomes fresh until then.
     """
 
-    def __init__(
-        self,
-        source: tuple[int, str],
-        recorder: EventRecorder,
-        count_of: Callable[[str], int],
-        out: list[Record],
-    ) -> None:
-        self.loses: Callable[[str], bool] = lambda _agent: False
-        self._source, self._source_name = source
+    def __init__(self, scope: SourceScope, recorder: EventRecorder, objects: ObjectLifecycle) -> None:
+        self.pending_losses: Counter[str] = Counter()
+        self._source = scope.number
+        self._source_name = scope.identity.name
         self._recorder = recorder
-        self._count_of = count_of
-        self._out = out
+        self._objects = objects
+        self._out = scope.records
         self._agents: dict[str, AgentRecord] = {}
         self._lost_in_resync: set[str] = set()
-        self._told_lost: set[str] = set()
+        self._reported_lost: set[str] = set()
         self._gone: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[AgentRecord]:
@@ -52,84 +54,91 @@ class AgentTable:
         known = self._agents.get(agent)
         return known is not None and known.fresh
 
-    def heard(self, agent: str, now: int, *, believed: bool) -> None:
-        """An agent spoke; one that is new is ``believed`` or not."""
-        self._lost_in_resync.discard(agent)
-        self._gone.pop(agent, None)
+    def received(self, agent: str, now: int, *, trusted: bool) -> None:
+        """Note that an agent reported something; a new one is fresh where the source is ``trusted``."""
         known = self._agents.get(agent)
         if known is None:
-            fresh = believed and not self.loses(agent)
+            fresh = trusted and not self._is_about_to_be_lost(agent)
             self._agents[agent] = AgentRecord(self._source, agent, fresh, now, now)
             self._out.append(self._agents[agent])
-        else:
+        elif known.confirmed != now:  # many objects of one body come at once
             self._agents[agent] = AgentRecord(known.source, agent, known.fresh, known.since, now)
+        if self._lost_in_resync:
+            self._lost_in_resync.discard(agent)
+        if self._gone:
+            self._gone.pop(agent, None)
 
-    def tell(self, agent: str) -> None:
-        """Tell of an agent that was heard as it stands."""
+    def publish(self, agent: str) -> None:
+        """Publish a known agent as it stands."""
         self._out.append(self._agents[agent])
 
     def lost(self, lost: AgentLost, now: int) -> None:
-        """An agent is silent, hangs, or left; of one beside others an event tells, once until it is back."""
+        """Mark an agent lost; of one beside others an event is recorded, once until it is back."""
         agent = lost.agent
         self._lost_in_resync.add(agent)
-        self._doubt(agent, now)
-        if lost.remote and agent in self._agents and agent not in self._told_lost:
-            self._told_lost.add(agent)
+        self._mark_stale(agent, now)
+        if lost.remote and agent in self._agents and agent not in self._reported_lost:
+            self._reported_lost.add(agent)
             text = one_line(f"{self._source_name}: {lost.detail}")
             event = self._recorder.own(AGENT_LOST, (agent, lost.detail), Severity.WARNING, text, now)
             self._out.append(event)
 
-    def doubt(self, now: int) -> None:
-        """None of them can be believed."""
+    def mark_all_stale(self, now: int) -> None:
+        """Mark every agent stale."""
         for agent in self._agents:
-            self._doubt(agent, now)
+            self._mark_stale(agent, now)
 
-    def doubt_lost(self, now: int) -> None:
-        """Those that it ``loses`` cannot be believed."""
+    def mark_pending_losses(self, now: int) -> None:
+        """Mark those agents stale whose loss is still to be applied."""
         for agent in self._agents:
-            if self.loses(agent):
-                self._doubt(agent, now)
+            if self._is_about_to_be_lost(agent):
+                self._mark_stale(agent, now)
 
     def resync_began(self, began: ResyncBegan) -> None:
-        """Who is lost from here on is not believed after it."""
+        """An agent that is lost from here on does not become fresh by this resync."""
         if began.agent:
             self._lost_in_resync.discard(began.agent)
         else:
             self._lost_in_resync.clear()
 
     def resync_ended(self, ended: ResyncEnded, now: int) -> None:
-        """Believe those whose objects were told whole; one that had none has answered all the same."""
+        """Mark those fresh whose objects were read whole; an agent without objects has answered as well."""
         agents: Iterable[str] = (ended.agent,) if ended.agent else self._agents
         for agent in agents:
             if agent not in self._lost_in_resync and agent not in ended.without:
-                self._believe(agent, now)
+                self._mark_fresh(agent, now)
 
     def gone(self, agent: str, now: int) -> None:
-        """An agent is no more: it is forgotten behind the last of its objects."""
-        self._doubt(agent, now)
+        """Mark an agent gone: it is removed behind the last of its objects."""
+        self._mark_stale(agent, now)
         if agent in self._agents:
             self._gone[agent] = None
 
-    def forget_gone(self, now: int) -> None:
-        """Forget those of which nothing is left."""
-        for agent in [one for one in self._gone if not self._count_of(one)]:
+    def remove_gone(self, now: int) -> None:
+        """Remove the agents that are gone and have no object left."""
+        for agent in list(self._gone):
+            if self._objects.count_of(agent):
+                continue
             del self._gone[agent], self._agents[agent]
             self._lost_in_resync.discard(agent)
-            self._told_lost.discard(agent)
+            self._reported_lost.discard(agent)
             self._out.append(AgentGoneRecord(self._source, agent, now))
 
-    def _believe(self, agent: str, now: int) -> None:
+    def _is_about_to_be_lost(self, agent: str) -> bool:
+        return bool(self.pending_losses[agent] or self.pending_losses[EVERY_AGENT])
+
+    def _mark_fresh(self, agent: str, now: int) -> None:
         known = self._agents.get(agent)
-        if known is None or known.fresh or self.loses(agent):
+        if known is None or known.fresh or self._is_about_to_be_lost(agent):
             return
         self._agents[agent] = AgentRecord(known.source, agent, fresh=True, since=now, confirmed=now)
         self._out.append(self._agents[agent])
-        if agent in self._told_lost:
-            self._told_lost.discard(agent)
+        if agent in self._reported_lost:
+            self._reported_lost.discard(agent)
             text = one_line(f"{self._source_name}: agent {agent} was read again")
             self._out.append(self._recorder.own(AGENT_BACK, (agent,), Severity.INFO, text, now))
 
-    def _doubt(self, agent: str, now: int) -> None:
+    def _mark_stale(self, agent: str, now: int) -> None:
         known = self._agents.get(agent)
         if known is None or not known.fresh:
             return

@@ -1,18 +1,46 @@
-"""Active alarms of one source: which conditions stand, of which objects, since when; also over a restart."""
+"""Alarms of one source: conditions that last, as objects show them and events report them, one alarm each.
+
+Who reports a condition first raises its alarm, and who reports the same later confirms it. What an object
+shows (a predicate of the mapping on its elements) decides in the end, because an event may be lost. But what
+is shown may lag behind an event (RabbitMQ's HTTP statistics do, by seconds): so for `HOLD` after an event a
+predicate that contradicts it is not evaluated, and afterwards it is. Where no predicate has the alarm's name,
+only an event clears it, or the end of its object.
+
+Active alarms are kept in the instance index over a restart of the gateway: the first complete resync shows
+which of them are over.
+
+An event is ``raised`` only if an alarm is active after it, and ``cleared`` has the severity ``CLEARED``
+(ITU-T X.733, 8.1.2.3), whatever was reported before: both may be sent again, with the same condition.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from gateway.feed.records import AlarmRecord, EventRecord
-from gateway.feed.values import ObjectLink
-from gateway.inventory.id_allocator import IdAllocator
+from gateway.feed.records import AlarmRecord, ClassRecord, EventRecord, ObjectRecord
+from gateway.feed.values import FeedValue, ObjectLink
+from gateway.inventory.agents import AgentTable
+from gateway.inventory.event_texts import ABSENT, duration_text, line_from, one_line, value_text
+from gateway.inventory.events import EventRecorder
 from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.kept_alarms import keep, kept
+from gateway.inventory.lifecycle import ObjectLifecycle
+from gateway.inventory.objects import Entry, Touched
+from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED, SOURCE_DOWN_ALARM
+from gateway.inventory.scope import SourceScope
+from gateway.mapping.rules import AlarmRule, EventRule
+from gateway.model.events import EventState, Severity
+from gateway.model.schema import ClassSchema
+
+HOLD = 15 * 10**9
+"""Nanoseconds for which an event has precedence over values that contradict it."""
+
+MAX_HOLDS = 10_000
 
 MAX_ALARMS = 10_000
 """Active alarms of objects of one source; more are refused."""
@@ -48,33 +76,29 @@ class AlarmKey:
 
 
 class AlarmTable:
-    """The alarms that stand, first of all those that stood when the gateway ended.
+    """The active alarms, first of all those that were active when the gateway ended.
 
     Args:
-        source: its number.
-        numbers: where alarms get theirs.
-        index: where they are kept.
-        limit: alarms of objects that may stand. Those without an object are as many as the mappings' rules
-            name, and are not counted.
+        scope: of the source.
+        limit: alarms of objects that may be active. Those without an object are as many as the mappings'
+            rules name, and are not counted.
 
     Attributes:
-        inherited: subjects of alarms that stood when the gateway ended, by class and stable name, until their
-            reader has seen whether they still live.
+        inherited: subjects of alarms that were active when the gateway ended, by class and stable name, until
+            it is known whether they still live.
     """
 
-    def __init__(
-        self, source: int, numbers: IdAllocator, index: InstanceIndex, limit: int = MAX_ALARMS
-    ) -> None:
-        self._source = source
-        self._numbers = numbers
-        self._index = index
+    def __init__(self, scope: SourceScope, limit: int = MAX_ALARMS) -> None:
+        self._source = scope.number
+        self._ids = scope.ids
+        self._index = scope.index
         self._limit = limit
         self._alarms: dict[AlarmKey, AlarmRecord] = {}
         self._of_subject: dict[ObjectLink, dict[str, AlarmKey]] = {}
         self._with_subject = 0
         self.inherited: dict[tuple[str, str], ObjectLink] = {}
-        for record in kept(index, source):
-            numbers.alarm_stands(record.number)
+        for record in restored_alarms(scope.index, scope.number):
+            scope.ids.alarm_stands(record.number)
             self._put(AlarmKey(record.name, record.subject), record)
         for link in self._of_subject:
             self.inherited[link.class_name, link.stable_name] = link
@@ -92,21 +116,21 @@ class AlarmTable:
         return self._alarms[key]
 
     def records(self) -> Iterator[AlarmRecord]:
-        """The record of each, in the order in which they were raised."""
+        """Return the record of each, in the order in which they were raised."""
         return iter(list(self._alarms.values()))
 
     def of(self, subject: ObjectLink) -> tuple[AlarmKey, ...]:
-        """The alarms of one object."""
+        """Return the alarms of one object."""
         return tuple(self._of_subject.get(subject, {}).values())
 
     def has_room_for(self, key: AlarmKey) -> bool:
-        """Whether one more may stand, or it stands already."""
+        """Whether one more may be active, or it is already."""
         return key in self._alarms or key.subject is None or self._with_subject < self._limit
 
     def add(self, key: AlarmKey, event: EventRecord) -> AlarmRecord:
-        """An alarm that does not stand yet begins with ``event``, whose subject is the key's."""
+        """Raise an alarm by ``event``, whose subject is the key's; returns its record."""
         record = AlarmRecord(
-            number=self._numbers.alarm(),
+            number=self._ids.alarm(),
             source=self._source,
             name=key.name,
             condition=key.condition,
@@ -117,13 +141,13 @@ class AlarmTable:
             raised=event.heard,
         )
         self._put(key, record)
-        keep(self._index, record)
+        store_alarm(self._index, record)
         return record
 
     def remove(self, key: AlarmKey, now: int) -> AlarmRecord:
-        """An alarm that stands ends; its last record."""
+        """Clear an active alarm; returns its last record."""
         record = self._alarms.pop(key)
-        self._numbers.alarm_over(record.number)
+        self._ids.alarm_over(record.number)
         self._index.drop_alarm(record.number)
         if key.subject is not None:
             self._with_subject -= 1
@@ -138,3 +162,321 @@ class AlarmTable:
         if key.subject is not None:
             self._of_subject.setdefault(key.subject, {})[key.name] = key
             self._with_subject += 1
+
+
+def store_alarm(index: InstanceIndex, alarm: AlarmRecord) -> None:
+    """Keep an active alarm in the index; on the disk with its next commit."""
+    subject = alarm.subject
+    text = json.dumps(
+        {
+            "name": alarm.name,
+            "condition": alarm.condition,
+            "severity": alarm.severity.name,
+            "subject": [subject.class_name, subject.row, subject.stable_name] if subject else None,
+            "text": alarm.text,
+            "event_id": alarm.event_id,
+            "raised": alarm.raised,
+        }
+    )
+    index.keep_alarm(alarm.source, alarm.number, text)
+
+
+def restored_alarms(index: InstanceIndex, source: int) -> Iterator[AlarmRecord]:
+    """Yield the alarms of a source that were active when the index was last used, the oldest first.
+
+    One that cannot be read is dropped: if its condition lasts, it is raised again.
+    """
+    for number, text in index.alarms(source):
+        try:
+            alarm = _read(source, number, text)
+        except (ValueError, KeyError, TypeError):
+            index.drop_alarm(number)
+        else:
+            yield alarm
+
+
+def _read(source: int, number: int, text: str) -> AlarmRecord:
+    fields = json.loads(text)
+    subject = fields.pop("subject")
+    severity = Severity[fields.pop("severity")]
+    link = ObjectLink(*subject) if subject else None
+    return AlarmRecord(number=number, source=source, severity=severity, subject=link, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A rule and the position of the element that it tests in ``ClassSchema.elements``."""
+
+    name: str
+    rule: AlarmRule
+    position: int
+    schema: ClassSchema
+
+    def holds(self, values: Mapping[int, FeedValue], *, active: bool) -> bool:
+        """Whether an object with these values has the condition; an absent value has none.
+
+        Args:
+            values: by position.
+            active: the condition held before, which matters where a rule has a second threshold to end it.
+        """
+        value = values.get(self.position)
+        if value is None:
+            return False
+        rule = self.rule
+        if rule.not_empty:
+            return isinstance(value, str | bytes | tuple | Mapping) and len(value) > 0
+        if rule.at_least is not None:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                return False
+            lasts_to = rule.clear_below if active and rule.clear_below is not None else rule.at_least
+            return value >= lasts_to
+        return self._equals(value)
+
+    def text(self, record: ObjectRecord) -> str:
+        """Return the text of the alarm of an object that has the condition."""
+        return line_from(self.rule.text, lambda name: self._text_of(name, record))
+
+    def _equals(self, value: FeedValue) -> bool:
+        """The value itself, or the label of an enumeration. In Python true is 1; here it is not."""
+        wanted = self.rule.equals
+        if isinstance(value, bool) or isinstance(wanted, bool):
+            return value is wanted
+        labels = self.schema.elements[self.position].values
+        return value == wanted or any(n.label == wanted and n.value == value for n in labels)
+
+    def _text_of(self, name: str, record: ObjectRecord) -> str:
+        if name == "name":
+            return record.leaf_name
+        position = self.schema.positions.get(name)
+        if position is None:
+            return ABSENT
+        return value_text(record.values.get(position), self.schema.elements[position])
+
+
+def predicates_of(record: ClassRecord, rules: Mapping[str, AlarmRule]) -> tuple[Predicate, ...]:
+    """Bind the rules that can be tested: those whose element a version of the class has."""
+    schema = record.schema
+    return tuple(
+        Predicate(name, rule, schema.positions[rule.element], schema)
+        for name, rule in rules.items()
+        if rule.element in schema.positions
+    )
+
+
+_GONE = "its object is gone"
+_SOURCE_DOWN = AlarmKey(SOURCE_DOWN_ALARM)
+
+
+class AlarmEvaluator:
+    """Raises and clears the alarms of one source.
+
+    Args:
+        scope: of the source; ``alarms_refused`` is counted.
+        alarms: the active ones.
+        recorder: makes the events of those transitions that no agent reported.
+        objects: of the source.
+        agents: of the source, some of which are fresh.
+    """
+
+    def __init__(
+        self,
+        scope: SourceScope,
+        alarms: AlarmTable,
+        recorder: EventRecorder,
+        objects: ObjectLifecycle,
+        agents: AgentTable,
+    ) -> None:
+        self._classes = scope.classes
+        self._alarms = alarms
+        self._recorder = recorder
+        self._living = objects.living
+        self._is_fresh = agents.is_fresh
+        self._out = scope.records
+        self._counters = scope.counters
+        self._predicates: dict[int, tuple[Predicate, ...]] = {}
+        self._held: OrderedDict[AlarmKey, tuple[int, Entry]] = OrderedDict()
+
+    def reported(self, event: EventRecord, rule: EventRule | None, now: int) -> None:
+        """Publish an agent's event, with what it does to the condition that its rule names."""
+        name = (rule.raises or rule.clears) if rule is not None else ""
+        if rule is None or not name or (rule.subject is not None and event.subject is None):
+            self._out.append(event)
+        elif rule.raises:
+            self.raised_by(event, AlarmKey(name, event.subject), now)
+        else:
+            self.cleared_by(event, AlarmKey(name, event.subject), now)
+
+    def raised_by(self, event: EventRecord, key: AlarmKey, now: int) -> None:
+        """Publish an event by which a condition began.
+
+        Of an object that is gone nothing can last, and an alarm that is refused cannot be ended: such an
+        event stands for itself.
+        """
+        if key.subject is not None and self._living(key.subject) is None:
+            self._out.append(event)
+            return
+        if not self._alarms.has_room_for(key):
+            self._counters["alarms_refused"] += 1
+            self._out.append(event)
+            return
+        event = msgspec.structs.replace(event, state=EventState.RAISED, condition=key.condition)
+        self._out.append(event)
+        if key not in self._alarms:
+            self._out.append(self._alarms.add(key, event))
+        self._hold(key, now)
+
+    def cleared_by(self, event: EventRecord, key: AlarmKey, now: int) -> None:
+        """Publish an event by which a condition ended."""
+        self._out.append(
+            msgspec.structs.replace(
+                event, state=EventState.CLEARED, severity=Severity.CLEARED, condition=key.condition
+            )
+        )
+        if key in self._alarms:
+            self._out.append(self._alarms.remove(key, now))
+        self._hold(key, now)
+
+    def evaluate(self, touched: Touched, now: int) -> None:
+        """Evaluate the objects that a message body reported or ended, once it is applied as a whole."""
+        for link in touched.ended:
+            self._ended(link, now)
+        for entry in touched.reported.values():
+            if self._alarms.inherited:
+                self._recognise(entry, now)
+            predicates = self._predicates.get(entry.class_record.number)
+            if predicates is None:
+                predicates = self._predicates_of(entry)
+            if predicates and self._living(link := entry.link()) is entry:
+                for predicate in predicates:
+                    self._look(predicate, entry, link, now)
+        touched.clear()
+
+    def resynchronised(self, now: int) -> Iterator[None]:
+        """Clear the alarms whose object or rule is no more: all objects of the source were reported.
+
+        One alarm at a time.
+        """
+        for key in self._alarms:
+            yield
+            if key not in self._alarms:
+                continue
+            subject = key.subject
+            if subject is not None and self._living(subject) is None:
+                self._clear(key, _GONE, now)
+            elif key != _SOURCE_DOWN and not self._classes.can_clear(
+                key.name, subject.class_name if subject is not None else ""
+            ):
+                self._clear(key, "nothing tells of it any more", now)
+        self._alarms.inherited.clear()
+
+    def tick(self, now: int) -> None:
+        """Evaluate what was held, once its time is over and its object is current."""
+        for key, (since, entry) in list(self._held.items()):
+            # A clock that was set back must not make it longer.
+            is_over = not 0 <= now - since < HOLD
+            if is_over and (self._is_fresh(entry.record.agent) or not self._lives(key, entry)):
+                self._release(key, now)
+
+    def clear_all(self, why: str, now: int) -> None:
+        """Clear every alarm: the source is removed."""
+        for key in self._alarms:
+            self._clear(key, why, now)
+        self._held.clear()
+
+    def _recognise(self, entry: Entry, now: int) -> None:
+        """Clear alarms of before the restart whose object's name is that of another object now."""
+        link = entry.link()
+        former = self._alarms.inherited.pop((link.class_name, link.stable_name), link)
+        if former != link:
+            for key in self._alarms.of(former):
+                self._clear(key, _GONE, now)
+
+    def _ended(self, link: ObjectLink, now: int) -> None:
+        keys = self._alarms.of(link)
+        if not keys:
+            return
+        # Reported in the same body under another version of its class: what can be tested stays active.
+        again = self._living(link)
+        tested = {predicate.name for predicate in self._predicates_of(again)} if again is not None else set()
+        for key in keys:
+            if key.name not in tested:
+                self._clear(key, _GONE, now)
+
+    def _look(self, predicate: Predicate, entry: Entry, link: ObjectLink, now: int) -> None:
+        key = AlarmKey(predicate.name, link)
+        active = key in self._alarms
+        holds = predicate.holds(entry.record.values, active=active)
+        if holds == active or self._is_held(key, entry):
+            return
+        if holds:
+            self._raise(key, predicate, entry, now)
+        else:
+            self._clear(key, "", now)
+
+    def _raise(self, key: AlarmKey, predicate: Predicate, entry: Entry, now: int) -> None:
+        if not self._alarms.has_room_for(key):
+            self._counters["alarms_refused"] += 1
+            return
+        event = self._recorder.own(
+            ALARM_RAISED,
+            (key.name,),
+            predicate.rule.severity,
+            predicate.text(entry.record),
+            now,
+            subject=key.subject,
+            state=EventState.RAISED,
+            condition=key.condition,
+        )
+        self._out += (event, self._alarms.add(key, event))
+
+    def _clear(self, key: AlarmKey, why: str, now: int) -> None:
+        alarm = self._alarms.remove(key, now)
+        lasted = duration_text(max(0, now - alarm.raised))
+        reason = f", {why}" if why else ""
+        event = self._recorder.own(
+            ALARM_CLEARED,
+            (key.name,),
+            Severity.CLEARED,
+            one_line(f"cleared after {lasted}{reason}: {alarm.text}"),
+            now,
+            subject=key.subject,
+            state=EventState.CLEARED,
+            condition=key.condition,
+        )
+        self._out += (event, alarm)
+
+    def _hold(self, key: AlarmKey, now: int) -> None:
+        """Give the event precedence, if there is a predicate that could contradict it."""
+        entry = self._living(key.subject) if key.subject is not None else None
+        if entry is None or self._predicate(key, entry) is None:
+            return
+        self._held.pop(key, None)
+        self._held[key] = now, entry
+        if len(self._held) > MAX_HOLDS:
+            self._release(next(iter(self._held)), now)
+
+    def _is_held(self, key: AlarmKey, entry: Entry) -> bool:
+        """Whether an event has precedence that is about this object, not a former one of its name."""
+        held = self._held.get(key)
+        return held is not None and held[1] is entry
+
+    def _release(self, key: AlarmKey, now: int) -> None:
+        _, entry = self._held.pop(key)
+        predicate = self._predicate(key, entry)
+        if predicate is not None and self._lives(key, entry):
+            self._look(predicate, entry, entry.link(), now)
+
+    def _lives(self, key: AlarmKey, entry: Entry) -> bool:
+        return key.subject is not None and self._living(key.subject) is entry
+
+    def _predicate(self, key: AlarmKey, entry: Entry) -> Predicate | None:
+        return next((one for one in self._predicates_of(entry) if one.name == key.name), None)
+
+    def _predicates_of(self, entry: Entry) -> tuple[Predicate, ...]:
+        """Return the rules that can be tested on objects of this version of a class."""
+        record = entry.class_record
+        known = self._predicates.get(record.number)
+        if known is None:
+            rules = self._classes.alarm_rules(record.schema.key)
+            known = self._predicates[record.number] = predicates_of(record, rules)
+        return known

@@ -8,9 +8,8 @@ from collections.abc import Mapping as MappingOf
 
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.inventory.own_events import OWN_EVENTS
-from gateway.inventory.predicates import Predicate, predicates_of
 from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively
-from gateway.mapping.rules import ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
+from gateway.mapping.rules import AlarmRule, ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.stable_names import part_text
 from gateway.model.values import Values, ValueType
@@ -38,7 +37,6 @@ class ClassRegistry:
         self._classes: dict[ClassKey, list[ClassRecord]] = {}
         self._events: dict[ClassKey, list[EventClassRecord]] = {}
         self._names: dict[int, str] = {}
-        self._predicates: dict[int, tuple[Predicate, ...]] = {}
         self._parents: dict[int, tuple[int, ...]] = {}
         self._next_number = 1
         for schema in OWN_EVENTS:
@@ -115,7 +113,7 @@ class ClassRegistry:
         """``package:class`` of a class by its number; empty where there is none of it."""
         return self._names.get(number, "")
 
-    def tells_of(self, alarm: str, class_name: str) -> bool:
+    def can_clear(self, alarm: str, class_name: str) -> bool:
         """Whether a rule can end an alarm of an object of this class (``package:name``; empty for none)."""
         package, _, name = class_name.rpartition(":")
         mapping = self._mappings.get(package)
@@ -123,13 +121,10 @@ class ClassRegistry:
             return True
         return any(rule.clears == alarm for m in self._mappings.values() for rule in m.events.values())
 
-    def predicates(self, record: ClassRecord) -> tuple[Predicate, ...]:
-        """The alarm rules that can be tested on objects of this version of a class."""
-        known = self._predicates.get(record.number)
-        if known is None:
-            rule = self._rule(record.schema.key)
-            known = self._predicates[record.number] = predicates_of(record, rule.alarms if rule else {})
-        return known
+    def alarm_rules(self, key: ClassKey) -> MappingOf[str, AlarmRule]:
+        """Return the alarms of objects of a class, by name."""
+        rule = self._rule(key)
+        return rule.alarms if rule else {}
 
     def records(self) -> list[ClassRecord | EventClassRecord]:
         """All of them in the order of their numbers."""

@@ -1,12 +1,11 @@
-"""What the gateway tells of its own event log: how it is, and events when trouble begins and ends.
+"""The gateway's own event log as the feed has it: its state, and events when trouble begins and ends.
 
 Nothing of this is written to the instance index: its disk may be the one that has no room. So the alarm does
-not outlive a core; a new one says once that the log is written, which ends what was told before.
+not outlive a core; a new one reports once that the log is written, which clears the alarm of the former.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -15,8 +14,9 @@ from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, Eve
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_texts import duration_text, one_line
 from gateway.inventory.events import EventRecorder
-from gateway.inventory.id_allocator import IdAllocator
+from gateway.inventory.instances import IdAllocator, InstanceIndex
 from gateway.inventory.own_events import LOG_TROUBLE, LOG_WRITTEN
+from gateway.inventory.scope import SourceIdentity, SourceScope
 from gateway.model.events import EventState, Severity
 
 GATEWAY = 0
@@ -32,18 +32,20 @@ _SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UPKEEP: Sever
 
 
 class EventLogCondition:
-    """The event log of the gateway as all norths are told of it.
+    """The state, the events and the alarm of the event log.
 
     Args:
         classes: for the events' numbers.
-        numbers: of events and alarms.
+        index: not written, see above.
+        ids: of events and alarms.
     """
 
-    def __init__(self, classes: ClassRegistry, numbers: IdAllocator) -> None:
-        self._numbers = numbers
-        self._recorder = EventRecorder(GATEWAY, classes, numbers, lambda _native_id: None, Counter())
+    def __init__(self, classes: ClassRegistry, index: InstanceIndex, ids: IdAllocator) -> None:
+        self._ids = ids
+        scope = SourceScope(SourceIdentity(GATEWAY, "", ""), classes, index, ids)
+        self._recorder = EventRecorder(scope, None)
         # Drawn while the disk has room: see above.
-        self._next_alarm = numbers.alarm()
+        self._next_alarm = ids.alarm()
         self._alarm: AlarmRecord | None = None
         self._trouble = EventLogState.WRITING
         self._written = False
@@ -78,8 +80,8 @@ class EventLogCondition:
         if 0 <= now - self._well_since < HOLD:
             return []
         alarm, self._alarm = self._alarm, None
-        self._numbers.alarm_over(alarm.number)
-        self._next_alarm = self._numbers.alarm()
+        self._ids.alarm_over(alarm.number)
+        self._next_alarm = self._ids.alarm()
         lasted = duration_text(max(0, self._well_since - alarm.raised))
         lost = f", {record.lost} records lost since the core's start" if record.lost else ""
         event = self._written_event(f"the event log is written again after {lasted}{lost}", record, now)

@@ -1,15 +1,15 @@
-"""Events of one source as records: those that its agents tell, and those that the gateway makes."""
+"""Events of one source as records: those that its agents report, and those that the gateway makes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.inventory.classes import ClassRegistry, class_referred_to
+from gateway.inventory.classes import class_referred_to
 from gateway.inventory.event_texts import ABSENT, event_text, line_from, value_text
-from gateway.inventory.id_allocator import IdAllocator
+from gateway.inventory.lifecycle import ObjectLifecycle
+from gateway.inventory.scope import SourceScope
 from gateway.mapping.rules import EventRule
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import EventSeen
@@ -21,33 +21,19 @@ OWN_AGENT = ""
 
 
 class EventRecorder:
-    """Numbers events, resolves what they refer to and says in one line what they tell.
+    """Numbers events, resolves what they refer to, and makes their one line of text.
 
     Args:
-        source: its number.
-        classes: for the mappings' rules.
-        numbers: where events get theirs.
-        link: where a native id leads; objects that ended lately are found too.
-        counters: ``events`` are counted.
-        only_called: which object of a class people call so.
+        scope: of the source; ``events`` are counted.
+        objects: to which events may refer, by native id or by leaf name; ``None`` where there are none.
     """
 
-    def __init__(
-        self,
-        source: int,
-        classes: ClassRegistry,
-        numbers: IdAllocator,
-        link: Callable[[str], ObjectLink | None],
-        counters: Counter[str],
-        *,
-        only_called: Callable[[str, str], ObjectLink | None] = lambda _class_name, _leaf: None,
-    ) -> None:
-        self._source = source
-        self._classes = classes
-        self._numbers = numbers
-        self._link = link
-        self._counters = counters
-        self._only_called = only_called
+    def __init__(self, scope: SourceScope, objects: ObjectLifecycle | None) -> None:
+        self._source = scope.number
+        self._classes = scope.classes
+        self._ids = scope.ids
+        self._counters = scope.counters
+        self._objects = objects
 
     def of_agent(
         self, seen: EventSeen, event_class: EventClassRecord, rule: EventRule | None, now: int
@@ -109,15 +95,14 @@ class EventRecorder:
             if argument.name == rule.subject:
                 value = values.get(position)
                 if isinstance(value, str) and argument.references:
-                    return self._only_called(
-                        class_referred_to(schema.key.package, argument.references), value
-                    )
+                    class_name = class_referred_to(schema.key.package, argument.references)
+                    return self._objects.only_called(class_name, value) if self._objects is not None else None
                 return value if isinstance(value, ObjectLink) else None
         return None
 
     def _next(self) -> tuple[int, str]:
         self._counters["events"] += 1
-        return self._numbers.event()
+        return self._ids.event()
 
     def _values(self, schema: EventSchema, arguments: Values) -> dict[int, FeedValue]:
         values: dict[int, FeedValue] = {}
@@ -129,7 +114,7 @@ class EventRecorder:
 
     def _shown(self, argument: Argument, value: Value | None) -> FeedValue | None:
         if isinstance(value, Reference):
-            return self._link(value.native_id)
+            return self._objects.link(value.native_id) if self._objects is not None else None
         if argument.optional and not isinstance(value, bool) and value in ("", b"", 0):
             return None
         return value

@@ -24,7 +24,7 @@ from gateway.inventory.objects import Entry, ObjectTable, Resyncs
 from gateway.inventory.restored_objects import RestoredObjects
 from gateway.model.observations import ObjectSeen
 from gateway.model.stable_names import incarnation_name, stable_name
-from gateway.model.values import Reference
+from gateway.model.values import Reference, Values
 
 
 class Report(enum.Enum):
@@ -194,7 +194,10 @@ class IdentityMatcher:
         entry = self._objects.by_native_id(seen.native_id)
         if entry is None:
             return Owner.NONE, None
-        if _is_other(entry, seen):
+        # An agent without memory may report under the ids of before its restart before that is noticed.
+        if seen.created != entry.record.created and seen.created and entry.record.created:
+            return Owner.OTHER, entry
+        if seen.properties is not None and _has_other_index(entry, seen.properties):
             return Owner.OTHER, entry
         if entry.class_record is not class_record:
             same = self._keeps_its_name(entry, seen, class_record)
@@ -269,18 +272,12 @@ class IdentityMatcher:
         )
 
 
-def _is_other(entry: Entry, seen: ObjectSeen) -> bool:
-    # An agent without memory may report under the ids of before its restart before the restart is noticed.
-    record = entry.record
-    if seen.created and record.created and seen.created != record.created:
-        return True
-    properties = seen.properties
-    if properties is None:
-        return False
+def _has_other_index(entry: Entry, properties: Values) -> bool:
+    known = entry.record.values
     for position in entry.class_record.schema.index_positions:
         if position >= len(properties):
             break
         value = properties[position]
-        if value != record.values.get(position) and not isinstance(value, Reference):
+        if value != known.get(position) and not isinstance(value, Reference):
             return True
     return False

@@ -1,4 +1,4 @@
-"""The file of the instance index: its form in each version, opened, checked, migrated, copied, explained.
+"""The file of the instance index: its form in each version, opened, checked, migrated, copied, summarised.
 
 It is an SQLite database in WAL mode. What was committed outlives the process, because it is in the log's
 file; what was synced outlives a power cut too. Nothing is synced in passing: `sync` and `checkpoint` say
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.durable_files import PRIVATE, sync_folder
@@ -269,3 +270,57 @@ def _check(path: Path, database: sqlite3.Connection, version: int) -> None:
 def _form(database: sqlite3.Connection) -> list[tuple[str, str]]:
     rows = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name")
     return [(name, " ".join(sql.split())) for name, sql in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRows:
+    """Row numbers of one class of a source.
+
+    Attributes:
+        source: its number; 0 for series of the gateway's own.
+        class_name: ``package:class``.
+        durable: objects whose number is kept, and that were there when last heard of.
+        retired: objects that are gone, and whose number waits for their return.
+        high_water: no number above this one has been given since the numbers began, or last wrapped.
+    """
+
+    source: int
+    class_name: str
+    durable: int
+    retired: int
+    high_water: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSummary:
+    """An instance index.
+
+    Attributes:
+        version: of the file's form.
+        sources: the number of every source that ever was, by name.
+        classes: ordered by source and class.
+    """
+
+    version: int
+    sources: Mapping[str, int]
+    classes: tuple[ClassRows, ...]
+
+
+def summary(path: Path) -> IndexSummary:
+    """Read what is committed, also while a gateway writes.
+
+    Raises:
+        InstanceIndexError: the file is missing, damaged or of a newer version.
+    """
+    with closing(read_index(path)) as database, explained(path):
+        database.execute("BEGIN")  # one moment for all
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            return IndexSummary(0, {}, ())
+        sources = dict(database.execute("SELECT name, number FROM sources ORDER BY number").fetchall())
+        rows = database.execute(
+            "SELECT counters.source, counters.class, COUNT(name) - COUNT(NULLIF(retired, 0)), "
+            "COUNT(NULLIF(retired, 0)), high_water FROM counters LEFT JOIN durable USING (source, class) "
+            "GROUP BY counters.source, counters.class ORDER BY counters.source, counters.class"
+        )
+        return IndexSummary(version, sources, tuple(ClassRows(*row) for row in rows))

@@ -10,12 +10,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.inventory.instance_file import FAILURES, InstanceIndexError, explanation, open_index, sync
-from gateway.inventory.instance_upkeep import Reservation, keep_on_disk
+from gateway.inventory.instance_file import (
+    FAILURES,
+    InstanceIndexError,
+    checkpoint,
+    connect,
+    explained,
+    explanation,
+    open_index,
+    sync,
+)
 
 MAX_ROW = 2**31 - 1
 """Largest row number: ``Integer32 (1..2147483647)`` in every generated table (RFC 2578, 7.7)."""
@@ -31,6 +40,12 @@ MAX_UNSYNCED_CHANGES = 1_000
 
 _RETIRED_KEPT = 400 * 24 * 3600 * 10**9
 """Nanoseconds for which the number of a durable object that is gone is kept for its return."""
+
+_GATEWAY = 0
+"""In place of a source's number, which begin at 1: these series belong to the gateway."""
+
+_ALARM_SERIES = "gateway:alarm"
+_END_SERIES = "gateway:end"
 
 _Key = tuple[int, str]
 
@@ -61,6 +76,23 @@ class IndexUsage:
     highest_rows: Mapping[int, int]
     retired: int
     unsynced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A block of row numbers of one source and class, to be reserved before the one before it is used up.
+
+    Attributes:
+        source: its number.
+        class_name: ``package:class``.
+        above: the last number reserved so far; the block is refused if that has changed meanwhile.
+        upto: the last number of the block.
+    """
+
+    source: int
+    class_name: str
+    above: int
+    upto: int
 
 
 class InstanceIndex:
@@ -398,3 +430,90 @@ class InstanceIndex:
         self._failure = explanation(self._path, error)
         self._needs_upkeep()
         return self._failure
+
+
+def keep_on_disk(path: Path, reservations: Collection[Reservation]) -> tuple[Reservation, ...]:
+    """Sync what was committed, and reserve blocks.
+
+    Whoever writes in another thread hardly waits: blocks are committed without a sync and synced after it.
+
+    Args:
+        path: of an index that is open.
+        reservations: at most one for each source and class.
+
+    Returns:
+        Those that are on the disk now.
+
+    Raises:
+        InstanceIndexError: it cannot be done.
+    """
+    with explained(path), closing(connect(path)) as database:
+        emptied = checkpoint(database)
+        if not emptied and not reservations:
+            return ()
+        database.execute("BEGIN IMMEDIATE")
+        if emptied:
+            # The first to write after the log was emptied syncs its head: better this thread than another.
+            database.execute("UPDATE about SET boot = boot")
+        granted = tuple(
+            reservation
+            for reservation in reservations
+            if database.execute(
+                "UPDATE counters SET high_water = ? WHERE source = ? AND class = ? AND high_water = ?",
+                (reservation.upto, reservation.source, reservation.class_name, reservation.above),
+            ).rowcount
+        )
+        database.execute("COMMIT")
+        sync(path)
+        return granted
+
+
+class IdAllocator:
+    """One ascending series each for events, alarms and ends.
+
+    Events are counted from 1 in each epoch; with the gateway's uuid and the epoch their number makes an id
+    that is never given twice. Alarms and ends are numbered for ever: a series that has passed 2^31-1 (after
+    eleven years of half a million ends a day) begins at 1 again, and passes over alarms that stand then. A
+    restart leaves out what was left of a reserved block: the next number is greater, not one greater. Drawing
+    one writes to the disk once in a block, as short-lived objects do (`InstanceIndex.transient_row`); it is
+    published only after the index's commit, as every row number is.
+
+    Args:
+        gateway: its uuid, text.
+        epoch: boot of this core.
+        index: where the marks of the lasting series are kept.
+    """
+
+    def __init__(self, gateway: str, epoch: int, index: InstanceIndex) -> None:
+        self._prefix = f"{gateway}.{epoch}"
+        self._index = index
+        self._events = 0
+        self._alarms: set[int] = set()
+
+    def event(self) -> tuple[int, str]:
+        """Number within the epoch, and id, of the next event."""
+        self._events += 1
+        return self._events, f"{self._prefix}.{self._events}"
+
+    @property
+    def events(self) -> int:
+        """How many events were numbered so far."""
+        return self._events
+
+    def alarm(self) -> int:
+        """The number of an alarm that is raised now; its own until `alarm_over`."""
+        number = self._index.transient_row(_GATEWAY, _ALARM_SERIES, self._alarms.__contains__)
+        self._alarms.add(number)
+        return number
+
+    def alarm_stands(self, number: int) -> None:
+        """An alarm that was raised before this core began still stands."""
+        self._alarms.add(number)
+
+    def alarm_over(self, number: int) -> None:
+        """An alarm is over."""
+        self._alarms.discard(number)
+
+    def end(self) -> int:
+        """The number of an object's end."""
+        return self._index.transient_row(_GATEWAY, _END_SERIES)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
-from gateway.feed.latest import HistoryLimits
-from gateway.feed.operations import OperationRecord
-from gateway.feed.records import Batch, EventLogRecord, EventRecord, Record
+from gateway.feed.latest import HistoryLimits, Latest, memory_of
+from gateway.feed.operations import OperationRecord, OperationState
+from gateway.feed.records import Batch, DeleteRecord, EventLogRecord, EventRecord, EventsMadeRecord, Record
 from gateway.inventory.batch_applier import BatchApplier, BatchSettings
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_log import EventLogCondition
-from gateway.inventory.history import History
-from gateway.inventory.id_allocator import IdAllocator
-from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.source import SourceIdentity, SourceInventory
+from gateway.inventory.instances import IdAllocator, InstanceIndex
+from gateway.inventory.scope import SourceIdentity, SourceScope
+from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
+
+_Ended = TypeVar("_Ended", DeleteRecord, EventRecord)
 
 
 class Inventory:
-    """What the gateway knows, told to ``publish`` in batches.
+    """What the gateway knows, given to ``publish`` in batches.
 
     Args:
         gateway: the gateway's uuid, text; part of every event id.
@@ -27,7 +30,7 @@ class Inventory:
         index: row numbers.
         publish: called with each batch; never raises, never waits.
         slicing: how what takes long is cut; ``None`` has all applied at once.
-        limits: how much of the past is told again.
+        limits: how much of the past a snapshot has.
     """
 
     def __init__(
@@ -47,8 +50,8 @@ class Inventory:
         self._slicing = slicing
         self._sources: dict[str, SourceInventory] = {}
         self._slices: dict[int, BatchApplier] = {}
-        self._numbers = IdAllocator(gateway, epoch, index)
-        self._event_log = EventLogCondition(classes, self._numbers)
+        self._ids = IdAllocator(gateway, epoch, index)
+        self._event_log = EventLogCondition(classes, index, self._ids)
         self._history = History(limits)
         self._sequence = 0
 
@@ -73,10 +76,10 @@ class Inventory:
             kind: as configured.
             max_objects: more than these are refused and counted.
             sets_natively: its dialect has a request of its own to set properties.
-            whole: what a message body tells is applied before `observed` returns, however long that takes.
+            whole: what a message body reports is applied before `observed` returns, however long that takes.
         """
         identity = SourceIdentity(self._index.source_number(name), name, kind, sets_natively)
-        source = SourceInventory(identity, self._classes, self._index, self._numbers, max_objects)
+        source = SourceInventory(SourceScope(identity, self._classes, self._index, self._ids), max_objects)
         self._sources[name] = source
         self._slices[identity.number] = BatchApplier(source, self._out, None if whole else self._slicing)
         return source
@@ -86,20 +89,20 @@ class Inventory:
         return next((one for one in self._sources.values() if one.identity.number == number), None)
 
     def remove_source(self, source: SourceInventory, now: int) -> None:
-        """Take a source out: its alarms are cleared, its objects end, no snapshot tells of it any more."""
+        """Take a source out: its alarms are cleared, its objects removed, and no snapshot has it any more."""
         del self._sources[source.identity.name], self._slices[source.identity.number]
-        self._out(source.end(now))
+        self._out(source.remove(now))
         self._history.forget(source.identity.number)
 
     def observed(self, source: SourceInventory, observations: Iterable[Observation], now: int) -> None:
-        """Apply what one message body told of ``source`` and publish what follows from it.
+        """Apply what one message body reported of ``source`` and publish what follows from it.
 
-        A long one is applied in slices, and what is told of the source meanwhile follows when it is applied.
+        A long one is applied in slices, and what is reported of the source meanwhile follows afterwards.
         """
         self._slices[source.identity.number].observed(observations, now)
 
     def afterwards(self, source: SourceInventory, do: Callable[[], None]) -> None:
-        """Do something when all that was told of ``source`` before is applied: at once where it is."""
+        """Do something when all that was reported of ``source`` before is applied: at once where it is."""
         self._slices[source.identity.number].afterwards(do)
 
     def go_on(self) -> None:
@@ -109,20 +112,20 @@ class Inventory:
                 slices.go_on()
 
     def event_log_stands(self, record: EventLogRecord, now: int) -> None:
-        """Tell how the event log is."""
+        """Publish the state of the event log."""
         self._out(self._event_log.stands(record, now))
 
     def operation_told(self, record: OperationRecord) -> None:
-        """Tell of an operation; snapshots tell it again."""
+        """Publish an operation; snapshots have it, too."""
         self._out([record])
 
     @property
     def events_made(self) -> int:
         """How many events this core has made so far: the number of the last one."""
-        return self._numbers.events
+        return self._ids.events
 
     def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
-        """Cores before this one made these events: snapshots tell them again, and nobody else is told.
+        """Take in events that cores before this one made: only snapshots have them.
 
         Args:
             events: those that are known still, in order.
@@ -161,3 +164,99 @@ class Inventory:
             self._history.note(records)
             self._sequence += 1
             self._publish(Batch(self._epoch, self._sequence, tuple(records)))
+
+
+class History:
+    """The last events, ends and operations of each source, the oldest first; older ones are forgotten.
+
+    Operations that are under way are not: who begins them bounds them.
+
+    Args:
+        limits: of each source; the gateway itself counts as one.
+    """
+
+    def __init__(self, limits: HistoryLimits | None = None) -> None:
+        limits = limits or HistoryLimits()
+        self._events: _LatestRecords[EventRecord] = _LatestRecords(limits.events, limits.octets)
+        self._ends: _LatestRecords[DeleteRecord] = _LatestRecords(limits.ends, limits.octets)
+        self._made: tuple[EventsMadeRecord, ...] = ()
+        self._under_way: dict[int, OperationRecord] = {}
+        self._operations: dict[int, OperationRecord] = {}
+        self._latest_operations: Latest[int] = Latest(limits.operations, limits.octets)
+
+    def note(self, records: Iterable[Record]) -> None:
+        """Keep those of ``records`` that snapshots have later."""
+        for record in records:
+            if isinstance(record, EventRecord):
+                self._events.note(record)
+            elif isinstance(record, DeleteRecord):
+                if record.number:  # otherwise it goes on in another version of its class
+                    self._ends.note(record)
+            elif isinstance(record, OperationRecord):
+                self._note_operation(record)
+
+    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
+        """Take in events of cores before this one; ``made`` is the last number of each core, by epoch."""
+        self.note(events)
+        self._made = tuple(EventsMadeRecord(*each) for each in sorted(made.items()))
+
+    def _note_operation(self, record: OperationRecord) -> None:
+        if record.state is OperationState.BEGUN:
+            self._under_way[record.number] = record
+            return
+        self._under_way.pop(record.number, None)
+        self._operations[record.number] = record
+        for left in self._latest_operations.put(record.source, record.number, memory_of(record)):
+            del self._operations[left]
+
+    def operations(self) -> list[OperationRecord]:
+        """The last operations, each as it stands, in the order of their numbers."""
+        known = self._operations | self._under_way
+        return [known[number] for number in sorted(known)]
+
+    def events(self) -> list[EventRecord | EventsMadeRecord]:
+        """Return the last events, in order; how many a core made stands behind its own."""
+        return list(self._with_made())
+
+    def _with_made(self) -> Iterator[EventRecord | EventsMadeRecord]:
+        made = deque(self._made)
+        for event in self._events.all():
+            while made and (not event.boot or made[0].boot < event.boot):
+                yield made.popleft()
+            yield event
+        yield from made
+
+    def ends(self) -> list[DeleteRecord]:
+        """Return the last ends of objects, in order."""
+        return self._ends.all()
+
+    def forget(self, source: int) -> None:
+        """A source was taken out: a new subscriber could not know whose these are."""
+        self._events.forget(source)
+        self._ends.forget(source)
+        for number in self._latest_operations.forget(source):
+            del self._operations[number]
+        for number in [n for n, operation in self._under_way.items() if operation.source == source]:
+            del self._under_way[number]
+
+
+class _LatestRecords(Generic[_Ended]):
+    """Records of one kind over all sources, in the order in which they came."""
+
+    def __init__(self, most: int, octets: int) -> None:
+        self._records: dict[int, _Ended] = {}
+        self._latest: Latest[int] = Latest(most, octets)
+        self._came = 0
+
+    def note(self, record: _Ended) -> None:
+        self._came += 1
+        self._records[self._came] = record
+        for left in self._latest.put(record.source, self._came, memory_of(record)):
+            del self._records[left]
+
+    def all(self) -> list[_Ended]:
+        return list(self._records.values())
+
+    def forget(self, source: int) -> None:
+        for left in self._latest.forget(source):
+            del self._records[left]

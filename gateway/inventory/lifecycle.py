@@ -6,15 +6,12 @@ Which of these, `gateway.inventory.identity` decides; here it is carried out, an
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord, Record
+from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord
 from gateway.feed.values import ObjectLink
-from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.id_allocator import IdAllocator
 from gateway.inventory.identity import (
     BY_NAME,
     BY_NATIVE_ID,
@@ -25,19 +22,19 @@ from gateway.inventory.identity import (
     Occasion,
     report_of,
 )
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.object_records import (
     as_reported,
     delete_record,
     discontinuity,
     link_record,
+    merged,
     new_record,
     update_record,
 )
 from gateway.inventory.objects import Entry, ObjectTable, Resyncs, Touched, covers
 from gateway.inventory.references import EndedObjects, References, Waiting, WaitingRoom
 from gateway.inventory.restored_objects import RestoredObject, RestoredObjects, RowNumbers
-from gateway.inventory.values import merged
+from gateway.inventory.scope import SourceScope
 from gateway.inventory.work_queue import LIGHT, WorkQueue
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey
@@ -49,49 +46,35 @@ class ObjectLifecycle:
     """Keeps the objects of one source and appends a record to ``out`` for each change of them.
 
     Args:
-        source: its number.
-        classes: for lifetimes.
-        known: the classes that the source has reported, by key; filled by the owner.
-        index: row numbers.
-        numbers: of ends.
-        out: where records go, in order.
-        counters: ``objects_created``, ``objects_deleted``, ``objects_refused``, ``unidentified`` are counted.
+        scope: of the source; ``objects_created``, ``objects_deleted``, ``objects_refused``, ``unidentified``
+            are counted.
         max_objects: more than these are refused.
 
     Attributes:
+        known: the classes that the source has reported, by key; filled by the owner.
         steps: what follows from a call and may concern very many objects; to be done before the next call
             that changes anything.
         touched: what was reported and what ended, until its reader clears it.
     """
 
-    def __init__(
-        self,
-        source: int,
-        classes: ClassRegistry,
-        known: Mapping[ClassKey, ClassRecord],
-        index: InstanceIndex,
-        numbers: IdAllocator,
-        out: list[Record],
-        counters: Counter[str],
-        max_objects: int,
-    ) -> None:
-        self._source = source
-        self._classes = classes
-        self._known = known
-        self._numbers = numbers
-        self._out = out
+    def __init__(self, scope: SourceScope, max_objects: int) -> None:
+        self.known: dict[ClassKey, ClassRecord] = {}
         self.steps = WorkQueue()
         self.touched = Touched()
-        self._counters = counters
+        self._source = scope.number
+        self._classes = scope.classes
+        self._ids = scope.ids
+        self._out = scope.records
+        self._counters = scope.counters
         self._max_objects = max_objects
-        self._objects = ObjectTable(classes.called_in_events)
+        self._objects = ObjectTable(scope.classes.called_in_events)
         self._references = References()
         self._lately_ended = EndedObjects()
         self._restored = RestoredObjects()
-        self._rows = RowNumbers(source, index, self._objects, self._restored)
+        self._rows = RowNumbers(scope.number, scope.index, self._objects, self._restored)
         self._waiting = WaitingRoom()
         self._resyncs = Resyncs()
-        self._matcher = IdentityMatcher(self._objects, self._restored, classes, self._resyncs)
+        self._matcher = IdentityMatcher(self._objects, self._restored, scope.classes, self._resyncs)
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -142,7 +125,10 @@ class ObjectLifecycle:
         generation = self._resyncs.generation
         owner, entry = self._matcher.owner(seen, class_record)
         for action in BY_NATIVE_ID[report_of(seen), owner]:
-            if action is Action.MATCH_NAME:
+            if action is Action.UPDATE and entry is not None:
+                entry.generation = generation
+                self._update(entry, seen, now)
+            elif action is Action.MATCH_NAME:
                 entry = self._identify(seen, class_record, generation, now)
             elif action is Action.IGNORE:
                 self._counters["unidentified"] += 1
@@ -193,9 +179,6 @@ class ObjectLifecycle:
     ) -> None:
         """Do with a known object what a report of it demands."""
         match action:
-            case Action.UPDATE:
-                entry.generation = generation
-                self._update(entry, seen, now)
             case Action.REBIND:
                 entry.generation = generation
                 self._rebind(entry, seen, class_record, now)
@@ -248,12 +231,13 @@ class ObjectLifecycle:
     def _update(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
         self._references.note(entry.class_record.schema, seen)
         update = update_record(entry, seen, self._link, now)
-        self._out.append(entry.apply(update, self._parent(entry, seen)))
+        parent = entry.record.parent if seen.properties is None else self._parent(entry, seen)
+        self._out.append(entry.apply(update, parent))
         if seen.created and not entry.record.created:
             # It was reported before its agent learned its creation time. Row and name stay.
             entry.record = msgspec.structs.replace(entry.record, created=seen.created)
             self._out.append(entry.record)
-        self.touched.add(entry)
+        self.touched.reported[id(entry)] = entry
 
     def _rebind(self, entry: Entry, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         """Give an object another native id: row and name stay, no value of its former incarnation does."""
@@ -309,7 +293,7 @@ class ObjectLifecycle:
         if bound:
             self._lately_ended.note(native_id, record.agent, link)
         self.touched.ended.append(link)
-        number = self._numbers.end()
+        number = self._ids.end()
         self._out.append(delete_record(record, number, deleted, inferred=inferred, now=now))
         self._objects.remove(entry)
         self._rows.retire(link.class_name, record, now)
@@ -374,7 +358,7 @@ class ObjectLifecycle:
         self.steps.clear()
         for entry in self._objects:
             self._occurred(Occasion.SOURCE_REMOVED, entry, now)
-            self.steps.take()
+            self.steps.run()
 
     def _occurred(self, occasion: Occasion, entry: Entry, now: int) -> None:
         """Do with an object what happens without a report of it."""
@@ -418,7 +402,7 @@ class ObjectLifecycle:
                 yield
 
     def _let_in(self, one: Waiting, now: int, *, may_wait: bool) -> None:
-        self._identify(one.seen, self._known[one.seen.key], one.generation, now, may_wait=may_wait)
+        self._identify(one.seen, self.known[one.seen.key], one.generation, now, may_wait=may_wait)
 
     # ---- references -------------------------------------------------------------------------------------
 
@@ -426,7 +410,7 @@ class ObjectLifecycle:
         """Publish a new record, and let follow those that refer to the object or waited for it."""
         self._references.note(entry.class_record.schema, seen)
         self._out.append(entry.record)
-        self.touched.add(entry)
+        self.touched.reported[id(entry)] = entry
         if self._references.lead_to(seen.native_id) or self._waiting.awaits(seen.native_id):
             self.steps.add(self._follow(entry, seen.native_id, now))
 

@@ -1,7 +1,12 @@
-"""Feed records of objects out of what an agent told of them, and back."""
+"""Records of objects for the feed, made of what an agent reported, and back.
+
+Here reports are compared with what is known. References become links; one whose target is not known is
+absent.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 from gateway.feed.records import (
@@ -11,21 +16,23 @@ from gateway.feed.records import (
     ObjectRecord,
     UpdateRecord,
 )
-from gateway.feed.values import ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.objects import Entry
-from gateway.inventory.values import changes, resolved
 from gateway.model.observations import ObjectSeen
 from gateway.model.stable_names import leaf_name
-from gateway.model.values import Reference, Value
+from gateway.model.values import Reference, Value, Values
+
+FindLink = Callable[[str], ObjectLink | None]
+"""Finds what a native id leads to."""
 
 _DISCONTINUITY_STEP = 100_000_000
-"""Nanoseconds between two discontinuities of one row: SNMP tells their times in tenths of a second."""
+"""Nanoseconds between two discontinuities of one row: SNMP has their times in tenths of a second."""
 
 
 def new_record(  # noqa: PLR0913  what a record has that no message tells
     seen: ObjectSeen,
     class_record: ClassRecord,
-    link: Callable[[str], ObjectLink | None],
+    link: FindLink,
     *,
     source: int,
     row: int,
@@ -34,13 +41,15 @@ def new_record(  # noqa: PLR0913  what a record has that no message tells
     now: int,
     parents: Iterable[int] = (),
 ) -> ObjectRecord:
-    """The record of an object that begins with ``seen``.
+    """Make the record of an object that begins with ``seen``.
 
     ``link`` finds what its references lead to; the first of the positions ``parents`` that has an object
-    tells what it belongs to.
+    is its parent.
     """
     schema = class_record.schema
-    values = {p: v for p, v in resolved(schema, seen, link).items() if v is not None}
+    values = _known_values(seen.properties or (), 0, link)
+    if seen.statistics is not None:
+        values |= _known_values(seen.statistics, len(schema.properties), link)
     links = map(values.get, parents)
     return ObjectRecord(
         source=source,
@@ -61,28 +70,79 @@ def new_record(  # noqa: PLR0913  what a record has that no message tells
     )
 
 
-def update_record(
-    entry: Entry, seen: ObjectSeen, link: Callable[[str], ObjectLink | None], now: int
-) -> UpdateRecord:
-    """What ``seen`` changes of an object."""
+def _known_values(reported: Values, start: int, link: FindLink) -> dict[int, FeedValue]:
+    if Reference not in map(type, reported):  # as of most groups; this is decided in C
+        return {p: v for p, v in enumerate(reported, start) if v is not None}
+    links = ((p, link(v.native_id) if isinstance(v, Reference) else v) for p, v in enumerate(reported, start))
+    return {position: value for position, value in links if value is not None}
+
+
+def update_record(entry: Entry, seen: ObjectSeen, link: FindLink, now: int) -> UpdateRecord:
+    """Make the record of what ``seen`` changes of an object."""
     record, schema = entry.record, entry.class_record.schema
-    change = changes(schema, record.values, resolved(schema, seen, link), entry.lost_counters)
-    sampled = seen.sampled or now  # no sample time told: receipt stands for it
+    values: dict[int, FeedValue] = {}
+    absent: list[int] = []
+    if seen.properties is not None:
+        _compare(record.values, seen.properties, 0, link, values, absent)
+    property_changed = bool(values or absent)
+    if seen.statistics is not None:
+        _compare(record.values, seen.statistics, len(schema.properties), link, values, absent)
+    sampled = seen.sampled or now  # without a sample time, receipt stands for it
+    counters = schema.counters.intersection(values)
+    restarted = bool(counters) and _restarted(entry, values, counters)
     return UpdateRecord(
         source=record.source,
         class_number=record.class_number,
         row=record.row,
         properties_sampled=sampled if seen.properties is not None else record.properties_sampled,
         statistics_sampled=sampled if seen.statistics is not None else record.statistics_sampled,
-        reset=discontinuity(record.reset, sampled) if change.restarted else record.reset,
-        changed=now if change.property_changed else record.changed,
-        values=change.values,
-        absent=change.absent,
+        reset=discontinuity(record.reset, sampled) if restarted else record.reset,
+        changed=now if property_changed else record.changed,
+        values=values,
+        absent=tuple(absent),
+    )
+
+
+def _compare(
+    known: Mapping[int, FeedValue],
+    reported: Values,
+    start: int,
+    link: FindLink,
+    values: dict[int, FeedValue],
+    absent: list[int],
+) -> None:
+    """Add to ``values`` and ``absent`` what a group of values that begins at ``start`` changes."""
+    for position, value in enumerate(reported, start):
+        shown = link(value.native_id) if isinstance(value, Reference) else value
+        if known.get(position) != shown:
+            if shown is None:
+                absent.append(position)
+            else:
+                values[position] = shown
+
+
+def _restarted(entry: Entry, values: Mapping[int, FeedValue], counters: Iterable[int]) -> bool:
+    """Whether a counter fell, or came back after it was absent: rates must not span this moment."""
+    for position in counters:
+        former, value = entry.record.values.get(position), values[position]
+        if position in entry.lost_counters:
+            return True
+        if isinstance(former, int | float) and isinstance(value, int | float) and value < former:
+            return True
+    return False
+
+
+def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
+    """Make one report of two about one object: the later one's groups where it has them."""
+    return dataclasses.replace(
+        later,
+        properties=later.properties if later.properties is not None else earlier.properties,
+        statistics=later.statistics if later.statistics is not None else earlier.statistics,
     )
 
 
 def link_record(record: ObjectRecord, position: int, link: ObjectLink | None, now: int) -> UpdateRecord:
-    """The reference at ``position`` leads to another object, or to none."""
+    """Make the record of a reference at ``position`` that leads to another object, or to none."""
     return UpdateRecord(
         source=record.source,
         class_number=record.class_number,
@@ -99,7 +159,7 @@ def link_record(record: ObjectRecord, position: int, link: ObjectLink | None, no
 def delete_record(
     record: ObjectRecord, number: int, deleted: int, *, inferred: bool, now: int
 ) -> DeleteRecord:
-    """The end of an object as it was last told; ``number`` is that of the end."""
+    """Make the record of the end of an object; ``number`` is that of the end."""
     return DeleteRecord(
         source=record.source,
         class_number=record.class_number,
@@ -147,5 +207,5 @@ def as_reported(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
 
 
 def discontinuity(former: int, time: int) -> int:
-    """When counters began again: never the former time, whichever clock it was told by."""
+    """Return when counters began again: never the former time, whichever clock it was read from."""
     return max(time, former + _DISCONTINUITY_STEP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import ResyncBegan, ResyncEnded
-from gateway.model.schema import ClassKey, Kind
+from gateway.model.schema import ClassKey
 
 
 @dataclass(slots=True)
@@ -41,18 +41,19 @@ class Entry:
         return ObjectLink(str(self.key), self.record.row, self.record.stable_name)
 
     def apply(self, update: UpdateRecord, parent: ObjectLink | None) -> ObjectRecord | UpdateRecord:
-        """Replace ``record`` by what it is after ``update``; returns what to tell of it.
+        """Replace ``record`` by what it is after ``update``; returns what to publish.
 
         That is the whole object if it belongs to another one (``parent``) now: an update cannot say that.
         """
         moved = parent != self.record.parent
         values = self.record.values
-        if update.values or update.absent:
-            values = {p: v for p, v in values.items() if p not in update.absent} | dict(update.values)
-            elements = self.class_record.schema.elements
-            lost = {p for p in update.absent if elements[p].kind is Kind.COUNTER}
-            if lost or self.lost_counters:
-                self.lost_counters = (self.lost_counters | lost) - update.values.keys()
+        if update.absent:
+            values = {p: v for p, v in values.items() if p not in update.absent}
+        if update.values:
+            values = {**values, **update.values}
+        if update.absent or self.lost_counters:
+            lost = self.class_record.schema.counters.intersection(update.absent)
+            self.lost_counters = (self.lost_counters | lost) - update.values.keys()
         self.record = msgspec.structs.replace(
             self.record,
             properties_sampled=update.properties_sampled,
@@ -70,16 +71,12 @@ class Touched:
     """Objects that one message body reported or ended, for those who look at them when it is applied.
 
     Attributes:
-        reported: each once, by its identity in memory; some may have ended since.
+        reported: each once, by ``id`` of its entry; some may have ended since.
         ended: in order; some may live again.
     """
 
     reported: dict[int, Entry] = field(default_factory=dict)
     ended: list[ObjectLink] = field(default_factory=list)
-
-    def add(self, entry: Entry) -> None:
-        """Note an object that was reported, whole or in part."""
-        self.reported[id(entry)] = entry
 
     def clear(self) -> None:
         """Drop all of them."""
@@ -92,12 +89,16 @@ class ObjectTable:
 
     Args:
         called: classes (``package:name``) whose objects are found by what people call them, too.
+
+    Attributes:
+        by_native_id: returns the object that has a native id now, or ``None``.
     """
 
     def __init__(self, called: Collection[str] = ()) -> None:
         self._called = called
         self._by_leaf: dict[tuple[str, str], dict[int, Entry]] = {}
         self._by_native_id: dict[str, Entry] = {}
+        self.by_native_id: Callable[[str], Entry | None] = self._by_native_id.get  # no frame
         self._by_name: dict[tuple[str, str], Entry] = {}
         self._rows: dict[tuple[str, int], Entry] = {}
         self._by_agent: dict[str, dict[tuple[str, str], Entry]] = {}
@@ -120,10 +121,6 @@ class ObjectTable:
     def provisional(self) -> list[Entry]:
         """The objects whose names are not those that they should have."""
         return list(self._provisional.values())
-
-    def by_native_id(self, native_id: str) -> Entry | None:
-        """The object that has this native id now."""
-        return self._by_native_id.get(native_id)
 
     def by_name(self, class_name: str, name: str) -> Entry | None:
         """The object that holds this stable name in its class (``package:name``)."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
-    ClassRecord,
     EventClassRecord,
     GapRecord,
     ObjectRecord,
@@ -19,15 +17,10 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import ObjectLink
 from gateway.inventory.agents import AgentTable
-from gateway.inventory.alarm_evaluator import AlarmEvaluator
-from gateway.inventory.alarms import AlarmKey, AlarmTable
-from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.alarms import AlarmEvaluator, AlarmKey, AlarmTable
 from gateway.inventory.event_texts import duration_text, one_line, time_text
 from gateway.inventory.events import EventRecorder
-from gateway.inventory.id_allocator import IdAllocator
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
-from gateway.inventory.losses import Losses
 from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import (
     GAP,
@@ -37,6 +30,7 @@ from gateway.inventory.own_events import (
     SOURCE_UP,
 )
 from gateway.inventory.restored_objects import RestoredObject
+from gateway.inventory.scope import SourceScope
 from gateway.model.events import Severity
 from gateway.model.observations import (
     BELIEVED,
@@ -75,85 +69,40 @@ SHOWN_COUNTERS = (
 
 UNREACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
-
-@dataclass(frozen=True, slots=True)
-class SourceIdentity:
-    """What configuration and state say of a source: the number is the state's, for its name, for ever.
-
-    ``sets_natively``: its dialect has a request of its own to set properties, beside methods.
-    """
-
-    number: int
-    name: str
-    kind: str
-    sets_natively: bool = False
+_GAP_INTERVAL = 10**9
+"""Nanoseconds between two gaps that are published of what could not be read."""
 
 
 class SourceInventory:
     """The objects, agents, alarms and state of one source. Not shared: one writer.
 
     Args:
-        identity: of the source.
-        classes: shared registry of classes and their mappings.
-        index: row numbers; committed by the caller before the records returned are published.
-        numbers: of events, alarms and ends; shared by all sources.
+        scope: of the source. The caller commits its index before the records returned are published.
         max_objects: more than these are refused and counted.
 
     Attributes:
+        identity: of the source.
         counters: see `SHOWN_COUNTERS`.
-        was_read: all that there is was told once: what is not known is not there.
-        agents: who vouches for its objects.
+        was_read: whether all objects were read once: what is not known does not exist.
+        agents: of the source.
     """
 
-    def __init__(
-        self,
-        identity: SourceIdentity,
-        classes: ClassRegistry,
-        index: InstanceIndex,
-        numbers: IdAllocator,
-        max_objects: int = 200_000,
-    ) -> None:
-        self.identity = identity
+    def __init__(self, scope: SourceScope, max_objects: int = 200_000) -> None:
+        self.identity = scope.identity
         self.max_objects = max_objects
-        self.counters: Counter[str] = Counter()
+        self.counters = scope.counters
         self.was_read = False
-        self._classes = classes
-        self._known: dict[ClassKey, ClassRecord] = {}
-        self._known_events: dict[ClassKey, EventClassRecord] = {}
-        self._out: list[Record] = []
-        self._objects = ObjectLifecycle(
-            identity.number,
-            classes,
-            self._known,
-            index,
-            numbers,
-            self._out,
-            self.counters,
-            max_objects,
-        )
+        self._scope = scope
+        self._classes = scope.classes
+        self._out = scope.records
+        self._event_classes: dict[ClassKey, EventClassRecord] = {}
+        self._objects = ObjectLifecycle(scope, max_objects)
         self._steps = self._objects.steps
-        self._recorder = EventRecorder(
-            identity.number,
-            classes,
-            numbers,
-            self._objects.link,
-            self.counters,
-            only_called=self._objects.only_called,
-        )
-        self.agents = AgentTable(
-            (identity.number, identity.name), self._recorder, self._objects.count_of, self._out
-        )
-        self._alarms = AlarmTable(identity.number, numbers, index)
-        self._conditions = AlarmEvaluator(
-            classes,
-            self._alarms,
-            self._recorder,
-            self._objects.living,
-            self.agents.is_fresh,
-            self._out,
-            self.counters,
-        )
-        self._losses = Losses()
+        self._recorder = EventRecorder(scope, self._objects)
+        self.agents = AgentTable(scope, self._recorder, self._objects)
+        self._alarms = AlarmTable(scope)
+        self._evaluator = AlarmEvaluator(scope, self._alarms, self._recorder, self._objects, self.agents)
+        self._unread = _UnreadRecords()
         self._state = SourceState.CONNECTING
         self._changes_wait = False
         self._heard_until = 0
@@ -161,21 +110,7 @@ class SourceInventory:
         self._since = 0
         self._reached: bool | None = None
         self._last_heard = 0
-        self._told: SourceRecord | None = None
-        self._handlers: dict[type, Callable[[Any, int], None]] = {
-            ObjectSeen: self._object_seen,
-            EventSeen: self._event_seen,
-            RecordLost: self._record_lost,
-            HeartbeatSeen: self._heartbeat_seen,
-            ClassLearned: self._class_learned,
-            EventLearned: self._event_learned,
-            ResyncBegan: self._resync_began,
-            ResyncEnded: self._resync_ended,
-            SourceStateSeen: self._state_seen,
-            AgentLost: self._agent_lost,
-            AgentGone: self._agent_gone,
-            Gap: self._gap_seen,
-        }
+        self._published: SourceRecord | None = None
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -224,59 +159,83 @@ class SourceInventory:
     @property
     def is_settling(self) -> bool:
         """Whether something is left to do of what was applied."""
-        return bool(self._steps)
+        return self._steps.left > 0
 
     def apply(
-        self, observations: deque[Observation], now: int, most: int | None = None
+        self, observations: deque[Observation], now: int, budget: int | None = None
     ) -> tuple[list[Record], int]:
-        """Apply what one message body told, to its end or so far.
+        """Apply what one message body reported, or a part of it.
 
         Args:
             observations: in the order of the body; those that are applied are taken out.
             now: receipt, nanoseconds, the gateway's clock.
-            most: steps that this may take, each of about one object; ``None`` for no such limit. It is to be
-                called again while observations are left, or it `is_settling`.
+            budget: steps that this may take, each of about one object; ``None`` for no such limit. It is to
+                be called again while observations are left, or it `is_settling`.
 
         Returns:
             The records that this makes, in order, and the number of steps.
         """
-        steps = self._steps.take(most)
-        while observations and (most is None or steps < most):
-            observation = observations.popleft()
-            self._handlers[type(observation)](observation, now)
+        queue = self._steps
+        steps = queue.run(budget) if queue.left else 0
+        while observations and (budget is None or steps < budget):
+            self._observe(observations.popleft(), now)
             steps += 1
-            if self._steps:
-                steps += self._steps.take(None if most is None else most - steps)
+            if queue.left:
+                steps += queue.run(None if budget is None else budget - steps)
         self._settle(now)
-        return self._take(), steps
+        return self._scope.take(), steps
+
+    def _observe(self, observation: Observation, now: int) -> None:
+        match observation:
+            case ObjectSeen():
+                self._object_seen(observation, now)
+            case EventSeen():
+                self._event_seen(observation, now)
+            case RecordLost():
+                self._record_lost(observation, now)
+            case HeartbeatSeen():
+                self._received(observation.agent, now)
+                self.agents.publish(observation.agent)
+            case ClassLearned() | EventLearned():
+                self._learned(observation)
+            case ResyncBegan() | ResyncEnded():
+                self._resync(observation, now)
+            case SourceStateSeen():
+                self._state_seen(observation, now)
+            case AgentLost() | AgentGone():
+                self._agent_lost(observation, now)
+            case Gap():
+                self._gap_seen(observation, now)
+            case _:
+                assert_never(observation)
 
     def tick(self, now: int) -> None:
-        """Once a second: settle what waited long enough, and tell counters that moved; to be applied."""
+        """Once a second: settle what waited long enough, and publish counters that moved; to be applied."""
         self._objects.settle_overdue(now)
         self._steps.add(self._ticked(now))
 
     def _ticked(self, now: int) -> Iterator[None]:
-        self._conditions.tick(now)
+        self._evaluator.tick(now)
         self._settle(now)
-        self._tell_source()
+        self._publish_source()
         yield
 
-    def doubt(self, now: int) -> list[Record]:
-        """Tell of those agents that it is about to lose: what they vouched for is not fresh any more."""
-        self.agents.doubt_lost(now)
-        return self._take()
+    def mark_pending_losses(self, now: int) -> list[Record]:
+        """Mark the objects of those agents stale whose loss is still to be applied."""
+        self.agents.mark_pending_losses(now)
+        return self._scope.take()
 
-    def end(self, now: int) -> list[Record]:
-        """The source is taken out: its objects are gone as far as anyone can know, and so are its alarms."""
-        self._conditions.clear_all("its source was taken out", now)
+    def remove(self, now: int) -> list[Record]:
+        """Take the source out: its alarms are cleared, its objects removed."""
+        self._evaluator.clear_all("its source was taken out", now)
         self._objects.remove_source(now)
         self._objects.touched.clear()
         self._state, self._detail, self._since = SourceState.DOWN, "taken out of the configuration", now
-        self._tell_source()
-        return self._take()
+        self._publish_source()
+        return self._scope.take()
 
     def surroundings(self) -> Iterator[SourceRecord | AgentRecord]:
-        """The source and its agents as they stand: what a snapshot tells before any object."""
+        """Yield the source and its agents: what a snapshot has before any object."""
         yield self._source_record()
         yield from self.agents
 
@@ -289,77 +248,73 @@ class SourceInventory:
         return self._alarms.records()
 
     def _object_seen(self, seen: ObjectSeen, now: int) -> None:
-        self._heard(seen.agent, now)
-        class_record = self._known.get(seen.key)
+        self._received(seen.agent, now)
+        class_record = self._objects.known.get(seen.key)
         if class_record is not None:
             self._objects.seen(seen, class_record, now)
             return
         if seen.deleted:
             self._record_lost(RecordLost(seen.key, seen.agent), now)
         else:
-            self.counters["unknown_class"] += 1  # the resync that follows its schema tells it again
+            self.counters["unknown_class"] += 1  # the resync that follows its schema reports it again
 
     def _event_seen(self, seen: EventSeen, now: int) -> None:
-        self._heard(seen.agent, now)
+        self._received(seen.agent, now)
         if seen.key.package == PACKAGE:
             self.counters["refused"] += 1
             return
-        event_class = self._known_events.get(seen.key)
+        event_class = self._event_classes.get(seen.key)
         if event_class is None:
             self._record_lost(RecordLost(seen.key, seen.agent), now)
             return
         rule = self._classes.event_rule(seen.key)
-        self._conditions.told_by(self._recorder.of_agent(seen, event_class, rule, now), rule, now)
+        self._evaluator.reported(self._recorder.of_agent(seen, event_class, rule, now), rule, now)
 
     def _record_lost(self, lost: RecordLost, now: int) -> None:
-        self._heard(lost.agent, now)
+        self._received(lost.agent, now)
         self.counters["unknown_class"] += 1
-        self._losses.lost(now)
+        self._unread.note(now)
 
-    def _heartbeat_seen(self, heartbeat: HeartbeatSeen, now: int) -> None:
-        self._heard(heartbeat.agent, now)
-        self.agents.tell(heartbeat.agent)
-
-    def _class_learned(self, learned: ClassLearned, now: int) -> None:  # noqa: ARG002  one of the handlers
-        record = self._classes.class_record(learned.schema, sets_natively=self.identity.sets_natively)
-        self._known[learned.schema.key] = record
+    def _learned(self, learned: ClassLearned | EventLearned) -> None:
+        record: Record
+        if isinstance(learned, ClassLearned):
+            record = self._classes.class_record(learned.schema, sets_natively=self.identity.sets_natively)
+            self._objects.known[learned.schema.key] = record
+        elif learned.schema.key.package == PACKAGE:
+            return  # no agent may report an event in the gateway's name
+        else:
+            record = self._classes.event_record(learned.schema)
+            self._event_classes[learned.schema.key] = record
         self._out.append(record)
 
-    def _event_learned(self, learned: EventLearned, now: int) -> None:  # noqa: ARG002  one of the handlers
-        if learned.schema.key.package == PACKAGE:
-            return  # nobody speaks in the gateway's name
-        record = self._classes.event_record(learned.schema)
-        self._known_events[learned.schema.key] = record
-        self._out.append(record)
-
-    def _resync_began(self, began: ResyncBegan, now: int) -> None:
-        self.counters["resyncs"] += 1
-        self.agents.resync_began(began)
-        self._objects.begin_resync(began, now)
-
-    def _resync_ended(self, ended: ResyncEnded, now: int) -> None:
-        self._objects.end_resync(ended, now)
-        self._steps.add(self._resync_settled(ended, now))
+    def _resync(self, resync: ResyncBegan | ResyncEnded, now: int) -> None:
+        if isinstance(resync, ResyncBegan):
+            self.counters["resyncs"] += 1
+            self.agents.resync_began(resync)
+            self._objects.begin_resync(resync, now)
+        else:
+            self._objects.end_resync(resync, now)
+            self._steps.add(self._resync_settled(resync, now))
 
     def _resync_settled(self, ended: ResyncEnded, now: int) -> Iterator[None]:
-        """What holds when the last object is gone that was not told."""
+        """Apply what holds once the objects are removed that the resync did not report."""
         if ended.complete and not ended.agent and not ended.class_name:
             self.was_read = True
-            yield from self._conditions.resynchronised(now)
+            yield from self._evaluator.resynchronised(now)
         if ended.complete and not ended.class_name:
             self.agents.resync_ended(ended, now)
         yield
 
-    def _agent_lost(self, lost: AgentLost, now: int) -> None:
-        self.agents.lost(lost, now)
-        if lost.leaving:
-            self._objects.begin_resync(ResyncBegan(lost.agent), now)
-
-    def _agent_gone(self, gone: AgentGone, now: int) -> None:
-        self.agents.gone(gone.agent, now)
-        # Whenever they were told last, its objects are over.
-        self._objects.begin_resync(ResyncBegan(gone.agent), now)
-        self._objects.end_resync(ResyncEnded(complete=True, agent=gone.agent), now)
+    def _agent_lost(self, lost: AgentLost | AgentGone, now: int) -> None:
+        if isinstance(lost, AgentLost):
+            self.agents.lost(lost, now)
+            if lost.leaving:
+                self._objects.begin_resync(ResyncBegan(lost.agent), now)
+            return
+        self.agents.gone(lost.agent, now)
+        # Its objects are missing, whenever they were reported last.
+        self._objects.begin_resync(ResyncBegan(lost.agent), now)
+        self._objects.end_resync(ResyncEnded(complete=True, agent=lost.agent), now)
 
     def _gap_seen(self, gap: Gap, now: int) -> None:
         self.counters["gaps"] += 1
@@ -375,12 +330,12 @@ class SourceInventory:
         self._state, self._detail, self._changes_wait = seen.state, seen.detail, seen.changes_wait
         self._heard_until = seen.heard_until
         if seen.state in UNREACHED:
-            self.agents.doubt(now)
-        self._tell_source()
-        self._tell_reached(now)
+            self.agents.mark_all_stale(now)
+        self._publish_source()
+        self._publish_reached(now)
 
-    def _tell_reached(self, now: int) -> None:
-        """Tell when the source begins to be believed, ceases to be, or cannot be reached to begin with."""
+    def _publish_reached(self, now: int) -> None:
+        """Publish that the source becomes trusted, is no longer, or cannot be reached to begin with."""
         if self._state not in BELIEVED | UNREACHED:
             return
         key = AlarmKey(SOURCE_DOWN_ALARM)
@@ -393,24 +348,24 @@ class SourceInventory:
             self._reached = True
             event = self._recorder.own(SOURCE_UP, arguments, Severity.INFO, text, now)
             if key in self._alarms:
-                self._conditions.cleared_by(event, key, now)
+                self._evaluator.cleared_by(event, key, now)
             else:
                 self._out.append(event)
         elif self._reached or (self._reached is None and self._state is SourceState.DOWN):
             self._reached = False
-            if key not in self._alarms:  # it may stand since before the gateway was restarted
+            if key not in self._alarms:  # it may be active since before the gateway was restarted
                 event = self._recorder.own(SOURCE_DOWN, arguments, Severity.MAJOR, text, now)
-                self._conditions.raised_by(event, key, now)
+                self._evaluator.raised_by(event, key, now)
 
-    def _heard(self, agent: str, now: int) -> None:
+    def _received(self, agent: str, now: int) -> None:
         self._last_heard = now
-        self.agents.heard(agent, now, believed=self._state is SourceState.SYNCHRONISED)
+        self.agents.received(agent, now, trusted=self._state is SourceState.SYNCHRONISED)
 
     def _settle(self, now: int) -> None:
-        """What follows from a body, or a second, as a whole."""
-        self._conditions.settle(self._objects.touched, now)
-        self.agents.forget_gone(now)
-        gap = self._losses.take(now)
+        """Apply what follows from a body, or a second, as a whole."""
+        self._evaluator.evaluate(self._objects.touched, now)
+        self.agents.remove_gone(now)
+        gap = self._unread.take_gap(now)
         if gap is not None:
             self._gap_seen(gap, now)
 
@@ -427,13 +382,29 @@ class SourceInventory:
             self._heard_until,
         )
 
-    def _tell_source(self) -> None:
+    def _publish_source(self) -> None:
         record = self._source_record()
-        if record != self._told:
-            self._told = record
+        if record != self._published:
+            self._published = record
             self._out.append(record)
 
-    def _take(self) -> list[Record]:
-        out = list(self._out)
-        self._out.clear()  # shared with the parts: emptied, never replaced
-        return out
+
+class _UnreadRecords:
+    """Events and ends of short-lived objects that came before their schema: published as gaps."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._since = 0
+        self._published: int | None = None
+
+    def note(self, now: int) -> None:
+        self._since = self._since if self._count else now
+        self._count += 1
+
+    def take_gap(self, now: int) -> Gap | None:
+        """Return the gap to publish now, if there is one and the last one was published long enough ago."""
+        if not self._count or (self._published is not None and 0 <= now - self._published < _GAP_INTERVAL):
+            return None
+        count, self._count, self._published = self._count, 0, now
+        reason = f"{count} events or short-lived objects came before their schema"
+        return Gap(min(self._since, now), now, reason)  # the clock may have been set back meanwhile

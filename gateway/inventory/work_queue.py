@@ -1,4 +1,4 @@
-"""What follows from what was told, where that may be very much: done in steps, others have turns between."""
+"""Work that may concern very many objects: it is done in steps, and others have turns between."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ class WorkQueue:
     A work is an iterator that does one step each time it is asked for the next. What a step adds is done
     before that step's own work goes on, so that the order is that of plain calls, in which a call that is
     made last is deferred.
+
+    Attributes:
+        left: works that are not done.
     """
 
     def __init__(self) -> None:
+        self.left = 0
         self._works: deque[Iterator[None]] = deque()
         self._added: list[Iterator[None]] = []
-
-    def __bool__(self) -> bool:
-        """Whether anything is left to do."""
-        return bool(self._works or self._added)
 
     def add(self, work: Iterator[None]) -> None:
         """Let a work follow what is done now, and what was added to that before."""
         self._added.append(work)
+        self.left += 1
 
-    def take(self, most: int | None = None) -> int:
-        """Do at most so many steps, all where ``None``; returns how many that were."""
+    def run(self, budget: int | None = None) -> int:
+        """Do at most ``budget`` steps, all where it is ``None``; returns how many that were."""
         done = 0
-        while self and (most is None or done < most):
+        while self.left and (budget is None or done < budget):
             if self._added:
                 self._works.extendleft(reversed(self._added))
                 self._added.clear()
@@ -42,9 +43,11 @@ class WorkQueue:
                 done += 1
             except StopIteration:
                 self._works.popleft()  # what its end added is put in front of the rest above
+                self.left -= 1
         return done
 
     def clear(self) -> None:
-        """Nothing of it is to be done any more."""
+        """Drop all works."""
         self._works.clear()
         self._added.clear()
+        self.left = 0

@@ -141,7 +141,7 @@ class ClassSchema:
         """Where each element stands in ``elements``, by its name."""
         return {element.name: position for position, element in enumerate(self.elements)}
 
-    # An object's name is made for each object of a snapshot: its class is not searched each time.
+    # These are wanted for each report of an object.
 
     @cached_property
     def property_positions(self) -> dict[str, int]:
@@ -152,6 +152,11 @@ class ClassSchema:
     def index_positions(self) -> tuple[int, ...]:
         """Where the index properties stand."""
         return tuple(position for position, element in enumerate(self.properties) if element.index)
+
+    @cached_property
+    def counters(self) -> frozenset[int]:
+        """Where the counters stand in ``elements``."""
+        return frozenset(p for p, element in enumerate(self.elements) if element.kind is Kind.COUNTER)
 
     @cached_property
     def leaf_position(self) -> int | None:

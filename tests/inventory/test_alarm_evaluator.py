@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventRecord, ObjectRecord, UpdateRecord
-from gateway.inventory.alarm_evaluator import HOLD
-from gateway.inventory.alarms import AlarmTable
+from gateway.inventory.alarms import HOLD, AlarmTable
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import AgentLost, ClassLearned, SourceState, SourceStateSeen
 from gateway.model.schema import ClassKey

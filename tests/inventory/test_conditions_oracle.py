@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.records import AlarmRecord, EventRecord, Record
-from gateway.inventory.alarm_evaluator import HOLD
+from gateway.inventory.alarms import HOLD
 from gateway.model.events import EventState, Severity
 from gateway.model.observations import SourceState, SourceStateSeen
 from tests.inventory.plant import about, alarms, event, events, machine, plant

@@ -21,7 +21,7 @@ from gateway.feed.records import (
     ObjectRecord,
     SourceRecord,
 )
-from gateway.inventory.history import History
+from gateway.inventory.inventory import History
 from gateway.model.observations import ClassLearned, EventLearned, RecordLost
 from gateway.model.schema import ClassKey
 from tests.inventory.plant import EVENTS, VISITOR, alarms, event, events, machine, plant, visitor

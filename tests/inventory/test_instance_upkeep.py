@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.inventory import instance_file
-from gateway.inventory.instance_upkeep import Reservation, keep_on_disk
-from gateway.inventory.instances import BLOCK, MAX_UNSYNCED_CHANGES, InstanceIndex
+from gateway.inventory.instances import BLOCK, MAX_UNSYNCED_CHANGES, InstanceIndex, Reservation, keep_on_disk
 
 
 class Asked:

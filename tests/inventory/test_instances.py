@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.inventory import instances
 from gateway.inventory.instance_file import InstanceIndexError
-from gateway.inventory.instance_upkeep import Reservation
-from gateway.inventory.instances import BLOCK, InstanceIndex
+from gateway.inventory.instances import BLOCK, InstanceIndex, Reservation
 from tests.components.opened_index import opened_index
 from tests.hypothesis_profiles import examples
 

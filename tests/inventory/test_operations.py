@@ -11,7 +11,7 @@ import pytest
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationState
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.history import History
+from gateway.inventory.inventory import History
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import ResyncBegan
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.inventory.instance_summary import ClassRows, IndexSummary, summary
+from gateway.inventory.instance_file import ClassRows, IndexSummary, summary
 from gateway.state_folder import StateError, StateFolder, held
 
 _GATEWAY_SERIES = 0

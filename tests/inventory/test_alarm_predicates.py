@@ -8,7 +8,7 @@ import pytest
 
 from gateway.feed.records import ClassRecord
 from gateway.feed.values import FeedValue
-from gateway.inventory.predicates import Predicate, predicates_of
+from gateway.inventory.alarms import Predicate, predicates_of
 from gateway.mapping.rules import AlarmRule
 from gateway.model.schema import ClassKey, ClassSchema, Element, NamedValue
 from gateway.model.values import ValueType
@@ -55,24 +55,24 @@ def predicate(element: str = "value", **test: Any) -> Predicate:  # noqa: ANN401
     ],
 )
 def test_it_holds_of_these_values_only(test: dict[str, Any], value: FeedValue, *, holds: bool) -> None:
-    assert predicate(**test).holds({0: value}, standing=False) is holds
+    assert predicate(**test).holds({0: value}, active=False) is holds
 
 
 @pytest.mark.parametrize("test", [{"equals": False}, {"not_empty": True}, {"at_least": 0}])
 def test_it_never_holds_of_an_absent_value(test: dict[str, Any]) -> None:
-    assert not predicate(**test).holds({1: 1}, standing=True)
+    assert not predicate(**test).holds({1: 1}, active=True)
 
 
 def test_a_second_threshold_holds_what_stands() -> None:
     full = predicate(at_least=90, clear_below=70)
-    assert [full.holds({0: value}, standing=False) for value in (70, 89, 90)] == [False, False, True]
-    assert [full.holds({0: value}, standing=True) for value in (69, 70, 90)] == [False, True, True]
+    assert [full.holds({0: value}, active=False) for value in (70, 89, 90)] == [False, False, True]
+    assert [full.holds({0: value}, active=True) for value in (69, 70, 90)] == [False, True, True]
 
 
 @pytest.mark.parametrize("wanted", ["open", 1])
 def test_a_value_of_an_enumeration_is_named_by_label_or_number(wanted: str | int) -> None:
     opened = predicate("state", equals=wanted)
-    assert [opened.holds({1: value}, standing=False) for value in (0, 1, 2)] == [False, True, False]
+    assert [opened.holds({1: value}, active=False) for value in (0, 1, 2)] == [False, True, False]
 
 
 def test_a_version_of_a_class_without_the_element_says_nothing() -> None:
