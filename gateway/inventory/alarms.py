@@ -349,7 +349,8 @@ class AlarmEvaluator:
             if predicates and self._living(link := entry.link()) is entry:
                 for predicate in predicates:
                     self._look(predicate, entry, link, now)
-        touched.clear()
+        touched.reported.clear()
+        touched.ended.clear()
 
     def resynchronised(self, now: int) -> Iterator[None]:
         """Clear the alarms whose object or rule is no more: all objects of the source were reported.

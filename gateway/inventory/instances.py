@@ -55,12 +55,14 @@ class _Block:
     """Numbers of one source and class that may be given out: ``next`` up to ``reserved``.
 
     ``began`` is the first that this process may give out; until the counter wraps, former ones gave what is
-    below.
+    below. No durable object has a number above ``highest``: only the others are looked up before they are
+    given, which is rarely, because numbers ascend.
     """
 
     next: int
     reserved: int
     began: int
+    highest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,8 @@ class InstanceIndex:
             "INSERT INTO durable (source, class, name, number) VALUES (?, ?, ?, ?)",
             (source, class_name, name, number),
         )
+        block = self._blocks[source, class_name]
+        block.highest = max(block.highest, number)
         return number
 
     def transient_row(
@@ -241,7 +245,8 @@ class InstanceIndex:
                 self._needs_upkeep()
             if number == MAX_ROW:
                 block.next, block.reserved = 1, 0
-            if not self._taken(key, number) and not in_use(number):
+            is_taken = number <= block.highest and self._taken(key, number)
+            if not is_taken and not in_use(number):
                 return number
 
     def gave_before(self, source: int, class_name: str, row: int) -> bool:
@@ -293,7 +298,8 @@ class InstanceIndex:
 
     def commit(self) -> None:
         """End the gathered changes; call before publishing them."""
-        self.check()
+        if self._failure is not None:
+            raise self._failure
         if not self._database.in_transaction:
             return
         self._execute("COMMIT")
@@ -370,7 +376,8 @@ class InstanceIndex:
             row = self._row_or_none("SELECT high_water FROM counters WHERE source = ? AND class = ?", key)
             (high_water,) = row or self._row("SELECT floor FROM about")
             high_water %= MAX_ROW
-            block = self._blocks[key] = _Block(high_water + 1, high_water, high_water + 1)
+            (highest,) = self._row("SELECT MAX(number) FROM durable WHERE source = ? AND class = ?", key)
+            block = self._blocks[key] = _Block(high_water + 1, high_water, high_water + 1, highest or 0)
         return block
 
     def _reserve(self, key: _Key, block: _Block) -> None:

@@ -74,7 +74,7 @@ def test_a_block_is_asked_for_when_half_of_the_one_before_is_used(index: Instanc
 
 def test_with_upkeep_no_object_waits_for_the_disk(index: InstanceIndex, asked: Asked) -> None:
     written: list[str] = []
-    index._database.set_trace_callback(written.append)  # noqa: SLF001  what the file sees is what is counted
+    index._database.set_trace_callback(written.append)  # noqa: SLF001  what the file sees is what counts
     blocks = 0
     for _ in range(20 * BLOCK // 64):
         use(index, 64)
@@ -82,7 +82,7 @@ def test_with_upkeep_no_object_waits_for_the_disk(index: InstanceIndex, asked: A
             blocks = asked.times
             in_another_thread(index)
     assert blocks == 20
-    assert {statement.split()[0] for statement in written} == {"SELECT"}
+    assert written == []
 
 
 def test_without_upkeep_the_next_block_is_reserved_at_the_last_moment(
