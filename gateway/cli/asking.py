@@ -25,8 +25,8 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
 from gateway.service.diagnostics.feed_session import FeedSession, feed_session
-from gateway.service.diagnostics.north_names import NorthNames
 from gateway.service.diagnostics.object_finding import interest_in, object_of
+from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
 from gateway.service.processes.logs import configure_logs
 from gateway.terminal.documents import Document, answer_document
@@ -67,7 +67,7 @@ def with_gateway(
     """
     configuration = loaded(config)
     configure_logs("cli", logging.CRITICAL)
-    asked = Asked(configuration, NorthNames.of(configuration))
+    asked = Asked(configuration, PublishedNames.of(configuration))
 
     async def do() -> _Result:
         async with AsyncExitStack() as session:
@@ -135,7 +135,7 @@ def with_object(
 class Asked:
     """The configuration, and what the norths that it has call things."""
 
-    def __init__(self, configuration: LoadedConfiguration, names: NorthNames) -> None:
+    def __init__(self, configuration: LoadedConfiguration, names: PublishedNames) -> None:
         self.configuration = configuration
         self.names = names
 

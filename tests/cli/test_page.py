@@ -15,7 +15,7 @@ from gateway.model.events import Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.diagnostics.explanation import Explainer
-from gateway.service.diagnostics.north_names import NorthNames
+from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.terminal.documents import (
     Document,
     answer_document,
@@ -114,7 +114,7 @@ def test_documents_have_the_fields_that_the_page_tells(name: str, document: Docu
 
 def test_kinds_of_meanings_are_on_the_page() -> None:
     view = known_shop(till(1), rang(3))
-    explainer = Explainer(view, NorthNames(None, (), None))
+    explainer = Explainer(view, PublishedNames(None, (), None))
     names = ["shop1/till/till1", "limit", "till", "7b0c.1.3", "rang", "shop1"]
     kinds = {meaning["kind"] for name in names for meaning in explainer.meanings(name)}
     assert kinds == {"object", "element", "class", "event", "event-type", "source"}

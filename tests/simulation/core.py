@@ -33,7 +33,7 @@ from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.service.processes.operations import CoreOperations, RecordingLog
 from gateway.service.sources.sources import READ_WHOLE
-from gateway.service.state.former_operations import former_operations
+from gateway.service.state.restored_operations import restored_operations
 from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
@@ -159,7 +159,7 @@ class Core:
         )
         self.operations = CoreOperations(self.manager, self.inventory, self.clock, log)
         numbers = {name: source.identity.number for name, source in known.items()}
-        self.operations.recover(former_operations(unfinished, numbers))
+        self.operations.recover(restored_operations(unfinished, numbers))
         self._runs = [start(self, known[name]) for name, start in around.sources.items()]
         self._every(SECOND, lambda: self.inventory.tick(self.clock.now()))
         self._every(15 * SECOND, self._index.checkpoint)

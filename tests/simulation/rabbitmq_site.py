@@ -14,7 +14,7 @@ from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
 from gateway.service.sources.rabbitmq import RabbitMqPort
-from gateway.service.state.former_objects import former_identities, former_objects
+from gateway.service.state.restored_objects import restored_identities, restored_rabbitmq_objects
 from gateway.snmp.registry_files import load_shipped_registries
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
@@ -171,9 +171,9 @@ class RabbitMqSite:
             RabbitMqAgentConfig(user="gateway", writer=WRITER),
             self._event_limit,
         )
-        source.restore(former_identities(core.last, self.name), by_native_id=True)
+        source.restore(restored_identities(core.last, self.name), by_native_id=True)
         run.source.remember(
-            former_objects(MAPPING, core.last, self.name),
+            restored_rabbitmq_objects(MAPPING, core.last, self.name),
             core.clock.now(),
             events_kept=False,
             heard_until=core.last.heard_until.get(self.name, 0),

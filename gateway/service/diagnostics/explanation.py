@@ -9,8 +9,8 @@ from typing import Final
 from gateway.feed.records import ObjectRecord
 from gateway.feed.values import ObjectLink
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
-from gateway.service.diagnostics.north_names import NorthNames, SnmpMeaning
 from gateway.service.diagnostics.object_finding import by_north
+from gateway.service.diagnostics.published_names import PublishedNames, SnmpMeaning
 from gateway.terminal.documents import Document, brief_document, event_document, operation_document
 from gateway.terminal.selection import by_native_id, find_objects
 from gateway.terminal.text_forms import json_form, time_text
@@ -32,7 +32,7 @@ class Explainer:
         names: of the norths.
     """
 
-    def __init__(self, view: TerminalView, names: NorthNames) -> None:
+    def __init__(self, view: TerminalView, names: PublishedNames) -> None:
         self._view = view
         self._names = names
 

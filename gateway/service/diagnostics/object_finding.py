@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gateway.eventlog.readable import harmless, unescaped
 from gateway.feed.records import Interest
-from gateway.service.diagnostics.north_names import NorthNames
+from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.selection import NotOneObjectError, find_object
 from gateway.terminal.text_forms import time_text
 from gateway.terminal.view import KnownObject, TerminalView
 
 
-def interest_in(names: NorthNames, text: str) -> Interest | None:
+def interest_in(names: PublishedNames, text: str) -> Interest | None:
     """The objects that `object_of` has to see to find the one that ``text`` means; ``None`` for all."""
     if names.is_object_name(text):
         return None  # which object has it is seen from the object only
@@ -27,7 +27,7 @@ def interest_in(names: NorthNames, text: str) -> Interest | None:
     return Interest(tuple(sorted(texts)), () if row is None else ((row.source, row.row),))
 
 
-def object_of(view: TerminalView, names: NorthNames, text: str, *, whole: bool = False) -> KnownObject:
+def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bool = False) -> KnownObject:
     """The one object that ``text`` means.
 
     Args:
@@ -52,7 +52,7 @@ def object_of(view: TerminalView, names: NorthNames, text: str, *, whole: bool =
         raise CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole)) from error
 
 
-def by_north(view: TerminalView, names: NorthNames, text: str) -> KnownObject | None:
+def by_north(view: TerminalView, names: PublishedNames, text: str) -> KnownObject | None:
     """The object that a north calls so, if it is there."""
     if names.is_object_name(text):
         return names.by_object_name(text, view.objects.values())

@@ -53,9 +53,9 @@ from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import needs_last_state, source_of
-from gateway.service.state.former_events import former_events
-from gateway.service.state.former_operations import former_operations
 from gateway.service.state.index_upkeep import count_start, keep_index
+from gateway.service.state.restored_events import restored_events
+from gateway.service.state.restored_operations import restored_operations
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
@@ -146,8 +146,8 @@ async def _run_locked(
             event_log.take(Batch(epoch, sequence, tuple(records)))
         await running.enter_async_context(operations)
         numbers = {source.identity.name: source.identity.number for source in inventory.sources}
-        operations.recover(former_operations(unfinished, numbers))
-        inventory.recall(former_events(told, state.identity, classes, numbers, _names(last)), told.made)
+        operations.recover(restored_operations(unfinished, numbers))
+        inventory.recall(restored_events(told, state.identity, classes, numbers, _names(last)), told.made)
         hello = Hello(VERSION, epoch, state.identity, clock.now())
         waiting = loaded.settings.feed.max_waiting_records
         feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.submit)

@@ -39,7 +39,7 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.garbage import tune_garbage_collection
 from gateway.service.processes.history import history_limits
 from gateway.service.processes.lifeline import Lifeline
-from gateway.service.state.told_events import ToldEvents
+from gateway.service.state.jmx_cursor import EventCursorFile
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.state_folder import StateError, StateFolder
@@ -171,7 +171,7 @@ class _JmxAgent:
         self._lifeline = lifeline
         self._users = users
         self._oids = oids
-        self._told = ToldEvents(loaded.state_folder)
+        self._told = EventCursorFile(loaded.state_folder)
         self._cursor = self._told.read()
         sources = len(loaded.settings.sources) + 1
         self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_TOLD)

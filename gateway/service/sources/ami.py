@@ -30,8 +30,8 @@ from gateway.service.sources.console_port import ConsolePort
 from gateway.service.sources.session_logs import FOLDER as SESSION_LOGS
 from gateway.service.sources.session_logs import SessionLogLimits, SessionLogs
 from gateway.service.sources.source_context import SourceContext
-from gateway.service.state.former_sightings import former_sightings, worth_knowing
-from gateway.service.state.known_classes import KnownClasses
+from gateway.service.state.cached_schemas import CachedClasses
+from gateway.service.state.restored_objects import classes_to_restore, restored_reports
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -116,10 +116,10 @@ class _Known:
         self._remembers = settings.remember
         self._begins_anew = False
         state = around.state if settings.remember else None
-        self._file = KnownClasses(state, name) if state is not None else None
+        self._file = CachedClasses(state, name) if state is not None else None
         read = self._file.read() if self._file is not None else ()
         last = around.lasting.last if around.lasting is not None else None
-        known = worth_knowing(read, last, name, settings.limits.types // 2)
+        known = classes_to_restore(read, last, name, settings.limits.types // 2)
         if self._file is not None:
             self._file.keep_only(known)
         self._classes = {str(schema.key): schema for schema in known}
@@ -136,7 +136,7 @@ class _Known:
         last = await self._last_state()
         if last is None or not self._classes:
             return
-        seen = former_sightings(last, self._name, self.classes)
+        seen = restored_reports(last, self._name, self.classes)
         while part := list(islice(seen, RESTORED_AT_ONCE)):
             # It is shown as of when it was heard, which is not now.
             self.then = last.heard_until.get(self._name, 0)

@@ -35,8 +35,12 @@ from gateway.service.sources.session_settings import (
     with_relay_settings,
     with_settings,
 )
-from gateway.service.state.known_classes import classes_text, read_classes
-from gateway.service.state.known_schemas import definitions_text, read_definitions
+from gateway.service.state.cached_schemas import (
+    classes_text,
+    definitions_text,
+    read_classes,
+    read_definitions,
+)
 
 log = structlog.get_logger(__name__)
 

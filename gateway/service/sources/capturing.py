@@ -13,9 +13,9 @@ from gateway.links.capture_file import CaptureFile
 from gateway.model.observations import SourceState
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.mappings import load_mappings
-from gateway.service.sources.passing_inventory import EPOCH, PassingInventory, passing_inventory
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
+from gateway.service.sources.temporary_inventory import EPOCH, TemporaryInventory, temporary_inventory
 from gateway.tasks import until_one_ends
 
 LOOK_SECONDS: Final = 0.5
@@ -75,7 +75,7 @@ async def capture_source(
     settings = loaded.settings.sources[name]
     captures = Captures(clock, {name: target})
     mappings = load_mappings(loaded)
-    with passing_inventory(mappings, clock.now()) as passing:
+    with temporary_inventory(mappings, clock.now()) as passing:
         around = SourceContext(
             passing.inventory,
             mappings,
@@ -105,7 +105,7 @@ async def capture_source(
 
 
 async def _look(
-    name: str, captures: Captures, passing: PassingInventory, tell: Callable[[CaptureStands], None]
+    name: str, captures: Captures, passing: TemporaryInventory, tell: Callable[[CaptureStands], None]
 ) -> None:
     """Ends when nothing more is captured."""
     try:
@@ -116,7 +116,7 @@ async def _look(
         tell(_stands(name, captures, passing))
 
 
-def _stands(name: str, captures: Captures, passing: PassingInventory) -> CaptureStands:
+def _stands(name: str, captures: Captures, passing: TemporaryInventory) -> CaptureStands:
     file: CaptureFile | None = captures.files.get(name)
     (source,) = passing.inventory.sources
     told = passing.view.sources[source.identity.number]

@@ -14,7 +14,7 @@ from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import ProtocolError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.state.cache_file import CacheFile
+from gateway.service.state.cached_schemas import CacheFile
 
 SETTLING_SECONDS: Final = 1.0
 """A broker that is restarted may tell its schema more than once."""

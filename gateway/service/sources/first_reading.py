@@ -10,9 +10,9 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.model.observations import SourceState
 from gateway.service.sources.mappings import load_mappings
-from gateway.service.sources.passing_inventory import EPOCH, passing_inventory
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
+from gateway.service.sources.temporary_inventory import EPOCH, temporary_inventory
 from gateway.tasks import until_one_ends
 from gateway.terminal.view import FeedChange, SourceChanged, TerminalView
 
@@ -38,17 +38,16 @@ async def first_reading(
         CommandError: its certificates cannot be read.
     """
     mappings = load_mappings(loaded)
-    with passing_inventory(mappings, clock.now()) as passing:
+    with temporary_inventory(mappings, clock.now()) as passing:
         around = SourceContext(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
         run = source_of(name, loaded.settings.sources[name], around)
-        passing.begin()
         settled = asyncio.Event()
 
         def happened(happening: FeedChange) -> None:
             if isinstance(happening, SourceChanged) and happening.record.state in _SETTLED:
                 settled.set()
 
-        passing.happened = happened
+        passing.begin(happened)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await until_one_ends(settled.wait(), run(), passing.tick(clock))

@@ -18,7 +18,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.sources.source_console import source_console
 from gateway.service.sources.source_context import SourceContext, remarked
-from gateway.service.state.known_schemas import KnownSchemas
+from gateway.service.state.cached_schemas import CachedDefinitions
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ async def run_qmf(
 ) -> None:
     """Run the source until it is cancelled."""
     lasting = around.usable_lasting if settings.durable is not None else None
-    schemas = KnownSchemas(lasting.state, name) if lasting is not None else None
+    schemas = CachedDefinitions(lasting.state, name) if lasting is not None else None
     config = _console_config(settings, around)
     if lasting is not None and schemas is not None:
         config = replace(

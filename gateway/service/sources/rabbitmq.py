@@ -26,7 +26,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.service.metrics.core import MeasuredReader
 from gateway.service.sources.endpoints import source_config
 from gateway.service.sources.source_context import SourceContext, remarked
-from gateway.service.state.former_objects import former_objects
+from gateway.service.state.restored_objects import restored_rabbitmq_objects
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -96,7 +96,7 @@ async def _observe(
     )
     lasting = around.usable_lasting
     if lasting is not None:
-        former = former_objects(around.mappings["rabbitmq"], lasting.last, name)
+        former = restored_rabbitmq_objects(around.mappings["rabbitmq"], lasting.last, name)
         heard_until = lasting.last.heard_until.get(name, 0)
         kept = subscription is not None
         rabbitmq.remember(former, around.clock.now(), events_kept=kept, heard_until=heard_until)

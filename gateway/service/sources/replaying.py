@@ -19,7 +19,7 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.service.sources.captures import KINDS
-from gateway.service.sources.passing_inventory import PassingInventory, passing_inventory
+from gateway.service.sources.temporary_inventory import TemporaryInventory, temporary_inventory
 from gateway.terminal.view import EventOccurred, FeedChange, GapFound, TerminalView
 
 KEPT_REMARKS: Final = 100
@@ -92,18 +92,17 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
         if kind not in KINDS:
             raise CaptureError(f"line 1: sources of the kind {kind!r} cannot be replayed")
         form = KINDS[kind]
-        with passing_inventory(mappings, capture.head.ns) as passing:
+        with temporary_inventory(mappings, capture.head.ns) as passing:
             settings = capture.first.told.get("settings")
             config = form.with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
             if form.known is not None:
                 config = form.known.told_to(config, capture.first.value("known", str, ""))
             source = passing.inventory.add_source(capture.head.source, kind)
-            passing.begin()
             result = Replayed(capture.head, kind, passing.view)
             session = form.session(config)
             console = session if isinstance(session, ConsoleSession) and kind == "qmf" else None
             witness = _Witness(passing, source, result, watch, console)
-            passing.happened = witness.happened
+            passing.begin(witness.happened)
             result.outcome = form.replay(capture, session, witness)
             yield result
 
@@ -118,7 +117,7 @@ class _Witness(Witness):
 
     def __init__(
         self,
-        passing: PassingInventory,
+        passing: TemporaryInventory,
         source: SourceInventory,
         result: Replayed,
         watch: Watcher,

@@ -22,7 +22,7 @@ from gateway.service.sources.endpoints import (
 from gateway.service.sources.qmf import run_qmf
 from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq
 from gateway.service.sources.source_context import SourceContext
-from gateway.service.state.former_objects import former_identities
+from gateway.service.state.restored_objects import restored_identities
 
 SETS_NATIVELY: Final = frozenset({"cml"})
 """Kinds of source whose dialect has a request of its own to set properties, beside methods."""
@@ -68,7 +68,7 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         whole=settings.durable is not None,
     )
     if needs_last_state(settings) and around.lasting is not None:
-        former = former_identities(around.lasting.last, name)
+        former = restored_identities(around.lasting.last, name)
         # Those of a RabbitMQ are made of its own facts.
         told = settings.kind == "rabbitmq" or hears_of_meanwhile(settings)
         source.restore(former, by_native_id=told)

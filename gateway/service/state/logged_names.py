@@ -1,4 +1,4 @@
-"""What the event log knows of names that the running gateway has forgotten: events, operations, objects."""
+"""Records of the event log by the name of an event, operation or object that the running gateway has not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QUERY: Final = f"""
 
 
 def logged_meanings(folder: Path, name: str) -> list[Document]:
-    """Records of what is called so, the newest first, in the log's own form beside ``kind: "record"``.
+    """Return the records of a name, the newest first, in the log's own form beside ``kind: "record"``.
 
     Args:
         folder: of the log; it need not be there.

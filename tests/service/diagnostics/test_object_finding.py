@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from gateway.feed.records import DeleteRecord, ObjectRecord
-from gateway.service.diagnostics.north_names import NorthNames
 from gateway.service.diagnostics.object_finding import interest_in, object_of
+from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.selection import NotOneObjectError
 from tests.components.shop import START
 from tests.terminal.told import TILL, known_shop, till
 
-NAMES = NorthNames(None, (), {})
+NAMES = PublishedNames(None, (), {})
 END = DeleteRecord(1, TILL.number, 9, "hall1|till9", START, False, 1, "till9")
 
 

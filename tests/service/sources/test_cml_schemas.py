@@ -14,8 +14,8 @@ from gateway.dialects.cml.messages import SchemaReply
 from gateway.durable_files import write_durably
 from gateway.service.sources import cml_schemas
 from gateway.service.sources.cml_schemas import KnownSchema, schema_document
-from gateway.service.state import cache_file
-from gateway.service.state.cache_file import FOLDER
+from gateway.service.state import cached_schemas
+from gateway.service.state.cached_schemas import FOLDER
 from tests.components.open_amq import recorded_schema
 from tests.components.waiting import eventually
 
@@ -63,7 +63,7 @@ async def test_what_is_known_already_is_not_written_again(
 
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "openamq.cml").write_text(schema_document(SCHEMA), encoding="utf-8")
-    monkeypatch.setattr(cache_file, "write_durably", write)
+    monkeypatch.setattr(cached_schemas, "write_durably", write)
     known, told = KnownSchema(tmp_path, "openamq"), [SCHEMA]
     assert known.read() == SCHEMA
     looked = []

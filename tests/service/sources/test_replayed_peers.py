@@ -13,8 +13,8 @@ from gateway.dialects.session import PropertiesMissing
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import Observation
 from gateway.service.sources.captures import Captures, CaptureTarget
-from gateway.service.sources.passing_inventory import passing_inventory
 from gateway.service.sources.replaying import replayed
+from gateway.service.sources.temporary_inventory import temporary_inventory
 from tests.dialects.qmf.recordings import PEERS
 from tests.dialects.qmf.replaying import Replay, publications
 
@@ -34,7 +34,7 @@ class Standing:
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_captured_peer_is_replayed_to_the_letter(tmp_path: Path, peer: str) -> None:
     path = tmp_path / "field.jsonl"
-    with passing_inventory(MAPPINGS, publications(peer)[0].at) as passing:
+    with temporary_inventory(MAPPINGS, publications(peer)[0].at) as passing:
         source = passing.inventory.add_source("field", "qmf")
 
         def observe(observations: tuple[Observation, ...], now: int) -> None:

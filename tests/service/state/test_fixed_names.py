@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.service.diagnostics.north_names import NorthNames
+from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.service.state.fixed_names import FixedNames
 from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
@@ -13,7 +13,7 @@ from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.registry_files import load_shipped_registries
 
 FIXED = FixedNames.of(shipped_folder("mibs"))
-NAMES = NorthNames(DEFAULT_ROOT, load_shipped_registries(), None, FIXED)
+NAMES = PublishedNames(DEFAULT_ROOT, load_shipped_registries(), None, FIXED)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import yaml
 from py4j.protocol import Py4JJavaError
 
 from gateway.eventlog.last_state import LastEvents, last_events
-from gateway.service.state.told_events import ToldEvents
+from gateway.service.state.jmx_cursor import EventCursorFile
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.stopping import stop
@@ -221,7 +221,7 @@ def test_listeners_of_jmx_hear_of_them_late_or_how_many_they_missed(tmp_path: Pa
 
 
 def told_events(site: Site) -> tuple[int, int]:
-    return ToldEvents(site.state.path).read().place
+    return EventCursorFile(site.state.path).read().place
 
 
 def can_connect(machine: Any, port: int, password: str) -> bool:  # noqa: ANN401  a class of Java's

@@ -1,4 +1,4 @@
-"""An inventory that is kept nowhere, for commands that look at a source while nobody else does."""
+"""An inventory that is stored nowhere, for commands that read a source without a running gateway."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ EPOCH = 1
 TICK_SECONDS: Final = 1.0
 
 
-class PassingInventory:
-    """An inventory, and all that it tells.
+class TemporaryInventory:
+    """An inventory, and a view of all that it publishes.
 
     Args:
         index: of row numbers.
@@ -34,8 +34,7 @@ class PassingInventory:
         now: nanoseconds since 1970.
 
     Attributes:
-        happened: told what the inventory tells, from `begin` on.
-        inventory: to be told observations.
+        inventory: that applies observations.
         view: what it knows, up to date.
         secrets: what sessions must drop and mask.
     """
@@ -43,14 +42,14 @@ class PassingInventory:
     def __init__(self, index: InstanceIndex, mappings: Mapping[str, MappingFile], now: int) -> None:
         gateway = str(uuid.uuid4())
         patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
-        self.inventory = Inventory(gateway, EPOCH, ClassRegistry(mappings), index, self._told)
+        self.inventory = Inventory(gateway, EPOCH, ClassRegistry(mappings), index, self._publish)
         self.view = TerminalView(lambda: now)
         self.secrets = SecretRules(patterns)
         self._hello = Hello(VERSION, EPOCH, gateway, now)
-        self.happened: Callable[[FeedChange], None] = lambda _: None
+        self._watch: Callable[[FeedChange], None] | None = None
 
-    def begin(self) -> None:
-        """All sources have been added: tell of them."""
+    def begin(self, watch: Callable[[FeedChange], None] | None = None) -> None:
+        """Publish the sources, all of which have been added; call ``watch`` with each change from now on."""
         records, sequence = self.inventory.snapshot()
         batch = Batch(EPOCH, sequence, tuple(records))
         beginning: list[FeedMessage] = [
@@ -61,6 +60,7 @@ class PassingInventory:
         ]
         for message in beginning:
             self.view.received(message)
+        self._watch = watch
 
     async def tick(self, clock: Clock) -> NoReturn:
         """Let time pass for what it knows; ends by cancellation only."""
@@ -68,16 +68,17 @@ class PassingInventory:
             await asyncio.sleep(TICK_SECONDS)
             self.inventory.tick(clock.now())
 
-    def _told(self, batch: Batch) -> None:
-        for happening in self.view.received(batch):
-            self.happened(happening)
+    def _publish(self, batch: Batch) -> None:
+        for change in self.view.received(batch):
+            if self._watch is not None:
+                self._watch(change)
 
 
 @contextmanager
-def passing_inventory(mappings: Mapping[str, MappingFile], now: int) -> Iterator[PassingInventory]:
-    """One, for as long as the block lasts; as `PassingInventory`."""
+def temporary_inventory(mappings: Mapping[str, MappingFile], now: int) -> Iterator[TemporaryInventory]:
+    """One, for as long as the block lasts; as `TemporaryInventory`."""
     with (
         TemporaryDirectory(prefix="amqp-gateway-") as folder,
         closing(InstanceIndex(Path(folder) / "instances.sqlite3")) as index,
     ):
-        yield PassingInventory(index, mappings, now)
+        yield TemporaryInventory(index, mappings, now)

@@ -1,7 +1,7 @@
 """Events of a core before this one, from the event log to the feed's form.
 
-They were committed, and that core may have died before all norths had them. The norths know by their ids
-which they have told.
+They were committed, and that core may have died before all front ends had them. A front end knows by their
+ids which it has published.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.inventory.own_events import OWN_EVENTS
 from gateway.model.events import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.values import Value, ValueType
-from gateway.service.state.former_objects import nanoseconds, plain_value
+from gateway.service.state.restored_objects import nanoseconds, plain_value
 
 NamesOf = Callable[[str], str]
 """The stable name of the object that has an ``object_id``; empty where it is not known."""
@@ -32,10 +32,10 @@ _STATES: Final[Mapping[str, EventState]] = {
 }
 
 
-def former_events(
+def restored_events(
     last: LastEvents, gateway: str, classes: ClassRegistry, sources: Mapping[str, int], name_of: NamesOf
 ) -> Iterator[EventRecord]:
-    """As they were told; what cannot be understood is left out, and so is what another gateway told.
+    """Yield them as they were; what cannot be read is left out, and so are events of another gateway.
 
     Args:
         last: what the log says.

@@ -15,12 +15,12 @@ from gateway.model.stable_names import parts
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def former_operations(begun: Iterable[LogRecord], sources: Mapping[str, int]) -> Iterator[OperationRecord]:
-    """As they stood; without a number, which is the next core's to give.
+def restored_operations(begun: Iterable[LogRecord], sources: Mapping[str, int]) -> Iterator[OperationRecord]:
+    """Yield them as they stood; without a number, which the next core gives.
 
     Args:
         begun: what the log says of them.
-        sources: numbers by name; of a source that is not configured any more, no object is told.
+        sources: numbers by name; of a source that is not configured any more, the object is left out.
     """
     for record in begun:
         source = sources.get(record.source or "", 0)

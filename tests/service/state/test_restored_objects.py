@@ -8,7 +8,7 @@ from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.mapping.files import load_shipped_mappings
-from gateway.service.state.former_objects import former_identities, former_objects, nanoseconds
+from gateway.service.state.restored_objects import nanoseconds, restored_identities, restored_rabbitmq_objects
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SCHEMA = class_readers(MAPPING)["queue"].schema
@@ -52,7 +52,7 @@ def state(*records: LogRecord) -> LastState:
 
 
 def test_the_agent_knows_an_object_as_the_agent_before_it_did() -> None:
-    known = {one.name: one for one in former_objects(MAPPING, state(VHOST, QUEUE), "orders")}
+    known = {one.name: one for one in restored_rabbitmq_objects(MAPPING, state(VHOST, QUEUE), "orders")}
 
     queue = known[ObjectName("queue", ("/", "orders"))]
     assert queue.created == CREATED
@@ -72,15 +72,15 @@ def test_what_cannot_be_understood_is_left_out() -> None:
     nameless = logged("queue", "/|lost", 8, values={"name": "lost", "vhost": "orders/rabbitmq:vhost/9"})
     unknown = logged("shovel", "s", 9, values={"name": "s"})
     elsewhere = LogRecord(kind=RecordKind.SNAPSHOT, ingest_ts="", source="others", package="rabbitmq")
-    assert list(former_objects(MAPPING, state(nameless, unknown, elsewhere), "orders")) == []
+    assert list(restored_rabbitmq_objects(MAPPING, state(nameless, unknown, elsewhere), "orders")) == []
 
 
 def test_the_inventory_knows_names_rows_and_native_ids() -> None:
-    assert list(former_identities(state(VHOST, QUEUE), "orders")) == [
+    assert list(restored_identities(state(VHOST, QUEUE), "orders")) == [
         RestoredObject("rabbitmq:vhost", "/", 1, "0-1-1-0-1", durable=True),
         RestoredObject("rabbitmq:queue", "/|orders", 7, "0-1-1-0-7", durable=True),
     ]
-    assert list(former_identities(state(VHOST, QUEUE), "others")) == []
+    assert list(restored_identities(state(VHOST, QUEUE), "others")) == []
 
 
 def test_times_of_the_log_are_exact() -> None:

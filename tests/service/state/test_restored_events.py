@@ -21,7 +21,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.model.events import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.values import ValueType
-from gateway.service.state.former_events import former_events
+from gateway.service.state.restored_events import restored_events
 from tests.eventlog.feeds import AGENT, FULL, SECOND, SHOP, T0, Shop, event
 from tests.eventlog.records import LOG_ID, block, write_segment
 
@@ -34,7 +34,7 @@ def back(
 ) -> tuple[list[EventRecord], ClassRegistry]:
     classes = ClassRegistry({})
     known = {"shop": 4} if sources is None else sources
-    return list(former_events(last, gateway, classes, known, lambda id_: NAMES.get(id_, ""))), classes
+    return list(restored_events(last, gateway, classes, known, lambda id_: NAMES.get(id_, ""))), classes
 
 
 def logged(record: EventRecord, schema: EventClassRecord = FULL) -> LastEvents:

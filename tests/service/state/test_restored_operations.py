@@ -18,7 +18,7 @@ from gateway.feed.records import Batch, FeedMessage, SourceRecord
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.service.processes.event_log import CoreEventLog
-from gateway.service.state.former_operations import former_operations
+from gateway.service.state.restored_operations import restored_operations
 from tests.components.command_line import Site, new_site, running
 from tests.components.waiting import eventually
 from tests.eventlog.feeds import SECOND, T0
@@ -31,7 +31,7 @@ SHOP = SourceRecord(1, "shop", "qmf", SourceState.SYNCHRONISED, "", T0, T0)
 def told(record: OperationRecord, sources: dict[str, int], now: int = T0) -> OperationRecord:
     """As it comes back from a log that was written at ``now``."""
     line = operation_record(record, SHOP, microseconds_text(now) or "", now)
-    (found,) = former_operations([line], sources)
+    (found,) = restored_operations([line], sources)
     return found
 
 

@@ -11,7 +11,7 @@ from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
-from gateway.service.state.former_sightings import former_sightings, worth_knowing
+from gateway.service.state.restored_objects import classes_to_restore, restored_reports
 
 NOON = 1_700_000_000_123_456_789
 NOON_TEXT = "2023-11-14T22:13:20.123456789Z"
@@ -46,7 +46,7 @@ def logged(name: str, row: int, **values: object) -> LogRecord:
 
 def sightings(*records: LogRecord, source: str = "plant") -> list[ObjectSeen]:
     last = LastState({record.object_id or "": record for record in records}, {"plant": 1})
-    return list(former_sightings(last, source, [TANK]))
+    return list(restored_reports(last, source, [TANK]))
 
 
 def test_an_object_with_a_value_of_every_type() -> None:
@@ -102,13 +102,13 @@ def test_a_transient_one_is_as_old_as_its_name_says() -> None:
 def test_classes_without_objects_make_room_where_there_are_many() -> None:
     pump = ClassSchema(ClassKey("ami", "Pump"))
     last = LastState({"a": logged("t1", 1)}, {"plant": 1})
-    assert worth_knowing([TANK, pump], last, "plant", at_most=2) == (TANK, pump)
-    assert worth_knowing([TANK, pump], last, "plant", at_most=1) == (TANK,)
-    assert worth_knowing([TANK, pump], last, "field", at_most=1) == ()
-    assert worth_knowing([TANK, pump], None, "plant", at_most=1) == (TANK, pump)
+    assert classes_to_restore([TANK, pump], last, "plant", at_most=2) == (TANK, pump)
+    assert classes_to_restore([TANK, pump], last, "plant", at_most=1) == (TANK,)
+    assert classes_to_restore([TANK, pump], last, "field", at_most=1) == ()
+    assert classes_to_restore([TANK, pump], None, "plant", at_most=1) == (TANK, pump)
 
 
 def test_those_of_other_sources_and_classes_are_left_out() -> None:
     assert sightings(logged("t1", 1), source="field") == []
     last = LastState({"a": logged("t1", 1)}, {"plant": 1})
-    assert list(former_sightings(last, "plant", [])) == []
+    assert list(restored_reports(last, "plant", [])) == []

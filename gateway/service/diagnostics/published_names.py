@@ -54,7 +54,7 @@ class SnmpMeaning:
     is_event: bool = False
 
 
-class NorthNames:
+class PublishedNames:
     """Finds the names of objects, and what names mean.
 
     Args:
@@ -77,7 +77,7 @@ class NorthNames:
         self._buckets = buckets
 
     @classmethod
-    def of(cls, loaded: LoadedConfiguration) -> NorthNames:
+    def of(cls, loaded: LoadedConfiguration) -> PublishedNames:
         """As the running gateway has them.
 
         Raises:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Kind, Method, NamedValue
 from gateway.model.values import ValueType
-from gateway.service.state.known_classes import KnownClasses
+from gateway.service.state.cached_schemas import CachedClasses
 from tests.components.waiting import eventually
 
 TANK = ClassSchema(
@@ -27,13 +27,13 @@ TANK = ClassSchema(
 
 async def kept(state: Path, *schemas: ClassSchema) -> None:
     """Learn these, and wait until they are in the file."""
-    classes = KnownClasses(state, "plant")
+    classes = CachedClasses(state, "plant")
     classes.read()
     keeping = asyncio.create_task(classes.keep())
     classes.learnt(schemas)
 
     async def all_there() -> bool:
-        return set(schemas) <= set(KnownClasses(state, "plant").read())
+        return set(schemas) <= set(CachedClasses(state, "plant").read())
 
     await eventually(all_there, "the classes")
     keeping.cancel()
@@ -43,7 +43,7 @@ async def kept(state: Path, *schemas: ClassSchema) -> None:
 
 async def test_they_are_the_same_afterwards(tmp_path: Path) -> None:
     await kept(tmp_path, TANK)
-    assert KnownClasses(tmp_path, "plant").read() == (TANK,)
+    assert CachedClasses(tmp_path, "plant").read() == (TANK,)
 
 
 async def test_of_each_class_the_latest_version(tmp_path: Path) -> None:
@@ -51,13 +51,13 @@ async def test_of_each_class_the_latest_version(tmp_path: Path) -> None:
     grown = ClassSchema(ClassKey("ami", "Tank", b"\x02"), (*TANK.properties, *TANK.statistics))
     pump = ClassSchema(ClassKey("ami", "Pump"))
     await kept(tmp_path, pump, grown)
-    assert KnownClasses(tmp_path, "plant").read() == (grown, pump)
+    assert CachedClasses(tmp_path, "plant").read() == (grown, pump)
 
 
 async def test_what_is_not_worth_keeping_goes_with_the_next_that_is_learnt(tmp_path: Path) -> None:
     pump = ClassSchema(ClassKey("ami", "Pump"))
     await kept(tmp_path, TANK)
-    classes = KnownClasses(tmp_path, "plant")
+    classes = CachedClasses(tmp_path, "plant")
     classes.keep_only(())
     assert classes.read() == (TANK,)
     classes.keep_only(())
@@ -65,7 +65,7 @@ async def test_what_is_not_worth_keeping_goes_with_the_next_that_is_learnt(tmp_p
     classes.learnt([pump])
 
     async def is_alone() -> bool:
-        return KnownClasses(tmp_path, "plant").read() == (pump,)
+        return CachedClasses(tmp_path, "plant").read() == (pump,)
 
     await eventually(is_alone, "the class")
     keeping.cancel()
@@ -79,8 +79,8 @@ def test_what_cannot_be_read_is_nothing(tmp_path: Path, text: str, line: str) ->
     (tmp_path / "schemas").mkdir()
     first = text or "amqp-gateway classes 1: fields of each class in their order, JSON\n"
     (tmp_path / "schemas" / "plant.classes").write_text(f"{first}{line}\n", encoding="utf-8")
-    assert KnownClasses(tmp_path, "plant").read() == ()
+    assert CachedClasses(tmp_path, "plant").read() == ()
 
 
 def test_none_were_kept(tmp_path: Path) -> None:
-    assert KnownClasses(tmp_path, "plant").read() == ()
+    assert CachedClasses(tmp_path, "plant").read() == ()

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.schema import ClassKey
-from gateway.service.diagnostics.north_names import NorthNames
+from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.terminal.view import ObjectKey
 from tests.terminal.told import known_shop, till
 
 REGISTRIES = load_shipped_registries()
-NAMES = NorthNames(DEFAULT_ROOT, REGISTRIES, {})
+NAMES = PublishedNames(DEFAULT_ROOT, REGISTRIES, {})
 ROOT = ".".join(map(str, DEFAULT_ROOT))
 QUEUE = ClassKey("rabbitmq", "queue")
 MIB = "AMQP-GATEWAY-RABBITMQ-MIB::"
@@ -91,7 +91,7 @@ def test_what_is_no_object_identifier(text: str) -> None:
 
 
 def test_where_a_north_is_off_it_calls_nothing_anything() -> None:
-    names = NorthNames(None, REGISTRIES, None)
+    names = PublishedNames(None, REGISTRIES, None)
     known = next(iter(known_shop(till(1)).objects.values()))
     assert names.row(known) is None
     assert names.notification(ClassKey("rabbitmq", "queueCreated")) is None

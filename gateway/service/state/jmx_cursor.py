@@ -1,6 +1,6 @@
-"""Which event clients of JMX were told last, kept over restarts of the process: later ones are counted.
+"""The last event that clients of JMX received, kept over restarts of the process: later ones are counted.
 
-Nobody can be told by a process that begins: its clients are gone with the one before. So they are told how
+A process that starts has no clients: they are gone with the process before. So they learn from its count how
 many events they missed.
 """
 
@@ -35,7 +35,7 @@ class _Place(StrictModel):
     number: _Count = 0
 
 
-class ToldEvents:
+class EventCursorFile:
     """The file.
 
     Args:
@@ -48,7 +48,7 @@ class ToldEvents:
         self._writing = threading.Lock()
 
     def read(self) -> EventCursor:
-        """Where the process before stopped; as if there had been none, where that cannot be read."""
+        """Return where the process before stopped; as if there had been none, where that cannot be read."""
         try:
             with self._path.open("rb") as file:
                 place = _Place.model_validate_json(file.read(_MAX_OCTETS))
@@ -56,13 +56,13 @@ class ToldEvents:
             return EventCursor()
         except (OSError, ValidationError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged, or of a newer gateway"
-            log.warning("told-events-not-read", path=str(self._path), reason=reason)
+            log.warning("jmx-events-not-read", path=str(self._path), reason=reason)
             return EventCursor()
         self._kept = place.epoch, place.number
         return EventCursor(*self._kept)
 
     async def keep(self, cursor: EventCursor) -> NoReturn:
-        """Write once a second what is news; ends by cancellation only."""
+        """Write what changed, once a second; ends by cancellation only."""
         try:
             while True:
                 kept = await asyncio.to_thread(self._write, cursor.place)
@@ -78,7 +78,7 @@ class ToldEvents:
             try:
                 write_durably(self._path, _Place(epoch=epoch, number=number).model_dump_json() + "\n")
             except OSError as error:
-                log.warning("told-events-not-kept", path=str(self._path), reason=error.strerror)
+                log.warning("jmx-events-not-kept", path=str(self._path), reason=error.strerror)
                 return False
             self._kept = place
             return True

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
-from gateway.service.state import known_schemas
-from gateway.service.state.cache_file import FOLDER
-from gateway.service.state.known_schemas import KnownSchemas
+from gateway.service.state import cached_schemas
+from gateway.service.state.cached_schemas import FOLDER, CachedDefinitions
 from tests.components.waiting import eventually
 from tests.dialects.qmf.examples import LEAK, TANK
 
@@ -19,12 +18,12 @@ KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
 
 async def kept(folder: Path, *known: ClassDefinition | EventDefinition) -> None:
     """Let these be written."""
-    schemas = KnownSchemas(folder, "agents")
+    schemas = CachedDefinitions(folder, "agents")
     schemas.learnt()
     keeping = asyncio.create_task(schemas.keep(lambda: known))
 
     async def is_written() -> bool:
-        return KnownSchemas(folder, "agents").read() == known
+        return CachedDefinitions(folder, "agents").read() == known
 
     await eventually(is_written, "the schemas are kept")
     keeping.cancel()
@@ -32,11 +31,11 @@ async def kept(folder: Path, *known: ClassDefinition | EventDefinition) -> None:
 
 
 async def test_what_was_learnt_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_schemas, "SETTLING_SECONDS", 0.01)
-    assert KnownSchemas(tmp_path, "agents").read() == ()
+    monkeypatch.setattr(cached_schemas, "DEFINITIONS_SETTLING_SECONDS", 0.01)
+    assert CachedDefinitions(tmp_path, "agents").read() == ()
     await kept(tmp_path, *KNOWN)
-    assert KnownSchemas(tmp_path, "agents").read() == KNOWN
-    assert KnownSchemas(tmp_path, "others").read() == ()
+    assert CachedDefinitions(tmp_path, "agents").read() == KNOWN
+    assert CachedDefinitions(tmp_path, "others").read() == ()
     await kept(tmp_path, KNOWN[0])
 
 
@@ -54,4 +53,4 @@ async def test_what_was_learnt_is_known_again(tmp_path: Path, monkeypatch: pytes
 def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "agents.am2").write_bytes(octets)
-    assert KnownSchemas(tmp_path, "agents").read() == ()
+    assert CachedDefinitions(tmp_path, "agents").read() == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.jmx.events import EventCursor
-from gateway.service.state.told_events import FILE, ToldEvents
+from gateway.service.state.jmx_cursor import FILE, EventCursorFile
 from tests.components.waiting import eventually
 
 
@@ -18,14 +18,14 @@ async def kept_until(state: Path, cursor: EventCursor, text: str) -> None:
     async def says_so() -> bool:
         return (state / FILE).exists() and (state / FILE).read_text() == text
 
-    keeping = asyncio.create_task(ToldEvents(state).keep(cursor))
+    keeping = asyncio.create_task(EventCursorFile(state).keep(cursor))
     await eventually(says_so, "the file says it")
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
 
 
 def test_without_a_file_nobody_was_told_anything(tmp_path: Path) -> None:
-    assert ToldEvents(tmp_path).read().place == (0, 0)
+    assert EventCursorFile(tmp_path).read().place == (0, 0)
     assert not (tmp_path / FILE).exists()
 
 
@@ -34,7 +34,7 @@ async def test_the_next_process_begins_where_the_last_one_stopped(tmp_path: Path
     cursor.snapshot_ended()
     assert cursor.is_new(3, 7, repeated=False)
     await kept_until(tmp_path, cursor, '{"version":1,"epoch":3,"number":7}\n')
-    following = ToldEvents(tmp_path).read()
+    following = EventCursorFile(tmp_path).read()
     assert following.place == (3, 7)
     assert not following.is_new(3, 7, repeated=True)
     assert not following.is_new(3, 8, repeated=True)
@@ -43,15 +43,15 @@ async def test_the_next_process_begins_where_the_last_one_stopped(tmp_path: Path
 
 async def test_what_was_told_last_is_kept_at_an_end_in_order(tmp_path: Path) -> None:
     cursor = EventCursor()
-    keeping = asyncio.create_task(ToldEvents(tmp_path).keep(cursor))
+    keeping = asyncio.create_task(EventCursorFile(tmp_path).keep(cursor))
     await asyncio.sleep(0)
     cursor.is_new(1, 5, repeated=False)
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
-    assert ToldEvents(tmp_path).read().place == (1, 5)
+    assert EventCursorFile(tmp_path).read().place == (1, 5)
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xff", b"[]", b'{"version": 2}', b'{"version": 1, "epoch": -1}'])
 def test_a_damaged_file_is_as_none(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / FILE).write_bytes(damaged)
-    assert ToldEvents(tmp_path).read().place == (0, 0)
+    assert EventCursorFile(tmp_path).read().place == (0, 0)

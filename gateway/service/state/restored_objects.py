@@ -1,0 +1,238 @@
+"""Objects that lived when the event log ended, from its records to the forms of those that go on with them.
+
+The inventory restores names and rows by them. A RabbitMQ's source, which has no memory of its own, can report
+the end of one: the broker's event says little of what ended. A source whose peers report an object only when
+it changes restores the object itself, as stale, until the peer reports it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from gateway.agents.rabbitmq.known_objects import KnownObject
+from gateway.agents.rabbitmq.object_names import ObjectName, number_of, object_number
+from gateway.eventlog.last_state import LastState
+from gateway.eventlog.record import LogRecord
+from gateway.feed.records import Lifetime
+from gateway.inventory.restored_objects import RestoredObject
+from gateway.mapping.files import class_schemas
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import ObjectSeen
+from gateway.model.schema import ClassSchema, Element
+from gateway.model.values import Reference, Value, Values, ValueType
+
+_MICROSECOND: Final = 1_000
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DIGITS: Final = 9
+
+
+def restored_identities(last: LastState, source: str) -> Iterator[RestoredObject]:
+    """Yield the objects of a source that lived when the log ended, as the inventory restores them."""
+    for record in last.of(source):
+        if record.native_id and record.object_name and record.row:
+            yield RestoredObject(
+                f"{record.package}:{record.class_name}",
+                record.object_name,
+                record.row,
+                record.native_id,
+                record.lifetime == Lifetime.DURABLE.value,
+            )
+
+
+def restored_rabbitmq_objects(mapping: MappingFile, last: LastState, source: str) -> Iterator[KnownObject]:
+    """Yield the objects of a RabbitMQ that lived when the log ended; what cannot be read is left out.
+
+    Args:
+        mapping: of the package ``rabbitmq``.
+        last: where the log ended.
+        source: name of the source.
+    """
+    schemas = class_schemas(mapping)
+    for record in last.of(source):
+        schema = schemas.get(record.class_name or "")
+        if schema is not None and record.package == mapping.package:
+            known = _known(schema, record, last)
+            if known is not None:
+                yield known
+
+
+def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObject | None:
+    values = record.values or {}
+    properties = tuple(_value(element, values.get(element.name), last) for element in schema.properties)
+    parts = _parts(schema, properties)
+    if parts is None:
+        return None
+    name = ObjectName(schema.key.name, parts)
+    created = nanoseconds(record.create_ts)
+    number = number_of(record.native_id or "")
+    return KnownObject(
+        name=name,
+        number=object_number(name, created) if number is None else number,
+        created=created,
+        heard=0,
+        properties=properties,
+        statistics=(None,) * len(schema.statistics),
+        sampled=record.sample_ns or 0,
+    )
+
+
+def _parts(schema: ClassSchema, properties: Values) -> tuple[str, ...] | None:
+    indexed = zip(schema.properties, properties, strict=True)
+    parts = [value for element, value in indexed if element.index]
+    texts = tuple(part for part in parts if isinstance(part, str))
+    return texts if parts and len(texts) == len(parts) else None
+
+
+def _value(element: Element, logged: object, last: LastState) -> Value | None:
+    """Return a property as the agent keeps it: a reference as the name of what it leads to."""
+    match element.type:
+        case ValueType.REFERENCE:
+            target = last.objects.get(logged) if isinstance(logged, str) else None
+            return None if target is None else _leaf(target)
+        case ValueType.TIME:
+            return logged if isinstance(logged, int) else nanoseconds(logged) or None
+        case ValueType.BYTES:
+            return bytes.fromhex(logged) if isinstance(logged, str) else None
+        case ValueType.UUID:
+            return UUID(logged) if isinstance(logged, str) else None
+    return plain_value(logged)
+
+
+def _leaf(target: LogRecord) -> str | None:
+    """Return the name of an object that references lead to: these have one index, which is their name."""
+    name = (target.values or {}).get("name")
+    return name if isinstance(name, str) else None
+
+
+def plain_value(value: object) -> Value | None:
+    """Return a value as it was before it became JSON; ``None`` for none."""
+    if isinstance(value, Mapping):
+        inner = {str(name): plain_value(one) for name, one in value.items()}
+        return {name: one for name, one in inner.items() if one is not None}
+    if isinstance(value, list):
+        return tuple(one for one in map(plain_value, value) if one is not None)
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def nanoseconds(text: object) -> int:
+    """Return a time of the log in nanoseconds, exactly; 0 for what is none."""
+    if not isinstance(text, str):
+        return 0
+    seconds, _, fraction = text.removesuffix("Z").partition(".")
+    try:
+        time = dt.datetime.fromisoformat(seconds).replace(tzinfo=dt.UTC)
+        return int((time - _EPOCH).total_seconds()) * 10**_DIGITS + int(fraction.ljust(_DIGITS, "0"))
+    except ValueError:
+        return 0
+
+
+def restored_reports(last: LastState, source: str, schemas: Iterable[ClassSchema]) -> Iterator[ObjectSeen]:
+    """Yield the objects of a source that lived when the log ended, as reports, but for unknown classes.
+
+    Args:
+        last: where the log ended.
+        source: its name.
+        schemas: of the classes, as the source reported them.
+    """
+    known = {str(schema.key): schema for schema in schemas}
+    for record in last.of(source):
+        schema = known.get(f"{record.package}:{record.class_name}")
+        if schema is not None and record.native_id:
+            yield _report(schema, record, last)
+
+
+def classes_to_restore(
+    schemas: Sequence[ClassSchema], last: LastState | None, source: str, at_most: int
+) -> tuple[ClassSchema, ...]:
+    """Return the classes that a source restores: all of them, unless they are more than ``at_most``.
+
+    Then those that had objects when the log ended, so that types that were used once, long ago, do not take
+    the room of new ones for ever.
+    """
+    if len(schemas) <= at_most or last is None:
+        return tuple(schemas)
+    used = {f"{record.package}:{record.class_name}" for record in last.of(source)}
+    return tuple(schema for schema in schemas if str(schema.key) in used)
+
+
+def _report(schema: ClassSchema, record: LogRecord, last: LastState) -> ObjectSeen:
+    logged = record.values or {}
+    return ObjectSeen(
+        schema.key,
+        record.agent or "",
+        record.native_id or "",
+        record.sample_ns or nanoseconds(record.sample_ts),
+        _created(record),
+        0,
+        tuple(_reported(element, logged.get(element.name), last) for element in schema.properties),
+        tuple(_reported(element, logged.get(element.name), last) for element in schema.statistics),
+        record.lifetime == Lifetime.TRANSIENT.value,
+    )
+
+
+def _created(record: LogRecord) -> int:
+    """Return the creation time: to the microsecond, or as exactly as the name of a transient one has it."""
+    created = nanoseconds(record.create_ts)
+    _, _, exactly = (record.object_name or "").rpartition("#")
+    if record.lifetime == Lifetime.TRANSIENT.value and re.fullmatch("[0-9]{1,19}", exactly):
+        return int(exactly) if 0 <= int(exactly) - created < _MICROSECOND else created
+    return created
+
+
+def _reported(element: Element, logged: object, last: LastState) -> Value | None:
+    """Return a value as the source reported it; ``None`` for one that the element cannot have."""
+    if element.type is ValueType.REFERENCE:
+        target = last.objects.get(logged) if isinstance(logged, str) else None
+        return Reference(target.native_id) if target is not None and target.native_id else None
+    read = _READERS.get(element.type, _integer if element.type.integer_bits else _nothing)
+    return read(logged)
+
+
+def _nothing(_: object) -> None:
+    return None
+
+
+def _integer(logged: object) -> int | None:
+    return logged if isinstance(logged, int) and not isinstance(logged, bool) else None
+
+
+def _boolean(logged: object) -> bool | None:
+    return logged if isinstance(logged, bool) else None
+
+
+def _text(logged: object) -> str | None:
+    return logged if isinstance(logged, str) else None
+
+
+def _time(logged: object) -> int | None:
+    return _integer(logged) or nanoseconds(logged) or None
+
+
+def _octets(logged: object) -> bytes | None:
+    try:
+        return bytes.fromhex(logged) if isinstance(logged, str) else None
+    except ValueError:
+        return None
+
+
+def _float(logged: object) -> float | None:
+    if isinstance(logged, str):
+        return _NOT_FINITE.get(logged)
+    return float(logged) if isinstance(logged, int | float) and not isinstance(logged, bool) else None
+
+
+_NOT_FINITE: Final = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_READERS: Final[Mapping[ValueType, Callable[[object], Value | None]]] = {
+    ValueType.BOOL: _boolean,
+    ValueType.STRING: _text,
+    ValueType.BYTES: _octets,
+    ValueType.F32: _float,
+    ValueType.F64: _float,
+    ValueType.TIME: _time,
+    ValueType.DURATION: _integer,
+}
