@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from gateway.cli.log_options import duration, time
-from gateway.cli.options import config_option, loaded
+from gateway.cli.options import config_option, duration, loaded, time
 from gateway.cli.version import DISTRIBUTION
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 

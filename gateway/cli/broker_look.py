@@ -1,20 +1,48 @@
-"""What a RabbitMQ says of itself, and of who asks, before anything is set up for it."""
+"""A RabbitMQ that no configuration names yet: who logs in, and what the broker reports of itself."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, TextIO
 from urllib.parse import urlsplit
 
+import click
 import httpx
 
 from gateway.agents.rabbitmq.provisioning import ProvisioningError, read
 from gateway.agents.rabbitmq.rights import EVENT_EXCHANGE
-from gateway.cli.provision_management import amqp_url, listeners_of
+from gateway.cli.provision_management import NAME, amqp_url, overview_of
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.trouble_codes import OF_TROUBLE
+
+login_option = click.option(
+    "--user",
+    callback=NAME,
+    help="Of the broker: an administrator, or one with the tag monitoring; asked for where it is left out.",
+)
+password_option = click.option(
+    "--password-file", type=click.File(encoding="utf-8"), help="Of that user; asked for where it is left out."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A user of a broker, and the password."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+def login_to(management: str, user: str | None, password_file: TextIO | None) -> Login:
+    """As given, else as somebody answers at the terminal."""
+    if user is None:
+        user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
+    if password_file is not None:
+        return Login(user, password_file.read().rstrip("\r\n"))
+    return Login(user, click.prompt(f"Password of {user} at {management}", hide_input=True))
+
 
 _AMQP_PORTS: Final = (5671, 5672)
 _MANAGEMENT_PORT: Final = 15672
@@ -47,7 +75,7 @@ def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
         ProvisioningError: likewise.
     """
     try:
-        listeners = listeners_of(client, management)
+        overview = overview_of(client, management)
     except ProvisioningError as error:
         if OF_TROUBLE[error.trouble] is ExitCode.FORBIDDEN:
             raise not_permitted(user) from error
@@ -58,14 +86,14 @@ def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
             f"{error}; port {port} is that of AMQP: the management API is mostly at port {_MANAGEMENT_PORT}"
         )
         raise CommandError(ExitCode.UNREACHABLE, text) from error
-    overview, who = read(client, "overview?columns=rabbitmq_version"), read(client, "whoami")
+    who = read(client, "whoami")
     told = who.get("tags", ()) if isinstance(who, dict) else ()
     tags = frozenset(told.split(",") if isinstance(told, str) else map(str, told or ()))
     vhosts = read(client, "vhosts?columns=name")
     event_exchange = f"exchanges/%2F/{EVENT_EXCHANGE}"
     return BrokerFound(
-        str(overview.get("rabbitmq_version")) if isinstance(overview, dict) else "",
-        amqp_url(management, listeners),
+        str(overview["rabbitmq_version"]),
+        amqp_url(management, overview),
         _is_there(client, event_exchange),
         tuple(str(one["name"]) for one in _objects(vhosts)),
         tags,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.asking import Asked, with_gateway
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.cli.running_gateway import Asked, with_gateway
 from gateway.service.diagnostics.explanation import Explainer, lines_of
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.processes.exit_codes import CommandError, ExitCode

@@ -27,21 +27,21 @@ _RUNNING = {
 _LOOKING = {
     "show": "gateway.cli.show:show",
     "source": "gateway.cli.source:source",
-    "tree": "gateway.cli.tree:tree",
-    "get": "gateway.cli.get:get",
-    "watch": "gateway.cli.watch:watch",
+    "tree": "gateway.cli.look:tree",
+    "get": "gateway.cli.look:get",
+    "watch": "gateway.cli.look:watch",
     "explain": "gateway.cli.explain:explain",
 }
 _CHANGING = {
-    "set": "gateway.cli.set:set_command",
-    "invoke": "gateway.cli.invoke:invoke",
+    "set": "gateway.cli.change:set_command",
+    "invoke": "gateway.cli.change:invoke",
 }
 _SETTING_UP = {
     "demo": "gateway.cli.demo:demo",
     "quickstart": "gateway.cli.quickstart:quickstart",
     "provision": "gateway.cli.provision:provision",
     "provision-cml": "gateway.cli.provision_cml:provision_cml",
-    "init": "gateway.cli.init:init",
+    "init": "gateway.cli.state:init",
     "systemd": "gateway.cli.systemd:systemd",
     "state": "gateway.cli.state:state",
 }

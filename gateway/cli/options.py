@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import click
+from pydantic import TypeAdapter, ValidationError
 
 from gateway.config.files import LoadedConfiguration, NoConfigurationError, load_configuration
 from gateway.config.sources import Source
+from gateway.config.types import Duration
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.yaml_documents import DocumentError
+
+_DURATION: TypeAdapter[int] = TypeAdapter(Duration)
 
 config_option = click.option(
     "--config",
@@ -47,3 +52,21 @@ def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
             f"{configuration.path}: no source {name!r} under 'sources'; there are: {known}",
         )
     return sources[name]
+
+
+def duration(text: str) -> dt.timedelta:
+    """The value of an option, written as in the configuration."""
+    try:
+        return dt.timedelta(microseconds=_DURATION.validate_python(text) // 1000)
+    except ValidationError as error:
+        raise click.BadParameter(f"{text!r} is no duration: write 90s, 15min, 24h or 7d") from error
+
+
+def time(text: str) -> dt.datetime:
+    """The value of an option: RFC 3339, or shorter; UTC where it has no zone."""
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        example = "2026-11-20, 2026-11-20T14:05 or 2026-11-20T14:05:06+01:00"
+        raise click.BadParameter(f"{text!r} is no time: write {example}") from error
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)

@@ -1,22 +1,23 @@
-"""``amqp-gateway provision``: a RabbitMQ made ready for gateway and agent.
+"""``amqp-gateway provision``: prepares a RabbitMQ for gateway and agent, or removes what it prepared.
 
-All that is printed is one valid configuration: what is no configuration stands in it as a comment.
+All that it prints is one valid configuration; everything else is printed as a comment in it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import click
 import httpx
 
 from gateway.agents.rabbitmq.impersonators import impersonators
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, plan, read
-from gateway.agents.rabbitmq.removal import ProvisionedBroker
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, carry_out, plan, read
+from gateway.agents.rabbitmq.removal import ProvisionedBroker, Removal, plan_removal
 from gateway.agents.rabbitmq.rights import (
     EVENT_EXCHANGE,
     EVENT_VHOST,
@@ -29,23 +30,23 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.cli.provision_management import (
     NAME,
+    Password,
     administration,
     administrator_options,
     amqp_url,
     checked,
     comment,
     dry_run_option,
-    listeners_of,
+    overview_of,
     secrets_option,
     set_up,
     users_to_be,
     yaml_of,
 )
-from gateway.cli.provision_passwords import Password
-from gateway.cli.provision_removal import remove
 from gateway.config.types import AmqpName, SecretSource
 from gateway.links.durable_queue import default_name
 from gateway.mapping.paths import Json
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 
@@ -161,11 +162,11 @@ def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
     """
     wanted = Options(**options)
     with administration(*wanted.administration) as client:
-        amqp_listeners = listeners_of(client, wanted.management)
+        overview = overview_of(client, wanted.management)
         if wanted.remove:
             remove(client, _provisioned(wanted), _password_files(wanted), wanted)
         else:
-            _provision(client, wanted, amqp_listeners)
+            _provision(client, wanted, overview)
 
 
 def _password_files(wanted: Options) -> dict[str, Path]:
@@ -188,8 +189,8 @@ def _provisioned(wanted: Options) -> ProvisionedBroker:
     return ProvisionedBroker(users, vhost, wanted.exchange, wanted.event_vhost, frozenset(queues))
 
 
-def _provision(client: httpx.Client, wanted: Options, listeners: Json) -> None:
-    amqp = wanted.amqp or amqp_url(wanted.management, listeners)
+def _provision(client: httpx.Client, wanted: Options, overview: Mapping[str, Json]) -> None:
+    amqp = wanted.amqp or amqp_url(wanted.management, overview)
     passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
     users = users_to_be(wanted.rights, passwords)
     steps = plan(client, users, vhost=wanted.vhost if wanted.agent_user else "", exchange=wanted.exchange)
@@ -251,3 +252,85 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
             {"version": 1, "sources": sources, "agents": {AGENT: {**reading(agent), "publish": publish}}}
         )
     )
+
+
+class Consent(Protocol):
+    """How far the command may go.
+
+    Attributes:
+        dry_run: only say what would be done.
+        yes: do not ask.
+    """
+
+    @property
+    def dry_run(self) -> bool:
+        """See above."""
+
+    @property
+    def yes(self) -> bool:
+        """See above."""
+
+
+def remove(
+    client: httpx.Client, provisioned: ProvisionedBroker, passwords: Mapping[str, Path], consent: Consent
+) -> None:
+    """Remove what was set up.
+
+    Args:
+        client: of the management API, as `plan_removal` takes it.
+        provisioned: what was.
+        passwords: the files with the users' passwords.
+        consent: how far it may go.
+
+    Raises:
+        CommandError: something is in the way, or nobody agreed; nothing is changed.
+        ProvisioningError: the broker refused a step; earlier ones stay done.
+    """
+    plan = plan_removal(client, provisioned)
+    _show(plan)
+    if plan.obstacles:
+        count = len(plan.obstacles)
+        things = "one thing is" if count == 1 else f"{count} things are"
+        raise CommandError(ExitCode.CONFIGURATION, f"{things} in the way: nothing is removed")
+    if consent.dry_run:
+        _say("dry run: nothing is removed")
+        return
+    if plan.steps:
+        if not consent.yes:
+            _ask()
+            _unchanged(plan, plan_removal(client, provisioned))
+        for step in plan.steps:
+            carry_out(client, step)
+            _say(f"done: {step.told}")
+    for name, path in passwords.items():
+        if path.exists():
+            _say(f"left: {path}: the password of {name}; delete it, or keep it for another provision")
+
+
+def _show(plan: Removal) -> None:
+    for step in plan.steps:
+        _say(f"to do: {step.told}")
+    if not plan.steps:
+        _say("nothing: the broker has nothing of ours")
+    for line in plan.left:
+        _say(f"left: {line}")
+    for line in plan.obstacles:
+        _say(f"in the way: {line}")
+
+
+def _ask() -> None:
+    if not sys.stdin.isatty():
+        raise CommandError(ExitCode.USAGE, "there is no terminal to ask at: say --yes")
+    if not click.confirm("Remove this?", err=True):
+        raise CommandError(ExitCode.FAILED, "nothing is removed")
+
+
+def _unchanged(shown: Removal, now: Removal) -> None:
+    """What somebody agreed to is still what there is; messages may have come."""
+    if now.obstacles or [step.path for step in now.steps] != [step.path for step in shown.steps]:
+        text = "the broker has changed while you were asked: nothing is removed; look again"
+        raise CommandError(ExitCode.FAILED, text)
+
+
+def _say(line: str) -> None:
+    click.echo(" ".join(line.splitlines()))

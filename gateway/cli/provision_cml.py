@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -25,19 +26,19 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.cli.provision_management import (
     NAME,
+    Password,
     administration,
     administrator_options,
     amqp_url,
     checked,
     comment,
     dry_run_option,
-    listeners_of,
+    overview_of,
     secrets_option,
     set_up,
     users_to_be,
     yaml_of,
 )
-from gateway.cli.provision_passwords import Password
 from gateway.config.sources import CmlSource
 from gateway.config.types import AmqpName
 from gateway.mapping.paths import Json
@@ -150,11 +151,11 @@ def provision_cml(**options: Any) -> None:  # noqa: ANN401  see `_Options`
     with administration(
         wanted.management, wanted.administrator, wanted.administrator_password_file, wanted.ca_file
     ) as client:
-        _provision(client, wanted, listeners_of(client, wanted.management))
+        _provision(client, wanted, overview_of(client, wanted.management))
 
 
-def _provision(client: httpx.Client, wanted: _Options, listeners: Json) -> None:
-    amqp = wanted.amqp or amqp_url(wanted.management, listeners)
+def _provision(client: httpx.Client, wanted: _Options, overview: Mapping[str, Json]) -> None:
+    amqp = wanted.amqp or amqp_url(wanted.management, overview)
     passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
     users = users_to_be(wanted.rights, passwords)
     lacking = missing(client, wanted.exchanges)

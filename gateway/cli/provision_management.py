@@ -1,29 +1,92 @@
-"""What the commands that set a RabbitMQ up have in common: who sets it up, and what they print.
+"""What the commands that set a RabbitMQ up have in common: access, the users' passwords, and what they print.
 
-All that they print is one valid configuration: what is no configuration stands in it as a comment.
+All that they print is one valid configuration; everything else is printed as a comment in it.
 """
 
 from __future__ import annotations
 
+import secrets
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import click
 import httpx
 import yaml
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, ProvisioningError, Step, carry_out, read
+from gateway.agents.rabbitmq.provisioning import (
+    ProvisionedUser,
+    ProvisioningError,
+    Step,
+    carry_out,
+    read,
+    user_exists,
+)
 from gateway.agents.rabbitmq.rights import UserRights
-from gateway.cli.provision_passwords import Password
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
+from gateway.durable_files import create_durably
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.trouble_codes import OF_TROUBLE
+
+PASSWORD_OCTETS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """The password of a user to be made, and the file that holds it."""
+
+    path: Path
+    text: str = field(repr=False)
+    is_new: bool
+
+    @classmethod
+    def of(cls, client: httpx.Client, name: str, folder: Path) -> Password:
+        """The one that is there, else a new one, not written yet.
+
+        Raises:
+            CommandError: the broker has this user already, and we do not know its password.
+            SecretError: the file cannot be read.
+        """
+        path = cls.path_of(name, folder)
+        if path.exists():
+            return cls(path, SecretSource(file=path).read(Path()).get_secret_value(), is_new=False)
+        if user_exists(client, name):
+            raise CommandError(
+                ExitCode.CONFIGURATION,
+                f"the broker has a user {name!r} already, and {path} is not there: write its password into"
+                " that file (tags and rights will be replaced), or choose another name",
+            )
+        return cls(path, secrets.token_urlsafe(PASSWORD_OCTETS), is_new=True)
+
+    @staticmethod
+    def path_of(name: str, folder: Path) -> Path:
+        """The file that a user's password is in."""
+        return folder.resolve() / f"{quote(name, safe=' @+')}.password"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others than its owner can read the file."""
+        return self.path.exists() and bool(self.path.stat().st_mode & 0o077)
+
+    def write(self) -> None:
+        """Make the file, mode 0600, in a folder of mode 0700.
+
+        Raises:
+            CommandError: it cannot be made.
+        """
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_durably(self.path, f"{self.text}\n")
+        except OSError as error:
+            text = f"{self.path}: the password cannot be written: {error.strerror}"
+            raise CommandError(ExitCode.CONFIGURATION, text) from error
+
 
 REQUEST_SECONDS = 20.0
 
@@ -137,17 +200,17 @@ def management_client(
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-def listeners_of(client: httpx.Client, management: str) -> Json:
-    """What the broker listens on; so it is a RabbitMQ.
+def overview_of(client: httpx.Client, management: str) -> dict[str, Json]:
+    """Read the broker's overview, which shows that it is a RabbitMQ.
 
     Raises:
         CommandError: it is none.
-        ProvisioningError: it does not tell.
+        ProvisioningError: the broker refuses to answer.
     """
     overview = read(client, "overview")
     if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
         raise CommandError(ExitCode.UNREACHABLE, f"{management}: no RabbitMQ management API answers there")
-    return overview.get("listeners")
+    return overview
 
 
 def users_to_be(
@@ -196,12 +259,13 @@ def set_up(
         tell("nothing: the broker is as it should be")
 
 
-def amqp_url(management: str, listeners: Json) -> str:
-    """Where the broker says that it listens for AMQP, on the host of the management API.
+def amqp_url(management: str, overview: Mapping[str, Json]) -> str:
+    """Return the URL at which the broker listens for AMQP, on the host of the management API.
 
     Raises:
-        CommandError: it says nothing of it.
+        CommandError: the broker reports no such listener.
     """
+    listeners = overview.get("listeners")
     ports = {
         one["protocol"]: one["port"]
         for one in reversed(listeners if isinstance(listeners, list) else [])
@@ -216,7 +280,7 @@ def amqp_url(management: str, listeners: Json) -> str:
             return f"{schemes[protocol]}://{host}:{ports[protocol]}"
     raise CommandError(
         ExitCode.CONFIGURATION,
-        f"{management}: the broker names no AMQP listener: say where it is with --amqp",
+        f"{management}: the broker reports no AMQP listener: give its URL with --amqp",
     )
 
 

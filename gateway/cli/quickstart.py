@@ -16,25 +16,24 @@ import httpx
 
 from gateway.agents.rabbitmq.provisioning import plan
 from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
-from gateway.cli.broker_look import BrokerFound, look
-from gateway.cli.login import Login, login_option, login_to, password_option
+from gateway.cli.broker_look import BrokerFound, Login, login_option, login_to, look, password_option
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
     NAME,
+    Password,
     checked,
     dry_run_option,
     management_client,
     set_up,
     users_to_be,
 )
-from gateway.cli.provision_passwords import Password
 from gateway.cli.run import run
 from gateway.config.files import LoadedConfiguration
+from gateway.config.snmp import COMMUNITY
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.snmp import COMMUNITY
 from gateway.snmp.mib.lint import missing_base_modules
 from gateway.state_folder import StateError, StateFolder
 

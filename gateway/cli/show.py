@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import click
-from pydantic import TypeAdapter, ValidationError
 
-from gateway.cli.log_options import duration
-from gateway.cli.login import Login, login_option, login_to, password_option
-from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.broker_look import Login, login_option, login_to, password_option
+from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.cli.provision_management import checked
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
@@ -33,11 +32,16 @@ from gateway.yaml_documents import DocumentError
 
 _SOURCE: Final = "rabbitmq"
 _PASSWORD: Final = "AMQP_GATEWAY_SHOW_PASSWORD"  # noqa: S105  the name of a variable
-_URL: Final[TypeAdapter[str]] = TypeAdapter(HttpUrl)
+
+
+def _url_or_source(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if "://" in value:
+        checked(HttpUrl)(context, parameter, value)
+    return value
 
 
 @click.command()
-@click.argument("target", metavar="URL|SOURCE")
+@click.argument("target", metavar="URL|SOURCE", callback=_url_or_source)
 @click.argument("pattern", metavar="[PATTERN]", default="")
 @login_option
 @password_option
@@ -90,11 +94,6 @@ def show(
 
 def _configuration(url: str, login: Login) -> LoadedConfiguration:
     """One of this broker alone, which stands in no file."""
-    try:
-        _URL.validate_python(url)
-    except ValidationError as error:
-        text = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise click.BadParameter(text, param_hint="URL") from error
     os.environ[_PASSWORD] = login.password  # where a configuration may name it
     source = {"kind": "rabbitmq", "management": url, "user": login.user, "password": {"env": _PASSWORD}}
     settings = Configuration.model_validate({"version": 1, "sources": {_SOURCE: source}})

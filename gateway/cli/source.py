@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.asking import Asked, with_gateway
 from gateway.cli.late_commands import LateCommands
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
+from gateway.cli.running_gateway import Asked, with_gateway
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.terminal.documents import Document, source_document
 from gateway.terminal.lines import aligned

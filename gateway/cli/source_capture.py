@@ -14,8 +14,7 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
-from gateway.cli.log_options import duration
-from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.clock import SystemClock
 from gateway.config.ami_source import AmiSource

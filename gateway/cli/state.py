@@ -1,4 +1,4 @@
-"""``amqp-gateway state``: what must survive, shown, backed up, restored."""
+"""``amqp-gateway init`` and ``state``: the state folder made, shown, backed up and restored."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
+from gateway.config.snmp import COMMUNITY
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -20,6 +21,21 @@ from gateway.service.state.backup import back_up
 from gateway.service.state.report import report
 from gateway.service.state.restore import restore
 from gateway.state_folder import StateError, StateFolder
+
+
+@click.command()
+@config_option
+def init(config: Path | None) -> None:
+    """Give a new gateway its identity: make the state folder that the configuration names."""
+    configuration = loaded(config)
+    try:
+        state = StateFolder.create(configuration.state_folder)
+        state.secret(COMMUNITY)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    click.echo(f"{state.path}: gateway {state.identity}")
+    click.echo(f"SNMP community: in {state.secret_path(COMMUNITY)}")
+
 
 PROGRESS_SECONDS = 1.0
 

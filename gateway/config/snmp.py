@@ -19,6 +19,9 @@ from gateway.mapping.rules import SeverityName
 from gateway.model.events import Severity
 from gateway.yaml_documents import StrictModel
 
+COMMUNITY = "community"
+"""The name of the secret in the state folder that is the community of reading, unless one is configured."""
+
 
 class NotificationTarget(StrictModel):
     """Where events are sent to as SNMP notifications.
