@@ -20,10 +20,12 @@ from gateway.service.processes.trouble_codes import OF_TROUBLE
 login_option = click.option(
     "--user",
     callback=NAME,
-    help="Of the broker: an administrator, or one with the tag monitoring; asked for where it is left out.",
+    help="User of the broker: an administrator, or one with the tag monitoring. Default: ask.",
 )
 password_option = click.option(
-    "--password-file", type=click.File(encoding="utf-8"), help="Of that user; asked for where it is left out."
+    "--password-file",
+    type=click.File(encoding="utf-8"),
+    help="File with the password of that user. Default: ask.",
 )
 
 
@@ -36,7 +38,7 @@ class Login:
 
 
 def login_to(management: str, user: str | None, password_file: TextIO | None) -> Login:
-    """As given, else as somebody answers at the terminal."""
+    """Return the user and password as given, else ask for them at the terminal."""
     if user is None:
         user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
     if password_file is not None:
@@ -50,25 +52,25 @@ _MANAGEMENT_PORT: Final = 15672
 
 @dataclass(frozen=True, slots=True)
 class BrokerFound:
-    """What a broker says of itself and of who asks.
+    """What a broker reports of itself and of the user who asks.
 
     Attributes:
         version: of RabbitMQ.
         amqp: URL that it listens on.
-        tells_events: it has the exchange that events are told on.
-        vhosts: names of its virtual hosts, as far as the user sees them.
+        has_events: it has the exchange that events are published to.
+        vhosts: names of the virtual hosts that the user may see.
         tags: of the user.
     """
 
     version: str
     amqp: str
-    tells_events: bool
+    has_events: bool
     vhosts: tuple[str, ...]
     tags: frozenset[str]
 
 
 def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
-    """Try the user, and see what there is.
+    """Log in as the user, and read what the broker reports.
 
     Raises:
         CommandError: it is no management API, or the user may not read it.
@@ -82,9 +84,7 @@ def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
         port = urlsplit(management).port
         if port not in _AMQP_PORTS:
             raise
-        text = (
-            f"{error}; port {port} is that of AMQP: the management API is mostly at port {_MANAGEMENT_PORT}"
-        )
+        text = f"{error}; port {port} is that of AMQP: the management API usually has port {_MANAGEMENT_PORT}"
         raise CommandError(ExitCode.UNREACHABLE, text) from error
     who = read(client, "whoami")
     told = who.get("tags", ()) if isinstance(who, dict) else ()
@@ -107,11 +107,13 @@ def _objects(listed: Json) -> list[dict[str, Json]]:
 def _is_there(client: httpx.Client, path: str) -> bool:
     try:
         return read(client, path) is not None
-    except ProvisioningError:  # whoever may not look there is not told
+    except ProvisioningError:  # The user may not read it.
         return False
 
 
 def not_permitted(user: str) -> CommandError:
-    """Who asks may not read the broker, and what permits it."""
+    """Return the error that the user may not read the broker, with the command that permits it."""
     permits = shlex.join(["rabbitmqctl", "set_user_tags", user, "monitoring"])
-    return CommandError(ExitCode.FORBIDDEN, f"{user} may not read the broker; this permits it: {permits}")
+    return CommandError(
+        ExitCode.FORBIDDEN, f"{user} may not read the broker; this command permits it: {permits}"
+    )

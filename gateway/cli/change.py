@@ -39,7 +39,7 @@ MAX_FILE_OCTETS = 1024 * 1024
 
 
 absent_option = click.option(
-    "--absent", multiple=True, metavar="NAME", help="This one is to have no value; behind all others."
+    "--absent", multiple=True, metavar="NAME", help="Give this one no value; after all others."
 )
 
 
@@ -48,7 +48,7 @@ absent_option = click.option(
 @click.argument("assignments", metavar="[ELEMENT=VALUE]...", nargs=-1)
 @absent_option
 @config_option
-@click.option("--check", is_flag=True, help="Only say whether it would be tried; nothing is changed.")
+@click.option("--check", is_flag=True, help="Check whether the gateway would try it, and change nothing.")
 @timeout_option
 @json_option
 def set_command(
@@ -61,10 +61,10 @@ def set_command(
     timeout: dt.timedelta | None,
     as_json: bool,
 ) -> None:
-    """Give elements of OBJECT other values, in this order, as one operation.
+    """Set elements of OBJECT, in this order, as one operation.
 
-    ELEMENT@FILE takes the value from a file, or - for standard input. OBJECT is not to be shortened here.
-    The configuration says who may set what (operations.allow): nobody anything, unless it does.
+    ELEMENT@FILE takes the value from a file, or - for standard input. OBJECT must be written in full. Rules
+    of the configuration (operations.allow) permit changes; without one, every change is refused.
     """
     given = words(assignments, absent)
     if not given:
@@ -88,7 +88,7 @@ def set_command(
 def _done(
     known: KnownObject, view: TerminalView, answer: OperationAnswer, given: Collection[str]
 ) -> list[str]:
-    """What each element was when the operation began, which may be newer than what was shown, and is now."""
+    """Return for each element its value at the start of the operation, and its value now."""
     now = view.objects.get(known.key, known)
     record = view.operations.get(answer.operation_id)
     lines = []
@@ -110,7 +110,7 @@ def _done(
 @click.argument("assignments", metavar="[ARGUMENT=VALUE]...", nargs=-1)
 @absent_option
 @config_option
-@click.option("--check", is_flag=True, help="Only say whether it would be tried; nothing is done.")
+@click.option("--check", is_flag=True, help="Check whether the gateway would try it, and do nothing.")
 @timeout_option
 @json_option
 def invoke(
@@ -126,9 +126,9 @@ def invoke(
 ) -> None:
     """Call METHOD on OBJECT, once.
 
-    An argument that is left out has its default, or is absent where it is optional. ARGUMENT@FILE takes the
-    value from a file, or - for standard input. OBJECT is not to be shortened here. The configuration says who
-    may call what (operations.allow): nobody anything, unless it does.
+    An argument that is left out has its default, or is absent if it is optional. ARGUMENT@FILE takes the
+    value from a file, or - for standard input. OBJECT must be written in full. Rules of the configuration
+    (operations.allow) permit calls; without one, every call is refused.
     """
     given = words(assignments, absent)
 
@@ -166,15 +166,15 @@ def _method(known: KnownObject, name: str) -> Method:
 
 
 def show_answer(answer: OperationAnswer, document: Document | None, lines: list[str]) -> None:
-    """Print what came of an operation, and end as the outcome says.
+    """Print the outcome of an operation, and end the command accordingly.
 
     Args:
         answer: of the core.
-        document: to be printed whatever the outcome is; ``None`` where lines are wanted.
-        lines: for people, where it was done.
+        document: printed for every outcome; ``None`` to print lines.
+        lines: for people, printed if the operation was applied.
 
     Raises:
-        CommandError: it was not applied as it was asked for.
+        CommandError: the operation was not applied as requested.
     """
     if document is not None:
         say_json(document)
@@ -184,7 +184,7 @@ def show_answer(answer: OperationAnswer, document: Document | None, lines: list[
 
 
 def applied(answer: OperationAnswer) -> str:
-    """The last line of what was done."""
+    """Return the last line of the output."""
     text = "" if answer.text in {"", "OK"} else f" ({answer.text})"
     return f"applied: operation {answer.operation_id}{text}"
 
@@ -196,23 +196,23 @@ def answered(
     *,
     method: str = "",
 ) -> Document:
-    """The document of ``set --json`` and ``invoke --json``."""
+    """Return the document of ``set --json`` and ``invoke --json``."""
     about = {"object": known.path, **({"method": method} if method else {})}
     return {**about, **answer_document(answer, described, known.source)}
 
 
 def words(given: tuple[str, ...], absent: tuple[str, ...] = ()) -> dict[str, str | None]:
-    """``NAME=VALUE`` and ``NAME@FILE`` as texts by name; ``None`` for those that are to be absent.
+    """Return ``NAME=VALUE`` and ``NAME@FILE`` as texts by name, and ``None`` for absent ones.
 
     Raises:
-        click.UsageError: a word is neither, or a name stands twice.
+        click.UsageError: a word is neither, or a name is given twice.
         CommandError: a file cannot be read.
     """
     found: dict[str, str | None] = {}
     for word in given:
         ends = [end for end in (word.find("="), word.find("@")) if end > 0]
         if not ends:
-            raise click.UsageError(f"{word!r}: write NAME=VALUE, or NAME@FILE for what stands in a file")
+            raise click.UsageError(f"{word!r}: write NAME=VALUE, or NAME@FILE for the content of a file")
         end = min(ends)
         name, rest = word[:end], word[end + 1 :]
         if name in found or name in absent:
@@ -227,16 +227,16 @@ def values_of(
     what: str,
     link: Callable[[str], ObjectLink],
 ) -> dict[str, FeedValue | None]:
-    """Values by name, each read by the type of what it is for.
+    """Return values by name, each read by the type of its element or argument.
 
     Args:
         given: texts by name; ``None`` is absent.
-        described: what there is, by name.
-        what: of which kind that is, for complaints.
-        link: the object that a text means.
+        described: the elements or arguments, by name.
+        what: their kind, for error messages.
+        link: finds the object that a text names.
 
     Raises:
-        CommandError: there is nothing of a name, or a text is no such value.
+        CommandError: a name is unknown, or a text is no such value.
     """
     values: dict[str, FeedValue | None] = {}
     for name, text in given.items():
@@ -260,7 +260,7 @@ def _impossible(outcome: Outcome, text: str) -> CommandError:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a word of the command line was text: other octets stand in it as halves of characters."""
+    """Return whether a word of the command line was UTF-8: Python keeps other bytes as lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -269,7 +269,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def links(session: FeedSession, asked: Asked) -> Callable[[str], ObjectLink]:
-    """What finds the object that a reference's text means."""
+    """Return a function that finds the object that a reference's text names."""
 
     def find(text: str) -> ObjectLink:
         known = object_of(session.view, asked.names, text, whole=True)
@@ -279,7 +279,7 @@ def links(session: FeedSession, asked: Asked) -> Callable[[str], ObjectLink]:
 
 
 def _content(name: str) -> str:
-    """What a file holds, without the end of its last line; ``-`` is standard input."""
+    """Return the content of a file without the end of its last line; ``-`` is standard input."""
     try:
         if name == "-":
             octets = sys.stdin.buffer.read(MAX_FILE_OCTETS + 1)
@@ -287,7 +287,7 @@ def _content(name: str) -> str:
             with Path(name).open("rb") as file:
                 octets = file.read(MAX_FILE_OCTETS + 1)
         if len(octets) > MAX_FILE_OCTETS:
-            raise CommandError(ExitCode.WRONG_VALUE, f"{name}: more than {MAX_FILE_OCTETS} octets")
+            raise CommandError(ExitCode.WRONG_VALUE, f"{name}: more than {MAX_FILE_OCTETS} bytes")
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandError(ExitCode.WRONG_VALUE, f"{name}: is not text in UTF-8") from error

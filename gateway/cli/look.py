@@ -39,13 +39,13 @@ from gateway.terminal.view import KnownObject
 @click.command()
 @click.argument("pattern", metavar="[PATTERN]", default="")
 @config_option
-@click.option("--summary", is_flag=True, help="Only how many objects there are, by source and class.")
+@click.option("--summary", is_flag=True, help="Show only the number of objects by source and class.")
 @json_option
 def tree(pattern: str, config: Path | None, *, summary: bool, as_json: bool) -> None:
-    """Show the objects that the running gateway knows, below what they belong to.
+    """Show the objects of the running gateway as a tree.
 
     \b
-    PATTERN is SOURCE/CLASS/NAME with *, ? and [...]; what is left out does not narrow:
+    PATTERN is SOURCE/CLASS/NAME with *, ? and [...]; parts may be left out:
     amqp-gateway tree 'rabbitmq/queue/*orders*'
     """  # noqa: D301  click's mark for lines that are left as they are
     meant = Pattern.of(pattern)
@@ -73,7 +73,7 @@ def tree(pattern: str, config: Path | None, *, summary: bool, as_json: bool) -> 
 @click.argument("text", metavar="OBJECT")
 @click.argument("elements", metavar="[ELEMENT]...", nargs=-1)
 @config_option
-@click.option("--fresh", is_flag=True, help="Read it again from its agent, as an operation.")
+@click.option("--fresh", is_flag=True, help="Read it again from its agent, by an operation.")
 @timeout_option
 @json_option
 def get(
@@ -85,9 +85,9 @@ def get(
     timeout: dt.timedelta | None,
     as_json: bool,
 ) -> None:
-    """Show what the running gateway knows of OBJECT, or these elements of it.
+    """Show OBJECT with its values, or some of its elements.
 
-    OBJECT is SOURCE/CLASS/NAME, of which parts may be shortened; or an OID, ObjectName or native id.
+    OBJECT is SOURCE/CLASS/NAME, of which parts may be shortened, or an OID, ObjectName or native id.
     """
 
     async def work(session: FeedSession, asked: Asked, known: KnownObject) -> None:
@@ -107,7 +107,7 @@ def get(
 
 
 def _chosen(known: KnownObject, names: Sequence[str]) -> list[Element]:
-    """The elements of these names, in their order; all that can be read where none is named."""
+    """Return the elements of these names, in their order; all readable ones if none is named."""
     there = {element.name: element for element in known.in_class.schema.elements if element.readable}
     for name in names:
         if name not in there:
@@ -118,23 +118,23 @@ def _chosen(known: KnownObject, names: Sequence[str]) -> list[Element]:
 @click.command()
 @click.argument("pattern", metavar="[PATTERN]", default="")
 @config_option
-@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many.")
+@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many changes.")
 @click.option("--for", "period", type=duration, metavar="DURATION", help="End after this time.")
 @json_option
 def watch(
     pattern: str, config: Path | None, *, count: int | None, period: dt.timedelta | None, as_json: bool
 ) -> None:
-    """Show what happens: objects that come, change and go, events, alarms, operations; until Ctrl-C.
+    """Show changes of objects, events, alarms and operations until Ctrl-C.
 
-    PATTERN is as of `tree`. With --count and --for, the exit code is 13 where not so much happened.
-    When the gateway is started again it goes on, with what changed meanwhile.
+    PATTERN is as of `tree`. With --count and --for, the exit code is 13 if fewer changes happened. The
+    command continues after a restart of the gateway, with what changed meanwhile.
     """
     meant = Pattern.of(pattern)
     clock = SystemClock()
 
     async def work(session: FeedSession, _asked: Asked) -> None:
         refuse_no_source(session.view, meant, pattern)
-        click.echo("watching; Ctrl-C ends it", err=True)
+        click.echo("watching; Ctrl-C stops it", err=True)
         left = count
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if period is None else period.total_seconds()):
@@ -150,6 +150,6 @@ def watch(
                     if left == 0:
                         return
         if left:
-            raise CommandError(ExitCode.NOT_FOUND, f"{left} of {count} have not happened in that time")
+            raise CommandError(ExitCode.NOT_FOUND, f"{left} of {count} did not happen in that time")
 
     with_gateway(config, work)

@@ -19,15 +19,15 @@ _DURATION: TypeAdapter[int] = TypeAdapter(Duration)
 config_option = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The configuration; else $AMQP_GATEWAY_CONFIG, ./gateway.yaml, /etc/amqp-gateway/gateway.yaml.",
+    help="Configuration file. Default: $AMQP_GATEWAY_CONFIG, ./gateway.yaml, /etc/amqp-gateway/gateway.yaml.",
 )
 lifeline_option = click.option(
-    "--lifeline", type=int, hidden=True, help="Descriptor of the line to whoever started this process."
+    "--lifeline", type=int, hidden=True, help="Descriptor of the lifeline to the parent process."
 )
 
 
 def loaded(config: Path | None, copy: Path | None = None) -> LoadedConfiguration:
-    """The configuration; as `load_configuration`.
+    """Return the configuration, as `load_configuration` does.
 
     Raises:
         CommandError: there is none, or it is not valid.
@@ -39,10 +39,10 @@ def loaded(config: Path | None, copy: Path | None = None) -> LoadedConfiguration
 
 
 def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
-    """The settings of a source.
+    """Return the settings of a source.
 
     Raises:
-        CommandError: there is none of this name.
+        CommandError: there is no source of this name.
     """
     sources = configuration.settings.sources
     if name not in sources:
@@ -55,7 +55,7 @@ def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
 
 
 def duration(text: str) -> dt.timedelta:
-    """The value of an option, written as in the configuration."""
+    """Return the value of an option that is written like a duration in the configuration."""
     try:
         return dt.timedelta(microseconds=_DURATION.validate_python(text) // 1000)
     except ValidationError as error:
@@ -63,7 +63,7 @@ def duration(text: str) -> dt.timedelta:
 
 
 def time(text: str) -> dt.datetime:
-    """The value of an option: RFC 3339, or shorter; UTC where it has no zone."""
+    """Return the value of an option: a time as in RFC 3339, or shorter; UTC without a zone."""
     try:
         found = dt.datetime.fromisoformat(text)
     except ValueError as error:

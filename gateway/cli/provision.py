@@ -53,7 +53,7 @@ SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says, as `provision` declares it."""
+    """The options that `provision` declares."""
 
     management: str
     administrator: str
@@ -75,30 +75,28 @@ class Options:
     yes: bool
 
     def __post_init__(self) -> None:
-        """Refuse users that would take each other's rights away."""
+        """Check that the users differ: each would replace the rights of the other."""
         if (self.kept_queue or self.yes) and not self.remove:
             raise click.UsageError("--kept-queue and --yes belong to --remove")
         names = [
             name for name in (self.administrator, self.gateway_user, self.agent_user, self.writer) if name
         ]
         if len(set(names)) < len(names):
-            raise click.UsageError(
-                "administrator, gateway, agent and writer are users of their own: name each apart"
-            )
+            raise click.UsageError("administrator, gateway, agent and writer must be different users")
 
     @property
     def administration(self) -> tuple[str, str, Path, Path | None]:
-        """Arguments of the function of that name."""
+        """The arguments of the function of that name."""
         return self.management, self.administrator, self.administrator_password_file, self.ca_file
 
     @property
     def writer(self) -> str:
-        """Who changes the broker; empty where that is not wanted."""
+        """The user who changes the broker, or an empty text."""
         return self.writing_user if self.writing else ""
 
     @property
     def rights(self) -> Mapping[str, UserRights]:
-        """What each user to be made may do, by name."""
+        """The rights of each user to create, by name."""
         vhost = self.vhost if self.agent_user else ""
         places = (self.watch, vhost, self.event_vhost, self.exchange)
         rights = {self.gateway_user: gateway_rights(*places)}
@@ -118,14 +116,22 @@ class Options:
     default=["/"],
     show_default="/",
     callback=NAME,
-    help="A virtual host whose objects are to be seen; repeat for more.",
+    help="A virtual host to watch; repeat for more.",
 )
 @click.option(
-    "--vhost", default=MANAGEMENT_VHOST, show_default=True, callback=NAME, help="Where agents speak."
+    "--vhost",
+    default=MANAGEMENT_VHOST,
+    show_default=True,
+    callback=NAME,
+    help="Virtual host in which agents publish.",
 )
 @click.option("--exchange", default=MANAGEMENT_EXCHANGE, show_default=True, callback=NAME)
 @click.option(
-    "--event-vhost", default=EVENT_VHOST, show_default=True, callback=NAME, help="Where events are."
+    "--event-vhost",
+    default=EVENT_VHOST,
+    show_default=True,
+    callback=NAME,
+    help="Virtual host of the event exchange.",
 )
 @click.option("--gateway-user", metavar="NAME", default="gateway", show_default=True, callback=NAME)
 @click.option(
@@ -133,32 +139,33 @@ class Options:
     metavar="NAME",
     default="",
     callback=checked(AmqpName),
-    help="Also a user for `amqp-gateway agent`, with the virtual host and the exchange that it publishes in."
-    " Not needed to read this broker: the gateway does that by itself.",
+    help="Also create a user for `amqp-gateway agent`, with the virtual host and exchange in which it"
+    " publishes. Not needed to read this broker: the gateway does that by itself.",
 )
 @click.option(
     "--writing",
     is_flag=True,
-    help="Also a user who changes the broker when an operation that the configuration allows asks for it. It"
-    " is an administrator.",
+    help="Also create a user for operations that change the broker, where the configuration permits them."
+    " The user is an administrator.",
 )
 @click.option("--writing-user", metavar="NAME", default="gateway-writer", show_default=True, callback=NAME)
 @secrets_option
 @dry_run_option
-@click.option("--remove", is_flag=True, help="Take back what the same options have set up.")
+@click.option("--remove", is_flag=True, help="Remove what the same options have set up.")
 @click.option(
     "--kept-queue",
     metavar="NAME",
     multiple=True,
     callback=NAME,
-    help="A queue of a durable subscription to be removed too, beside those named as in the configuration"
-    " that was printed; repeat for more.",
+    help="Also remove this queue of a durable subscription, beside those with the default names; repeat for"
+    " more.",
 )
 @click.option("--yes", is_flag=True, help="Remove without asking.")
 def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
-    """Set up a RabbitMQ: users with the least rights, virtual host, exchange; then say how to configure.
+    """Set up a RabbitMQ: users with the least rights, virtual host, exchange; then print a configuration.
 
-    With --remove, take that back: it says what it will do, and asks; what is not ours or is used stops it.
+    With --remove, remove these: the command shows what it will do, and asks. It removes nothing if anything
+    has another owner or is in use.
     """
     wanted = Options(**options)
     with administration(*wanted.administration) as client:
@@ -170,12 +177,12 @@ def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
 
 
 def _password_files(wanted: Options) -> dict[str, Path]:
-    """Where the password of each user is, by the user's name."""
+    """Return the file of each user's password, by the name of the user."""
     return {name: Password.path_of(name, wanted.secrets) for name in wanted.rights}
 
 
 def _provisioned(wanted: Options) -> ProvisionedBroker:
-    """What these options have set up; with the passwords that are there."""
+    """Return what these options have set up, with the passwords that exist."""
     users = tuple(
         ProvisionedUser(
             name,
@@ -201,7 +208,7 @@ def _provision(client: httpx.Client, wanted: Options, overview: Mapping[str, Jso
 
 
 def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[Password]) -> None:
-    """What the operator should know, although it is nothing that this command may change."""
+    """Print warnings about things that this command does not change."""
     for name in impersonators(read(client, "users?columns=name,tags")) or ():
         comment(
             f"careful: user {name!r} carries the tag 'impersonator' and can forge any sender: take"
@@ -214,7 +221,7 @@ def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[Password]) 
     if read(client, f"exchanges/{vhost}/{EVENT_EXCHANGE}") is None:
         comment(
             f"careful: there is no exchange {EVENT_EXCHANGE} in {wanted.event_vhost}: enable the plugin"
-            " rabbitmq_event_exchange, or what comes and goes between two looks is not seen"
+            " rabbitmq_event_exchange, or objects that live shortly between two readings are not seen"
         )
 
 
@@ -237,17 +244,17 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
     gateway, agent = wanted.gateway_user, wanted.agent_user
     if not agent:
         return yaml_of({"version": 1, "sources": {SOURCE: reading(gateway)}})
-    told = {
+    published = {
         "kind": "qmf",
         "amqp": speaking(gateway),
         "trusted_users": [agent],
         "exchange": wanted.exchange,
     }
     publish = {"amqp": speaking(agent), "exchange": wanted.exchange, "allowed_users": [gateway]}
-    sources = {SOURCE: {**reading(gateway), "own_users": [agent]}, AGENT_SOURCE: told}
+    sources = {SOURCE: {**reading(gateway), "own_users": [agent]}, AGENT_SOURCE: published}
     return (
-        f"# Two sources show this broker: {SOURCE} is read by the gateway itself, {AGENT_SOURCE} is what\n"
-        f"# `amqp-gateway agent {AGENT}` tells. Keep the one that you want.\n"
+        f"# Two sources show this broker: {SOURCE} is read by the gateway itself, {AGENT_SOURCE} is\n"
+        f"# published by `amqp-gateway agent {AGENT}`. Keep the one that you want.\n"
         + yaml_of(
             {"version": 1, "sources": sources, "agents": {AGENT: {**reading(agent), "publish": publish}}}
         )
@@ -255,10 +262,10 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
 
 
 class Consent(Protocol):
-    """How far the command may go.
+    """What the options permit the command to do.
 
     Attributes:
-        dry_run: only say what would be done.
+        dry_run: only print what would be done.
         yes: do not ask.
     """
 
@@ -274,17 +281,17 @@ class Consent(Protocol):
 def remove(
     client: httpx.Client, provisioned: ProvisionedBroker, passwords: Mapping[str, Path], consent: Consent
 ) -> None:
-    """Remove what was set up.
+    """Remove what the options have set up.
 
     Args:
         client: of the management API, as `plan_removal` takes it.
-        provisioned: what was.
+        provisioned: what to remove.
         passwords: the files with the users' passwords.
-        consent: how far it may go.
+        consent: what is permitted.
 
     Raises:
-        CommandError: something is in the way, or nobody agreed; nothing is changed.
-        ProvisioningError: the broker refused a step; earlier ones stay done.
+        CommandError: there is an obstacle, or the question was answered with no; nothing is changed.
+        ProvisioningError: the broker refused a step; earlier ones are not undone.
     """
     plan = plan_removal(client, provisioned)
     _show(plan)
@@ -311,7 +318,7 @@ def _show(plan: Removal) -> None:
     for step in plan.steps:
         _say(f"to do: {step.told}")
     if not plan.steps:
-        _say("nothing: the broker has nothing of ours")
+        _say("nothing: the broker has nothing that these options set up")
     for line in plan.left:
         _say(f"left: {line}")
     for line in plan.obstacles:
@@ -320,15 +327,17 @@ def _show(plan: Removal) -> None:
 
 def _ask() -> None:
     if not sys.stdin.isatty():
-        raise CommandError(ExitCode.USAGE, "there is no terminal to ask at: say --yes")
+        raise CommandError(
+            ExitCode.USAGE, "there is no terminal to ask at: give --yes to remove without asking"
+        )
     if not click.confirm("Remove this?", err=True):
         raise CommandError(ExitCode.FAILED, "nothing is removed")
 
 
 def _unchanged(shown: Removal, now: Removal) -> None:
-    """What somebody agreed to is still what there is; messages may have come."""
+    """Check that the plan that was agreed to is unchanged; messages may have arrived."""
     if now.obstacles or [step.path for step in now.steps] != [step.path for step in shown.steps]:
-        text = "the broker has changed while you were asked: nothing is removed; look again"
+        text = "the broker has changed since the question: nothing is removed; run the command again"
         raise CommandError(ExitCode.FAILED, text)
 
 

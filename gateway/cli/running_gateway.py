@@ -36,7 +36,7 @@ timeout_option = click.option(
     "--timeout",
     type=duration,
     metavar="DURATION",
-    help="How long to wait for the outcome; by default, and at most, operations.deadline.",
+    help="How long to wait for the outcome. Default and maximum: operations.deadline.",
 )
 
 
@@ -45,10 +45,10 @@ def with_gateway(
     work: Callable[[FeedSession, Asked], Awaitable[_Result]],
     interest: Callable[[Asked], Interest | None] = lambda _asked: None,
 ) -> _Result:
-    """Do ``work`` with all that the running gateway knows, or with those objects that it needs to know.
+    """Do ``work`` with all objects of the running gateway, or with those of ``interest``.
 
     Raises:
-        CommandError: it cannot be reached.
+        CommandError: the gateway cannot be reached.
     """
     configuration = loaded(config)
     configure_logs("cli", logging.CRITICAL)
@@ -56,7 +56,7 @@ def with_gateway(
 
     async def do() -> _Result:
         async with AsyncExitStack() as session:
-            with at_work("reading what the gateway knows"):
+            with at_work("reading the objects of the gateway"):
                 known = await session.enter_async_context(
                     feed_session(configuration.feed_socket, interest(asked))
                 )
@@ -66,26 +66,26 @@ def with_gateway(
 
 
 def refuse_nothing(view: TerminalView, meant: Pattern, text: str) -> None:
-    """Go on only where there is something that a pattern means.
+    """Check that a pattern matches an object.
 
     Raises:
-        CommandError: there is nothing.
+        CommandError: it matches none.
     """
     refuse_no_source(view, meant, text)
     if not meant.names_all() and not any(map(meant.fits, view.objects.values())):
-        text = f"there is no object {text!r}: amqp-gateway tree --summary shows which classes have some"
+        text = f"no object matches {text!r}: amqp-gateway tree --summary shows the classes that have objects"
         raise CommandError(ExitCode.NOT_FOUND, text)
 
 
 def refuse_no_source(view: TerminalView, meant: Pattern, text: str) -> None:
-    """Go on only where the gateway has a source that a pattern means.
+    """Check that a pattern matches a source of the gateway.
 
     Raises:
-        CommandError: it has none.
+        CommandError: it matches none.
     """
     names = sorted(source.name for source in view.sources.values())
     if not names:
-        raise CommandError(ExitCode.NOT_FOUND, "the gateway has no sources: name some under 'sources'")
+        raise CommandError(ExitCode.NOT_FOUND, "the gateway has no sources: configure some under 'sources'")
     if not any(map(meant.has_source, names)):
         raise CommandError(ExitCode.NOT_FOUND, f"there is no source {text!r}; there are: {', '.join(names)}")
 
@@ -93,10 +93,10 @@ def refuse_no_source(view: TerminalView, meant: Pattern, text: str) -> None:
 def with_object(
     config: Path | None, text: str, work: Callable[[FeedSession, Asked, KnownObject], Awaitable[None]]
 ) -> None:
-    """Do ``work`` with the one object that ``text`` means, without asking for all the others.
+    """Do ``work`` with the object that ``text`` names, without reading all the others.
 
     Raises:
-        CommandError: it means none, or several; or the gateway cannot be reached.
+        CommandError: it names none, or several; or the gateway cannot be reached.
     """
 
     async def with_it_alone(session: FeedSession, asked: Asked) -> bool:
@@ -114,18 +114,18 @@ def with_object(
         await work(session, asked, object_of(session.view, asked.names, text))
 
     if not with_gateway(config, with_it_alone, lambda asked: interest_in(asked.names, text)):
-        with_gateway(config, among_all)  # which says what may have been meant
+        with_gateway(config, among_all)  # The error then lists similar names.
 
 
 class Asked:
-    """The configuration, and what the norths that it has call things."""
+    """The configuration, and the names of objects in its front ends."""
 
     def __init__(self, configuration: LoadedConfiguration, names: PublishedNames) -> None:
         self.configuration = configuration
         self.names = names
 
     def patience(self, timeout: dt.timedelta | None) -> int:
-        """How long an operation may take, in nanoseconds."""
+        """Return how long an operation may take, in nanoseconds."""
         deadline = self.configuration.settings.operations.deadline
         return deadline if timeout is None else min(timeout // _MICROSECOND * 1000, deadline)
 
@@ -133,27 +133,27 @@ class Asked:
 async def operate(
     session: FeedSession, known: KnownObject, action: Action, patience: int, *, check_only: bool = False
 ) -> OperationAnswer:
-    """Have an operation carried out, saying so meanwhile.
+    """Submit an operation, and show on a terminal that it is under way.
 
     Raises:
-        CommandError: somebody is tired of waiting (Ctrl-C): what was asked for goes on all the same.
+        CommandError: the user stopped waiting (Ctrl-C); the operation goes on.
     """
     try:
-        with at_work(f"waiting for what comes of it, {patience / 1e9:g} s at most"):
+        with at_work(f"waiting for the outcome, {patience / 1e9:g} s at most"):
             return await session.ask(known, action, patience, check_only=check_only)
     except asyncio.CancelledError:
         raise CommandError(
             ExitCode.UNKNOWN_OUTCOME,
-            "not waited for: it may have been carried out, or may still be; the event log will tell: "
+            "stopped waiting: the operation may still be applied; the event log has its outcome: "
             "amqp-gateway log query --last 5min --kind operation",
         ) from None
 
 
 def refuse_unless_applied(answer: OperationAnswer) -> None:
-    """End the command as the outcome says.
+    """End the command with the exit code of the outcome.
 
     Raises:
-        CommandError: it was not applied as it was asked for.
+        CommandError: the operation was not applied as requested.
     """
     if answer.outcome is Outcome.APPLIED:
         return
@@ -163,13 +163,13 @@ def refuse_unless_applied(answer: OperationAnswer) -> None:
     parts.append(answer.text or "no reason was given")
     text = harmless(": ".join(parts))
     if answer.outcome is Outcome.UNKNOWN and answer.operation_id:
-        text += f"; `amqp-gateway explain {answer.operation_id}` says when more is known"
+        text += f"; `amqp-gateway explain {answer.operation_id}` shows when the outcome is known"
     elif answer.operation_id:
         text += f" (operation {answer.operation_id})"
     raise CommandError(OF_OUTCOME[answer.outcome], text)
 
 
 def unknown_name(name: str, there: dict[str, Element | Argument], what: str) -> CommandError:
-    """There is no element, argument or method of this name."""
+    """Return the error for a name of no element, argument or method."""
     listed = ", ".join(there) or "none at all"
     return CommandError(ExitCode.NOT_FOUND, f"there is no {what} {name!r}; there are: {listed}")

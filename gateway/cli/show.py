@@ -1,4 +1,4 @@
-"""``amqp-gateway show``: what a broker would be shown as, before there is a gateway."""
+"""``amqp-gateway show``: the objects of a broker, read without a running gateway."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _url_or_source(context: click.Context, parameter: click.Parameter, value: st
     default="30s",
     show_default=True,
     metavar="DURATION",
-    help="Wait no longer until everything has been read.",
+    help="Stop waiting for the complete reading after this time.",
 )
 @json_option
 def show(
@@ -66,9 +66,9 @@ def show(
     patience: dt.timedelta,
     as_json: bool,
 ) -> None:
-    """Print what would be shown of a RabbitMQ, or of a configured source: every object with its values.
+    """Print every object of a RabbitMQ, or of a configured source, with its values.
 
-    URL is that of its management API. No gateway is needed, and nothing is changed or declared there.
+    URL is that of the management API. No running gateway is needed, and the broker is not changed.
     PATTERN is CLASS/NAME with *, ? and [...].
     """
     configure_logs("source", logging.CRITICAL)
@@ -93,8 +93,8 @@ def show(
 
 
 def _configuration(url: str, login: Login) -> LoadedConfiguration:
-    """One of this broker alone, which stands in no file."""
-    os.environ[_PASSWORD] = login.password  # where a configuration may name it
+    """Return a configuration with this broker alone, without a file."""
+    os.environ[_PASSWORD] = login.password  # Configurations take secrets from here.
     source = {"kind": "rabbitmq", "management": url, "user": login.user, "password": {"env": _PASSWORD}}
     settings = Configuration.model_validate({"version": 1, "sources": {_SOURCE: source}})
     return LoadedConfiguration(settings, Path.cwd() / "gateway.yaml")
@@ -110,10 +110,10 @@ def _read(configuration: LoadedConfiguration, name: str, patience: dt.timedelta)
 
 def _line(known: KnownObject) -> str:
     schema = known.in_class.schema
-    told = {
+    values = {
         schema.elements[position].name: value
         for position, value in known.record.values.items()
         if schema.elements[position].readable
     }
     elements = {element.name: element for element in schema.elements}
-    return f"{known.class_name}  {known.record.stable_name}  {assignments(told, elements, known.source)}"
+    return f"{known.class_name}  {known.record.stable_name}  {assignments(values, elements, known.source)}"

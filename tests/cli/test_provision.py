@@ -145,7 +145,7 @@ def test_done_again_it_changes_nothing(operator: Operator) -> None:
 
     assert operator.state() == before
     said, configuration = printed(second)
-    assert said == ["nothing: the broker is as it should be"]
+    assert said == ["nothing to do: the broker is as it should be"]
     assert configuration == printed(first)[1]
 
 
@@ -249,7 +249,7 @@ def test_what_somebody_changed_is_set_right(operator: Operator) -> None:
         f"set password and tags of the user {operator.gateway}",
         f"permit the user {operator.agent} in /",
     ]
-    assert printed(operator.provision())[0] == ["nothing: the broker is as it should be"]
+    assert printed(operator.provision())[0] == ["nothing to do: the broker is as it should be"]
 
 
 def test_the_administrators_own_permission_is_only_lent(operator: Operator) -> None:
