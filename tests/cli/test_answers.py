@@ -124,7 +124,7 @@ async def test_who_does_not_wait_does_not_know(site: Site) -> None:
         process.send_signal(signal.SIGINT)
         ended = await end(process)
     assert (ended.code, ended.output) == (ExitCode.UNKNOWN_OUTCOME, "")
-    assert ended.told[0].startswith("amqp-gateway: not waited for: it may have been carried out")
+    assert ended.told[0].startswith("amqp-gateway: stopped waiting: the operation may still be applied")
 
 
 async def test_a_core_that_ends_leaves_it_unknown(site: Site) -> None:

@@ -245,8 +245,8 @@ def test_query_says_when_a_table_is_cut(log: Path) -> None:
         (("FROM log", "--kind", "event"), "WHERE"),
         (("--last", "yesterday"), "90s, 15min, 24h or 7d"),
         (("--from", "noon"), "2026-11-20T14:05"),
-        (("--last", "1h", "--from", "2026-11-20"), "either --last or --from"),
-        (("--json", "--csv"), "either --json or --csv"),
+        (("--last", "1h", "--from", "2026-11-20"), "--last and --from exclude each other"),
+        (("--json", "--csv"), "--json and --csv exclude each other"),
         (("--kind", "surprise"), "surprise"),
     ],
 )

@@ -353,7 +353,7 @@ def test_an_administrators_password_that_cannot_be_read(operator: Operator) -> N
     [
         (["--management", "http://u:p@localhost"], "leave user and password out of the URL"),
         (["--gateway-user", ""], "must not be empty"),
-        (["--gateway-user", "same", "--agent-user", "same"], "users of their own"),
+        (["--gateway-user", "same", "--agent-user", "same"], "must be different users"),
         (["--amqp", "amqp://host/vhost"], "leave the virtual host out of the URL"),
         (["--administrator-password", "secret"], "No such option"),
     ],

@@ -201,7 +201,7 @@ def test_names_are_no_more_than_names_to_the_node(operator: Operator) -> None:
             "write NAME=TYPE, with a type out of direct, fanout, topic, headers",
         ),
         (("--exchange", "a=system"), "write NAME=TYPE"),
-        (("--gateway-user", "x", "--server-user", "x"), "gateway and server are users of their own"),
+        (("--gateway-user", "x", "--server-user", "x"), "gateway and server must be different users"),
     ],
 )
 def test_what_makes_no_sense_is_refused(operator: Operator, options: tuple[str, ...], complaint: str) -> None:

@@ -26,7 +26,7 @@ CODE: Final = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL)
 """Names that are published, commands with their output, and targets of links stay as they are."""
 
 UNITS_OF_PROTOCOLS: Final = frozenset(
-    {"benchmarks", "conformance-ami", "conformance-cml", "conformance-qmf", "types"}
+    {"benchmarks", "conformance-ami", "conformance-cml", "conformance-qmf", "model-check", "types"}
 )
 """Pages that describe protocols, or their speed, byte by byte, as their specifications do: in octets."""
 
