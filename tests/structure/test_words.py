@@ -33,7 +33,6 @@ UNITS_OF_PROTOCOLS: Final = frozenset(
 NOT_YET: Final = frozenset(
     {
         "analytics",
-        "architecture",
         "benchmarks",
         "event-log",
         "events",
