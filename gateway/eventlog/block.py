@@ -1,8 +1,8 @@
 """Blocks of the event log: records to lines with a commit line behind them, and any octets back to blocks.
 
-The form is told in ``docs/event-log.md``, "Lines". Writing: a `BlockDraft` takes records, each encoded once,
-and is sealed with its commit line. Reading: a `BlockScanner` takes octets in pieces of any size and finds
-what is whole; all else is told as `Damage`, and it goes on behind it. Here is no file and no clock.
+The form is specified in ``docs/event-log.md``, "Lines". Writing: a `BlockDraft` takes records, each encoded
+once, and is sealed with its commit line. Reading: a `BlockScanner` takes octets in pieces of any size and
+finds what is whole; all else is returned as `Damage`, and it goes on behind it. Here is no file and no clock.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class BlockDraft:
         return self.records >= MAX_BLOCK_RECORDS or len(self.lines) >= FULL_BLOCK_OCTETS
 
     def add(self, record: AnyRecord) -> int:
-        """Append a record, also to a block that is full; one that is too large is told without its values.
+        """Append a record, also to a full block; one that is too large is recorded without its values.
 
         Returns:
             Octets of its line.
@@ -183,7 +183,7 @@ class BlockDraft:
         """Append records for as long as nothing about them is special: quicker than `add` for each.
 
         It ends where the block is full, after so many ``octets``, and before a record that is of another time
-        than ``ingest_ts``, too large, or not to be told in JSON; `add` is for that one.
+        than ``ingest_ts``, too large, or without a form in JSON; `add` is for that one.
 
         Returns:
             How many records were appended.
@@ -241,7 +241,7 @@ class BlockDraft:
 class BlockScanner:
     """Finds blocks in octets; holds no more of them than a block may have.
 
-    Every octet is told, in order and once, as part of a `Block` or of a `Damage`.
+    Every byte is returned, in order and once, as part of a `Block` or of a `Damage`.
     """
 
     def __init__(self, offset: int = 0) -> None:

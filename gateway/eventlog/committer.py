@@ -68,7 +68,7 @@ class SegmentWriter:
         unclosed_because: what stood in the way the last time.
         written: octets so far.
         segments: begun so far.
-        head_ends_at: seq of the last record of the last head that was told whole; 0 for none.
+        head_ends_at: seq of the last record of the last head that was recorded whole; 0 for none.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class SegmentWriter:
                 if unclosed.path.exists():
                     self._complete(unclosed)
                 else:
-                    self._pass_over(unclosed)  # whoever took it away
+                    self._pass_over(unclosed)  # something took it away
             except OSError as error:
                 self.unclosed_because = f"{unclosed.path}: {error.strerror or error}"
             else:
@@ -152,7 +152,7 @@ class SegmentWriter:
         try:
             descriptor = self._disk.create(path)
         except OSError:
-            if kept not in self.unclosed:  # it may be there: nobody was told of anything in it
+            if kept not in self.unclosed:  # it may be there, and nothing in it was acknowledged
                 self.unclosed.append(kept)
             raise
         # The file is new: an earlier one of this name is gone, whatever its deletion said.
@@ -218,8 +218,8 @@ class Committer:
         write: brings a batch to the disk, in a thread of its own; `OSError` where it failed.
         interval_seconds: for which records wait for others at most.
         retry_seconds: after a failure.
-        on_state: told of what stands in the way, and in words; of ``WRITING`` when it is over.
-        on_commit: told of each commit, and how many attempts it took.
+        on_state: called with what stands in the way, and in words; of ``WRITING`` when it is over.
+        on_commit: called for each commit, and how many attempts it took.
 
     Attributes:
         committed: seq of the last record on the disk.

@@ -306,7 +306,7 @@ class _UnfitError(Exception):
 
 
 def _is_in(whole: Salvage, found: Contents) -> bool:
-    """Whether a file holds exactly the records of a segment, as far as their seqs tell."""
+    """Whether a file holds exactly the records of a segment, as far as their seqs show."""
     return (found.log_ids, found.records, found.first_seq, found.last_seq, found.sum_of_seqs) == (
         (whole.log_id,),
         whole.records,

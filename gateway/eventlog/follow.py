@@ -20,10 +20,10 @@ from gateway.eventlog.record import RecordKind
 from gateway.eventlog.segment import Segment, list_segments, read_segment, scan_segment
 
 HOW_THINGS_STAND = frozenset({RecordKind.SNAPSHOT, RecordKind.SCHEMA})
-"""Kinds of records at each segment's head that tell nothing new: thousands of them, each time."""
+"""Kinds of records at each segment's head that contain nothing new: thousands of them, each time."""
 
 HAPPENINGS = frozenset(RecordKind) - HOW_THINGS_STAND
-"""Kinds of records that tell that something happened."""
+"""Kinds of records of what happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Selection:
     """A choice of records. An empty collection, and ``None``, choose all.
 
     Attributes:
-        kinds: what records tell.
+        kinds: of records.
         sources: names of sources.
         classes: of objects: ``queue``, or ``rabbitmq:queue``.
         events: names of events.
@@ -111,7 +111,7 @@ class LogEnd:
     """Tells the last records of a log, then those that come.
 
     Attributes:
-        remarks: what could not be told, in words; to be taken out by whoever shows them.
+        remarks: what could not be read, in words; the caller takes them out.
     """
 
     def __init__(self, folder: Path, selection: Selection) -> None:
@@ -119,13 +119,13 @@ class LogEnd:
 
         Args:
             folder: of the log.
-            selection: of the records that are told.
+            selection: of the records that are returned.
         """
         self._folder = folder
         self._selection = selection
         self._first_seq = 0  # of the file that is read; 0 before there is one
         self._offset = 0  # in it, if it is a segment
-        self._next_seq = 0  # of the record that is told next
+        self._next_seq = 0  # of the next record to return
         self.remarks: list[str] = []
 
     def last(self, count: int) -> list[bytes]:
@@ -134,20 +134,20 @@ class LogEnd:
         Raises:
             OSError: the log cannot be read.
         """
-        told: deque[bytes] = deque()
+        lines: deque[bytes] = deque()
         files = _files(self._folder)
         self._stand_at_the_end(files)
         lake = [file for file in files.values() if isinstance(file, LakeFile)]
         for file in reversed(files.values()):
-            if len(told) >= count or isinstance(file, LakeFile):
+            if len(lines) >= count or isinstance(file, LakeFile):
                 break  # what is in the lake is older
-            told.extendleft(reversed(self._end_of(file, count - len(told))))
-        if len(told) < count and lake:
-            told.extendleft(reversed(self._end_of_lake(lake, count - len(told))))
-        return list(told)
+            lines.extendleft(reversed(self._end_of(file, count - len(lines))))
+        if len(lines) < count and lake:
+            lines.extendleft(reversed(self._end_of_lake(lake, count - len(lines))))
+        return list(lines)
 
     def new(self) -> Iterator[bytes]:
-        """Records committed since they were told last, as lines without their ends.
+        """Return records committed since the last call, as lines without their ends.
 
         Raises:
             OSError: the log cannot be read.
@@ -189,7 +189,7 @@ class LogEnd:
                 if isinstance(found, Block):
                     self._offset, self._next_seq = found.end, found.last_seq + 1
         else:
-            # No segment at all: the lake tells where it ends when something follows.
+            # No segment at all: the lake shows where it ends when something follows.
             self._next_seq = self._last_seq(newest) + 1
 
     def _chosen(self, line: bytes) -> bool:

@@ -85,8 +85,8 @@ def read_identity(folder: Path) -> LogIdentity | None:
 def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
     """The segments at the end of the log in ``folder`` that say how everything stands, oldest first.
 
-    More than one where the core ended again before it had told that again. The first of them is missing where
-    somebody took it away.
+    More than one where the core ended again before it had recorded that again. The first of them is missing
+    where somebody took it away.
 
     Args:
         folder: of the log.
@@ -102,8 +102,8 @@ def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
 
 
 def standing_seq(folder: Path) -> int:
-    """``standing_seq`` of the log in ``folder``; 0 where the file ``LOG`` does not tell it, or is damaged."""
-    with contextlib.suppress(EventLogError):  # whoever opens the log says what is wrong
+    """``standing_seq`` of the log in ``folder``; 0 where the file ``LOG`` does not have it, or is damaged."""
+    with contextlib.suppress(EventLogError):  # opening the log reports what is wrong
         identity = read_identity(folder)
         return identity.standing_seq if identity is not None else 0
     return 0

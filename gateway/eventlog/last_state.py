@@ -1,6 +1,6 @@
-"""How things stood when the log ended: what a gateway that starts again need not tell, or find out, again.
+"""The state at the end of the log: objects, sources, events, operations, deliveries, for a gateway's start.
 
-Each segment tells at its head how everything stands, so those from the last whole head on are enough. Only
+Each segment's head has the whole state, so those from the last whole head on are enough. Only
 sources are looked at that ask for it.
 """
 
@@ -27,7 +27,7 @@ MAX_DELIVERIES: Final = 100_000
 
 _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
-"""In a log of an earlier version, a segment that spans so much time has told all of its head."""
+"""In a log of an earlier version, a segment that spans so much time has its whole head."""
 
 UNDER_WAY: Final = (10**9, 10 * 10**9)
 """Nanoseconds, at least and at most: what happened so shortly before the log's end may have been under way.
@@ -44,10 +44,10 @@ class LastState:
 
     Attributes:
         objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
-        heard_until: by source: until when all that happened is told, nanoseconds since 1970 UTC. Absent where
-            the log does not know the source.
-        read_whole: sources all of whose objects were told at one time at least: of these, what the log does
-            not know is new.
+        heard_until: by source: the time up to which everything is recorded, nanoseconds since 1970 UTC.
+            Absent where the log does not know the source.
+        read_whole: sources all of whose objects were recorded at one time at least: of these, what the log
+            does not know is new.
         deliveries: of durable subscriptions of any source, whose records are in the log; the last ones, in
             order.
         is_complete: no object that lived is missing.
@@ -113,7 +113,7 @@ class _StateReader:
             whole = bool(segments) and segments[0].first_seq == first_seq
         else:
             whole = len(segments) > 1 or lasted >= _HEAD_SECONDS * 10**9
-        if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head to tell
+        if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)
         for source in self._known:
@@ -136,11 +136,11 @@ class _StateReader:
             case RecordKind.EVENT if record.sample_ns:
                 self._took[record.source] = nanoseconds_of(record.ingest_ts) - record.sample_ns
             case RecordKind.SOURCE:
-                self._source_told(record.source, record)
+                self._take_source(record.source, record)
             case _:
-                self._object_told(record)
+                self._take_object(record)
 
-    def _object_told(self, record: LogRecord) -> None:
+    def _take_object(self, record: LogRecord) -> None:
         match record.kind:
             case RecordKind.CREATE | RecordKind.SNAPSHOT if record.object_id is not None:
                 self._state.objects[record.object_id] = msgspec.structs.replace(
@@ -160,7 +160,7 @@ class _StateReader:
         if len(deliveries) > MAX_DELIVERIES:
             del deliveries[next(iter(deliveries))]
 
-    def _source_told(self, source: str, record: LogRecord) -> None:
+    def _take_source(self, source: str, record: LogRecord) -> None:
         self._known.add(source)
         values = record.values or {}
         if values.get(READ_WHOLE) is True:
@@ -177,15 +177,15 @@ class _StateReader:
 
 def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
     """An object as it stands after an update."""
-    told, gone = update.values or {}, frozenset(update.absent or ())
+    updated, gone = update.values or {}, frozenset(update.absent or ())
     values = {name: value for name, value in (former.values or {}).items() if name not in gone}
-    absent = {name for name in former.absent or () if name not in told} | gone
+    absent = {name for name in former.absent or () if name not in updated} | gone
     unread = {
-        name: value for name, value in (former.former or {}).items() if name not in (told.keys() | gone)
+        name: value for name, value in (former.former or {}).items() if name not in (updated.keys() | gone)
     }
     return msgspec.structs.replace(
         former,
-        values=values | told,
+        values=values | updated,
         former=unread or None,
         absent=sorted(absent) or None,
         parent_id=update.parent_id or former.parent_id,
@@ -210,7 +210,7 @@ EVENTS: Final = "events"
 """Among the values of a ``start`` record: number of the last event by epoch of the core that made it."""
 
 MAX_CORES: Final = 100
-"""So many cores are told of there, the last ones that made events."""
+"""Cores in that value: the last ones that made events."""
 
 
 class _EventLine(msgspec.Struct):
@@ -227,7 +227,7 @@ class _StartValues(msgspec.Struct):
 
 
 class _Start(msgspec.Struct):
-    """What a ``start`` record tells of events."""
+    """What a ``start`` record says of events."""
 
     kind: str = ""
     values: _StartValues = msgspec.field(default_factory=_StartValues)
@@ -235,7 +235,7 @@ class _Start(msgspec.Struct):
 
 @dataclass(slots=True)
 class LastEvents:
-    """What the end of the log tells of events.
+    """The events at the end of the log.
 
     Attributes:
         schemas: of events, by ``package:event``, as they were known last.
@@ -305,13 +305,13 @@ class _EventReader:
 
     def _take(self, line: bytes) -> None:
         if _EVENT in line:
-            told = _EVENT_LINES.decode(line)
-            if told.kind == _KIND:
+            updated = _EVENT_LINES.decode(line)
+            if updated.kind == _KIND:
                 self._seen += 1
-                self._made(*told.event_id.split("."))
-                kept = self._lines.get(told.source)
+                self._made(*updated.event_id.split("."))
+                kept = self._lines.get(updated.source)
                 if kept is None:
-                    kept = self._lines[told.source] = deque(maxlen=self._most)
+                    kept = self._lines[updated.source] = deque(maxlen=self._most)
                 kept.append((self._seen, line))
         elif _START in line:
             start = _STARTS.decode(line)
@@ -354,7 +354,7 @@ def unfinished_operations(folder: Path) -> list[LogRecord]:
         try:
             _read_operations(segment, begun)
         except FileNotFoundError:
-            continue  # it became Parquet meanwhile: the next one tells again what was under way
+            continue  # it became Parquet meanwhile: the next one repeats what was under way
         except (DamageError, msgspec.MsgspecError):
             continue
     return list(begun.values())
@@ -424,7 +424,7 @@ class RecordedDeliveries:
 
 
 def deliveries_in(values: Mapping[str, object]) -> Iterator[str]:
-    """The deliveries that a ``start`` record's values tell; what is no such thing is passed over."""
+    """Yield the deliveries in the values of a ``start`` record; anything else is passed over."""
     by_source = values.get(DELIVERIES)
     if isinstance(by_source, Mapping):
         for source, identities in by_source.items():

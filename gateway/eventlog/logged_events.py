@@ -46,8 +46,9 @@ class RestoredSource:
     """What the log knows of a source from before the start.
 
     Attributes:
-        heard_until: until when it was listened to, nanoseconds since 1970 UTC; 0 where it is not known.
-        read_whole: all of its objects were told at one time at least.
+        heard_until: the time up to which nothing was missed, nanoseconds since 1970 UTC; 0 where it is not
+            known.
+        read_whole: all of its objects were recorded at one time at least.
     """
 
     heard_until: int = 0
@@ -64,24 +65,24 @@ class LoggedSource:
 
     Attributes:
         record: it as it stands now.
-        read_whole: everything of it was read since the start, so what is told for the first time is new.
+        read_whole: everything of it was read since the start, so what is seen for the first time is new.
         heard_until: while it is not listened to: until when it was, nanoseconds since 1970 UTC. 0 while it
             is, and where it never was.
-        told_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
+        recorded_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
     """
 
-    __slots__ = ("_former", "_same_as", "_told", "heard_until", "read_whole", "record", "told_at")
+    __slots__ = ("_former", "_recorded", "_same_as", "heard_until", "read_whole", "record", "recorded_at")
 
     def __init__(
         self, record: SourceRecord, former: RestoredSource = RestoredSource(), same_as: str = ""
     ) -> None:
         self._former = former
         self._same_as = same_as
-        self._told: SourceRecord | None = None
+        self._recorded: SourceRecord | None = None
         self.record = record
         self.read_whole = False
         self.heard_until = former.heard_until
-        self.told_at = 0
+        self.recorded_at = 0
         self._stands(record)
 
     def _stands(self, record: SourceRecord) -> None:
@@ -91,12 +92,17 @@ class LoggedSource:
         elif self.read_whole and (record.heard_until or record.state in UNHEARD):
             self.heard_until = self.heard_until or record.heard_until or record.since
 
-    def tell(self, record: SourceRecord) -> bool:
+    def update(self, record: SourceRecord) -> bool:
         """The source as it stands now; whether that is to be recorded at once."""
         self.record = record
         self._stands(record)
-        told = self._told
-        return told is None or (told.state, told.detail, told.since, told.heard_until) != (
+        recorded = self._recorded
+        return recorded is None or (
+            recorded.state,
+            recorded.detail,
+            recorded.since,
+            recorded.heard_until,
+        ) != (
             record.state,
             record.detail,
             record.since,
@@ -105,23 +111,25 @@ class LoggedSource:
 
     @property
     def pending(self) -> bool:
-        """Whether it stands otherwise than the log has told."""
-        return self.record is not self._told and self.record != self._told
+        """Whether its state differs from the recorded one."""
+        return self.record is not self._recorded and self.record != self._recorded
 
-    def told(self, ingest_ts: str, now: int) -> LogRecord:
+    def recorded(self, ingest_ts: str, now: int) -> LogRecord:
         """It as it stands, as ``source``."""
-        record, former = self.record, self._told
+        record, former = self.record, self._recorded
         counters = dict(record.counters)
         deltas: dict[str, Delta] = {}
         for name, value in counters.items() if former is not None else ():
-            told = former.counters.get(name) if former is not None else None
-            if told is not None and told != value:
-                began_again = value < told
-                interval = now - self.told_at
+            recorded = former.counters.get(name) if former is not None else None
+            if recorded is not None and recorded != value:
+                began_again = value < recorded
+                interval = now - self.recorded_at
                 deltas[name] = Delta(
-                    value if began_again else value - told, interval if interval > 0 else None, began_again
+                    value if began_again else value - recorded,
+                    interval if interval > 0 else None,
+                    began_again,
                 )
-        self._told, self.told_at = record, now
+        self._recorded, self.recorded_at = record, now
         values: dict[str, object] = dict(counters)
         values |= {
             name: nanoseconds_text(time)
@@ -149,7 +157,7 @@ class LoggedSource:
 
 
 def absence_of(record: SourceRecord, heard_until: int, until: int, ingest_ts: str) -> LogRecord:
-    """A gap: from when a source was heard last before the gateway was started.
+    """A gap: from the last time a source was read before the gateway's start.
 
     Args:
         record: the source.
@@ -225,7 +233,7 @@ def absence_record(ingest_ts: str, last_ts: str, covered: Collection[str] = ()) 
     Args:
         ingest_ts: now.
         last_ts: ``ingest_ts`` of that record.
-        covered: names of sources that tell by gaps of their own what of theirs was missed, if anything was.
+        covered: names of sources that record gaps of their own for what they missed.
     """
     return LogRecord(
         kind=RecordKind.GAP,
@@ -279,7 +287,7 @@ def event_record(
 
 
 def gap_record(record: GapRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
-    """From when to when something of a source was not heard, as ``gap``."""
+    """Return the ``gap`` record of a time in which something of a source was missed."""
     return LogRecord(
         kind=RecordKind.GAP,
         ingest_ts=ingest_ts,
@@ -311,12 +319,12 @@ def merged_record(changes: int, since: int, now: int, ingest_ts: str) -> LogReco
 
 
 class LoggedOperations:
-    """Those that are under way, which each segment tells again: its last segments tell what has no end."""
+    """Operations under way, which each segment's head repeats: the last segments show what has no end."""
 
     def __init__(self) -> None:
         self._under_way: dict[int, tuple[OperationRecord, SourceRecord | None]] = {}
 
-    def tell(
+    def record(
         self, record: OperationRecord, source: SourceRecord | None, ingest_ts: str, now: int
     ) -> LogRecord:
         """An operation as it stands now."""
@@ -327,7 +335,7 @@ class LoggedOperations:
         return operation_record(record, source, ingest_ts, now)
 
     def standing(self, clock: Callable[[], int]) -> Iterator[LogRecord]:
-        """Those that are under way, told again at a segment's head."""
+        """Yield the operations under way for a segment's head."""
         for number, (record, source) in tuple(self._under_way.items()):
             if number in self._under_way:
                 now = clock()

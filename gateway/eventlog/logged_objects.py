@@ -1,7 +1,7 @@
-"""One object as the log has told it so far, and what of it waits to be told.
+"""One object as the log has recorded it so far, and what of it waits to be recorded.
 
-A position of an element is a bit in a mask: what waits, what was told. Values wait merged to the latest, so
-an object takes the same room however long it waits.
+A position of an element is a bit in a mask: what waits, what was recorded. Values wait merged to the latest,
+so an object takes the same room however long it waits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gateway.feed.values import FeedValue
 _SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
 _32_BITS: Final = 0xFFFF_FFFF
 _CHANGED: Final = ("sample_ts", "sample_ns", "reset_ts", "values", "absent", "deltas")
-"""Fields of an `ObjectChange` that tell what changed, in its order."""
+"""Fields of an `ObjectChange` that say what changed, in its order."""
 
 _BEGAN_AGAIN: Final = "began again"
 """Stands for the former value of a counter that has begun again and has no value yet."""
@@ -47,8 +47,8 @@ class LoggedObject:
         dialect: kind of its source.
 
     Attributes:
-        pending: bits of the positions whose values the log has not told as they are now.
-        moved: it has another parent, native id, agent or time of creation than the log told.
+        pending: bits of the positions whose current values are not recorded.
+        moved: it has another parent, native id, agent or time of creation than was recorded.
         alive: it was not deleted.
         slot: when it is due, in the schedule's own count; 0 for not scheduled.
     """
@@ -63,13 +63,13 @@ class LoggedObject:
         "_native_id",
         "_parent_id",
         "_properties_sampled",
+        "_recorded",
+        "_recorded_counters",
+        "_recorded_reset",
+        "_recorded_sample",
         "_reset",
         "_source",
         "_statistics_sampled",
-        "_told",
-        "_told_counters",
-        "_told_reset",
-        "_told_sample",
         "_undated",
         "_unread",
         "_values",
@@ -89,12 +89,12 @@ class LoggedObject:
         self._name = record.stable_name
         self._encoded_identity = b""
         self._values: list[FeedValue | None] = [None] * len(logged_class.elements)
-        self._told = 0
-        self._told_counters: list[FeedValue | None] = [None] * logged_class.counter_bits.bit_count()
-        self._told_sample = 0
-        self._told_reset = 0
-        self._undated = 0  # counters that were told at another time than the sample told last
-        self._unread = 0  # counters that were told before the start, and have not been read since
+        self._recorded = 0
+        self._recorded_counters: list[FeedValue | None] = [None] * logged_class.counter_bits.bit_count()
+        self._recorded_sample = 0
+        self._recorded_reset = 0
+        self._undated = 0  # counters recorded at another time than the last sample
+        self._unread = 0  # counters recorded before the start, and not read since
         self._reset = record.reset
         self.pending = 0
         self.moved = False
@@ -106,7 +106,7 @@ class LoggedObject:
             self.pending |= 1 << position
 
     def resume(self, former: LogRecord) -> int:
-        """Go on from what the log told last of the object before the gateway was started.
+        """Go on from the last record of the object before the gateway's start.
 
         Returns:
             The bits of the counters that have moved since.
@@ -118,22 +118,22 @@ class LoggedObject:
             element = self.logged_class.elements[position]
             value = values.get(element.name)
             if isinstance(value, int) and not isinstance(value, bool):
-                self._told_counters[element.counter] = value
-                self._told |= 1 << position
+                self._recorded_counters[element.counter] = value
+                self._recorded |= 1 << position
                 self._undated |= (element.name in unread) << position
                 self._unread |= (self._values[position] is None) << position
                 moved |= (self._values[position] not in {None, value}) << position
             elif element.name in absent:
-                self._told_counters[element.counter] = _BEGAN_AGAIN
+                self._recorded_counters[element.counter] = _BEGAN_AGAIN
                 moved |= (self._values[position] is not None) << position
-        self._told_sample = former.sample_ns or 0
-        self._told_reset = self._reset
+        self._recorded_sample = former.sample_ns or 0
+        self._recorded_reset = self._reset
         return moved
 
-    # ---- what the feed tells --------------------------------------------------------------------------
+    # ---- from the feed --------------------------------------------------------------------------------
 
-    def tell(self, record: ObjectRecord) -> int:
-        """The object, told again whole; returns the bits of what is to be recorded at once.
+    def refresh(self, record: ObjectRecord) -> int:
+        """Take the whole object again; return the bits of what is to be recorded at once.
 
         It belongs to another object now, or came back under another native id: then nothing goes on of what
         it was, and all that changed is news.
@@ -149,7 +149,7 @@ class LoggedObject:
                 self._values[position] = value
                 self.pending |= 1 << position
         if began_again:
-            self.pending |= self._told_statistic_counters
+            self.pending |= self._recorded_statistic_counters
         return self.pending if came_back else self.pending & self.logged_class.properties
 
     def update(self, record: UpdateRecord) -> int:
@@ -166,14 +166,14 @@ class LoggedObject:
         self._statistics_sampled = record.statistics_sampled
         if record.reset != self._reset:
             self._reset = record.reset
-            changed |= self._told_statistic_counters
+            changed |= self._recorded_statistic_counters
         self.pending |= changed
         return changed & self.logged_class.properties
 
     @property
-    def _told_statistic_counters(self) -> int:
+    def _recorded_statistic_counters(self) -> int:
         """When counters begin again, one that stands where it stood has counted all of it again."""
-        return self._told & self.logged_class.counter_bits & ~self.logged_class.properties
+        return self._recorded & self.logged_class.counter_bits & ~self.logged_class.properties
 
     def _take_place(self, record: ObjectRecord) -> None:
         parent = record.parent
@@ -186,7 +186,7 @@ class LoggedObject:
         self._statistics_sampled = record.statistics_sampled
         self._reset = record.reset
 
-    # ---- what the log tells ---------------------------------------------------------------------------
+    # ---- to the log -----------------------------------------------------------------------------------
 
     def phase(self, interval: int) -> int:
         """Where in each interval the object is due: another place for each, evenly spread."""
@@ -216,7 +216,7 @@ class LoggedObject:
         """Everything known of it, as ``create`` or ``snapshot``."""
         # Not what has no value: a counter that has none yet goes on from its former value when it has one.
         present = sum(1 << position for position, value in enumerate(self._values) if value is not None)
-        values, _, _ = self._told_now(present)
+        values, _, _ = self._recorded_now(present)
         sample = self._statistics_sampled or self._properties_sampled
         return LogRecord(
             kind=kind,
@@ -234,19 +234,19 @@ class LoggedObject:
         )
 
     def _unread_counters(self) -> dict[str, object]:
-        """Those that have no value since the gateway was started, as the log told them last."""
+        """Return the last recorded values of counters that have none since the gateway's start."""
         elements = [self.logged_class.elements[position] for position in _positions(self._unread)]
-        told = {element.name: self._told_counters[element.counter] for element in elements}
-        return {name: value for name, value in told.items() if isinstance(value, int)}
+        recorded = {element.name: self._recorded_counters[element.counter] for element in elements}
+        return {name: value for name, value in recorded.items() if isinstance(value, int)}
 
     def _absent_counters(self) -> list[str]:
-        """Those that were told to have none any more: what they have next was counted again.
+        """Return the counters that were recorded as absent: their next value was counted from zero.
 
         Others without a value may not have been read yet.
         """
-        elements, told = self.logged_class.elements, self._told_counters
-        positions = _positions(self.logged_class.counter_bits & ~self._told)
-        return [elements[p].name for p in positions if told[elements[p].counter] is not None]
+        elements, recorded = self.logged_class.elements, self._recorded_counters
+        positions = _positions(self.logged_class.counter_bits & ~self._recorded)
+        return [elements[p].name for p in positions if recorded[elements[p].counter] is not None]
 
     def change(self, bits: int, ingest_ts: str) -> AnyRecord | None:
         """What changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
@@ -257,9 +257,9 @@ class LoggedObject:
         """
         statistics = bits & ~self.logged_class.properties
         moved = self.moved
-        reset = statistics and self._reset != self._told_reset
+        reset = statistics and self._reset != self._recorded_reset
         sample = self._statistics_sampled if statistics else self._properties_sampled
-        values, absent, deltas = self._told_now(bits)
+        values, absent, deltas = self._recorded_now(bits)
         if not values and not absent and not moved:
             return None
         changed = (
@@ -293,29 +293,29 @@ class LoggedObject:
     def _encode_identity(self) -> bytes:
         """What identifies it in JSON, not before it is needed: most objects are at rest.
 
-        Empty where a name has no form in JSON; whoever writes the record will say so.
+        Empty where a name has no form in JSON; the writer of the record reports that.
         """
         identified = LogRecord(kind=RecordKind.UPDATE, ingest_ts="", **self._identity())
         with contextlib.suppress(ValueError):
             self._encoded_identity = encoded_identity(identified)
         return self._encoded_identity
 
-    def _told_now(self, bits: int) -> tuple[dict[str, object], list[str], dict[str, Delta]]:
-        """Note that the log tells what stands at these positions; returns it.
+    def _recorded_now(self, bits: int) -> tuple[dict[str, object], list[str], dict[str, Delta]]:
+        """Note that the values at these positions are recorded, and return them.
 
-        That is the values by name, the names of what had one when last told, and how counters went on: those
-        without a former or a present value did not. One that was absent for a while goes on from what it had
-        before.
+        That is the values by name, the names of what had one when last recorded, and how counters went on:
+        those without a former or a present value did not. One that was absent for a while goes on from what
+        it had before.
         """
         logged_class = self.logged_class
-        elements, present, counters = logged_class.elements, self._values, self._told_counters
+        elements, present, counters = logged_class.elements, self._values, self._recorded_counters
         properties = logged_class.properties
-        statistics_began_again = self._reset != self._told_reset
-        elapsed = self._statistics_sampled - self._told_sample if self._told_sample else 0
+        statistics_began_again = self._reset != self._recorded_reset
+        elapsed = self._statistics_sampled - self._recorded_sample if self._recorded_sample else 0
         values: dict[str, object] = {}
         absent: list[str] = []
         deltas: dict[str, Delta] = {}
-        told = self._told
+        recorded = self._recorded
         if statistics_began_again and bits & ~properties:
             self._begin_absent_counters_again()
         for position in _positions(bits):
@@ -325,10 +325,10 @@ class LoggedObject:
             shown = value if convert is None or value is None else convert(value, self._source)
             if shown is not None:
                 values[name] = shown
-                told |= bit
-            elif told & bit:
+                recorded |= bit
+            elif recorded & bit:
                 absent.append(name)
-                told ^= bit
+                recorded ^= bit
             if counter < 0 or value is None:
                 continue
             former = counters[counter]
@@ -338,17 +338,17 @@ class LoggedObject:
             if isinstance(former, int) and former >= 0:
                 is_property = bit & properties
                 reset = value < former or (statistics_began_again and not is_property)
-                dated = self._told & bit & ~self._undated
+                dated = self._recorded & bit & ~self._undated
                 interval = elapsed if elapsed > 0 and dated and not is_property else None
                 deltas[name] = Delta(value if reset else value - former, interval, reset)
             elif former is _BEGAN_AGAIN:
                 deltas[name] = Delta(value, None, reset=True)
-        self._told = told
+        self._recorded = recorded
         self._unread &= ~bits
         self._undated &= ~bits
         self.pending &= ~bits
         if bits & ~properties:
-            self._told_sample, self._told_reset = self._statistics_sampled, self._reset
+            self._recorded_sample, self._recorded_reset = self._statistics_sampled, self._reset
             self._undated |= self._unread
         self.moved = False
         return values, absent, deltas
@@ -358,8 +358,8 @@ class LoggedObject:
         counters = self.logged_class.counter_bits & ~self.logged_class.properties
         for position in _positions(counters):
             counter = self.logged_class.elements[position].counter
-            if self._values[position] is None and self._told_counters[counter] is not None:
-                self._told_counters[counter] = _BEGAN_AGAIN
+            if self._values[position] is None and self._recorded_counters[counter] is not None:
+                self._recorded_counters[counter] = _BEGAN_AGAIN
 
 
 @lru_cache(maxsize=4096)
@@ -375,7 +375,7 @@ _FEW: Final = 64
 
 
 class Schedule:
-    """Objects by slot; each is in one at most, which `LoggedObject.slot` tells."""
+    """Objects by slot; each is in one at most, `LoggedObject.slot`."""
 
     def __init__(self) -> None:
         self._slots: dict[int, dict[LoggedObject, None]] = {}

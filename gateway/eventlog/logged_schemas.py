@@ -16,7 +16,7 @@ _PROPERTY, _STATISTIC = "property", "statistic"
 
 
 class LoggedElement(NamedTuple):
-    """An element of a class; a tuple, because it is taken apart for each value that is told.
+    """An element of a class; a tuple, because it is taken apart for each recorded value.
 
     Attributes:
         name: of the element.
@@ -90,7 +90,7 @@ class LoggedClass:
             ingest_ts=ingest_ts,
             package=self.package,
             class_name=self.class_name,
-            values=_told(values) | {"elements": elements},
+            values=_recorded(values) | {"elements": elements},
         )
 
 
@@ -117,10 +117,10 @@ class LoggedEvent:
             converter(a.type) for a in schema.arguments
         )
 
-    def values(self, told: Mapping[int, FeedValue], source: str) -> dict[str, object]:
+    def values(self, found: Mapping[int, FeedValue], source: str) -> dict[str, object]:
         """Arguments by name; those without a value are left out."""
         values = {}
-        for position, value in told.items():
+        for position, value in found.items():
             convert = self.converters[position]
             shown = value if convert is None else convert(value, source)
             if shown is not None:
@@ -141,12 +141,12 @@ class LoggedEvent:
             ingest_ts=ingest_ts,
             package=self.package,
             event=self.name,
-            values=_told(values) | {"arguments": arguments},
+            values=_recorded(values) | {"arguments": arguments},
         )
 
 
 def _element(element: Element, group: str) -> dict[str, object]:
-    return {"name": element.name, "group": group, "type": element.type.value} | _told(
+    return {"name": element.name, "group": group, "type": element.type.value} | _recorded(
         {
             "kind": element.kind.value if group == _STATISTIC or element.kind is not Kind.GAUGE else "",
             "index": element.index,
@@ -158,7 +158,7 @@ def _element(element: Element, group: str) -> dict[str, object]:
 
 
 def _argument(argument: Argument) -> dict[str, object]:
-    return {"name": argument.name, "type": argument.type.value} | _told(
+    return {"name": argument.name, "type": argument.type.value} | _recorded(
         {"optional": argument.optional, **_described(argument)}
     )
 
@@ -175,6 +175,6 @@ def _described(element: Element | Argument) -> dict[str, object]:
     }
 
 
-def _told(values: Mapping[str, object]) -> dict[str, object]:
+def _recorded(values: Mapping[str, object]) -> dict[str, object]:
     """What says something: not empty, not false; zero is something."""
     return {name: value for name, value in values.items() if value or (value == 0 and value is not False)}

@@ -169,7 +169,7 @@ def check(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
         except duckdb.InterruptException:
             raise
         except (duckdb.Error, UnicodeDecodeError) as error:
-            path.stat()  # gone meanwhile, which DuckDB's errors do not tell
+            path.stat()  # gone meanwhile, which DuckDB's errors do not show
             raise ChecksumError(f"its metadata cannot be read: {error}") from error
         metadata: dict[bytes, bytes] = dict(found)
         if metadata.keys().isdisjoint(key.encode() for key in METADATA):
@@ -247,7 +247,7 @@ class Contents:
         records: how many there are.
         first_seq: the lowest.
         last_seq: the highest.
-        sum_of_seqs: of all; with the others it tells whether one is missing or there twice.
+        sum_of_seqs: of all; with the others it shows whether one is missing or there twice.
         earliest: the lowest ``ingest_ts``.
         latest: the highest.
     """
@@ -340,7 +340,7 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
         OSError: it cannot be read.
     """
     with path.open("rb"):
-        pass  # DuckDB's errors do not tell a file that is missing from one that is damaged
+        pass  # DuckDB's errors do not distinguish a missing file from a damaged one
     query = (
         "SELECT list(DISTINCT log_id), count(*), min(seq), max(seq), sum(seq), epoch_us(min(ingest_ts)), "  # noqa: S608  a literal
         "epoch_us(max(ingest_ts)), count(*) FILTER (log_id IS NULL OR seq IS NULL OR ingest_ts IS NULL), "

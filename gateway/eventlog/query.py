@@ -2,7 +2,7 @@
 
 Each record is there once by ``log_id`` and ``seq``, also while the log is written, compacted and cut: a
 segment beside the file that it became is passed over, and where files go while they are read, all is looked
-up and asked again, as long as nothing was told yet.
+up and asked again, as long as nothing was returned yet.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def ask(
                 except (duckdb.Error, OSError) as error:
                     if not files.are_all_there and attempt < _ATTEMPTS:
                         continue
-                    raise _told(error) from error
+                    raise _recorded(error) from error
                 last.enter_context(stack.pop_all())
                 break
         yield Answer(columns, _rows(first, opened, files))
@@ -236,7 +236,7 @@ def _look_up(folder: Path, after: dt.datetime | None, before: dt.datetime | None
     try:
         return log_files(folder, after, before)
     except OSError as error:
-        raise _told(error) from error
+        raise _recorded(error) from error
 
 
 def _statement(sql: str) -> duckdb.Statement:
@@ -295,7 +295,7 @@ def _rows(
                 raise LogReadError(
                     "files of the log were compacted or deleted while they were read: ask again"
                 ) from error
-            raise _told(error) from error
+            raise _recorded(error) from error
 
 
 def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> _T:
@@ -312,7 +312,7 @@ def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) ->
             raise
 
 
-def _told(error: Exception) -> QueryError | LogReadError:
+def _recorded(error: Exception) -> QueryError | LogReadError:
     """A mistake in the query, or something that is wrong with the files."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return QueryError(f"{first_line_of(error)}: allow more memory, or ask for less")

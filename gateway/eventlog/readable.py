@@ -52,7 +52,7 @@ def _time(text: object) -> str:
 
 
 def _subject(record: Mapping[str, object]) -> Iterator[str]:
-    """Of what the record tells: source, event, class and name."""
+    """Return what the record is about: source, event, class and name."""
     if "source" in record:
         yield str(record["source"])
     if record.get("kind") == RecordKind.EVENT:

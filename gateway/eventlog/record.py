@@ -22,20 +22,20 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.values import ValueType
 
 VERSION: Final = 1
-"""Of the form; each segment's first record tells it."""
+"""Version of the form; each segment's first record has it."""
 
 COMMIT_KIND: Final = "_commit"
 """``kind`` of the line after each block; readers of records pass over it."""
 
 
 class RecordKind(enum.StrEnum):
-    """What a record tells.
+    """What a record is about.
 
     ``start``: the first record of each segment: form, gateway, boot, why the segment begins. ``schema``: a
     class or an event as it is known from here on. ``source``, ``agent``: the state of a source; whether an
-    agent is believed. ``create``, ``update``, ``delete``: what happened to an object. ``snapshot``: how an
+    agent is fresh. ``create``, ``update``, ``delete``: what happened to an object. ``snapshot``: how an
     object stands at a segment's head; nothing happened. ``event``: an event. ``operation``: a change made
-    through the gateway. ``gap``: from when to when something was not heard, or not recorded.
+    through the gateway. ``gap``: from when to when something was missed, or not recorded.
     """
 
     START = "start"
@@ -52,7 +52,7 @@ class RecordKind(enum.StrEnum):
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a counter went on since the log told it last.
+    """How a counter went on since its last record.
 
     Attributes:
         delta: what was added; where ``reset`` is true, the counter's value since it began again.
@@ -69,7 +69,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """One record without its place; the writer puts ``log_id`` and ``seq`` before these fields.
 
     Attributes:
-        kind: what it tells.
+        kind: what it is about.
         ingest_ts: when the gateway recorded it, by the gateway's clock; never goes back within a segment.
         source: name of the source; left out where the gateway itself is meant.
         dialect: kind of the source (``rabbitmq``, ``qmf``).
@@ -80,7 +80,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         parent_id: ``object_id`` of the object that it belongs to.
         row: its row number in SNMP.
         native_id: what the agent calls it.
-        agent: who told it.
+        agent: that reported it.
         lifetime: ``durable`` or ``transient``.
         event_id: of an event: the same in trap, notification and log.
         event: name of the event.
@@ -92,15 +92,15 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         sample_ts: when the values were true, by the agent's clock: of statistics where there are any.
         sample_ns: the same, exactly.
         create_ts: when the object came into being, by the agent's clock.
-        delete_ts: when it ceased to be, by the agent's clock; left out where nobody told.
+        delete_ts: when it ceased to be, by the agent's clock; left out where it is not known.
         reset_ts: when its counters last began again, as far as known.
-        inferred: nobody told its end: it was missing from a complete reading.
+        inferred: its end was not reported: it was missing from a complete reading.
         from_ts: where a gap begins, by the gateway's clock.
         to_ts: where it ends.
         lost: how many records are missing, where that is known.
         principal: who changed something: ``jmx:operator``.
         outcome: what came of it.
-        operation_id: of an operation: the same in every north and in the log.
+        operation_id: of an operation: the same in every front end and in the log.
         operation: ``set``, ``invoke`` or ``read``.
         origin: where the principal asked from.
         method: that was called.
@@ -108,7 +108,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         code: the agent's own status.
         latency_ns: from the request to the outcome; until now while the operation is under way.
         former: elements before they were set, by name; of ``snapshot`` the counters that have not been read
-            since the gateway was started, as they were told last.
+            since the gateway was started, as they were recorded last.
         found: what was read back, or a method's outputs, by name.
         attempts: for how many one record stands that were refused, where it is more than one.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
@@ -116,7 +116,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         absent: elements that have no value any more; of ``snapshot`` the counters among them.
         deltas: counters among ``values``, by name.
         delivery: source and identity of the message from a durable subscription that this and records before
-            it came of, on the last of them that tells what happened: for the gateway, to tell nothing twice.
+            it came of, on the last of them: for the gateway, to record nothing twice.
     """
 
     kind: RecordKind
@@ -298,7 +298,7 @@ def converter(value_type: ValueType) -> Convert | None:
 
 
 def json_value(value: FeedValue, source: str) -> object:
-    """A value whose type nobody tells, such as one inside a map."""
+    """Convert a value of unknown type, such as one inside a map."""
     if isinstance(value, ObjectLink):
         return link_text(value, source)
     if isinstance(value, Mapping):

@@ -2,9 +2,9 @@
 
 No file, no clock, no loop: batches and the time in, records out. What begins, ends or happens is recorded at
 once, and so is the change of a property. Statistics are recorded once in an interval for each object, merged
-to the latest, at instants that are spread over the interval; an object that ends tells first what still
-waited. Of sources whose `LastState` is given it is known what the log told of them before the start: their
-objects and counters go on from there. Objects that another source tells before it is known for the first
+to the latest, at instants that are spread over the interval; an object that ends has first recorded what
+still waited. Of sources whose `LastState` is given it is known what was recorded of them before the start:
+their objects and counters go on from there. Objects that another source has before it is known for the first
 time were there already, and are snapshots.
 """
 
@@ -79,12 +79,12 @@ class RecorderSettings:
 
 
 class LogRecorder:
-    """What the log has been told of everything that the feed tells.
+    """What of everything in the feed is recorded.
 
     Args:
         settings: what is configured.
         former: how sources stood when the log ended.
-        heard_all: names of those that tell by gaps of their own what they missed since, if anything.
+        heard_all: names of those that record gaps of their own for what they missed since.
 
     Attributes:
         pressure: of the log, to be kept up to date: under ``MERGE`` statistics are recorded less often; under
@@ -99,7 +99,7 @@ class LogRecorder:
         self.refused = 0
         self._settings = settings
         self._classes: dict[int, LoggedClass] = {}
-        self._schemas_told: set[int] = set()
+        self._schemas_recorded: set[int] = set()
         self._events: dict[int, LoggedEvent] = {}
         self._sources: dict[int, LoggedSource] = {}
         self._agents: dict[tuple[int, str], AgentRecord] = {}
@@ -114,17 +114,17 @@ class LogRecorder:
         self._merged = 0
         self._merging_since = 0
         self._handlers: dict[type, Callable[[Any], None]] = {
-            SourceRecord: self._source_told,
-            ClassRecord: self._class_told,
-            EventClassRecord: self._event_class_told,
-            AgentRecord: self._agent_told,
+            SourceRecord: self._take_source,
+            ClassRecord: self._take_class,
+            EventClassRecord: self._take_event_class,
+            AgentRecord: self._take_agent,
             AgentGoneRecord: self._agent_gone,
-            ObjectRecord: self._object_told,
+            ObjectRecord: self._take_object,
             UpdateRecord: self._object_updated,
             DeleteRecord: self._object_deleted,
-            EventRecord: self._event_told,
-            GapRecord: self._gap_told,
-            OperationRecord: self._operation_told,
+            EventRecord: self._take_event,
+            GapRecord: self._take_gap,
+            OperationRecord: self._take_operation,
         }
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ class LogRecorder:
     def wake_at(self) -> int | None:
         """When `tick` has something to do, in nanoseconds of the gateway's clock; ``None`` for never."""
         times = [
-            source.told_at + self._settings.statistics_interval
+            source.recorded_at + self._settings.statistics_interval
             for source in self._sources.values()
             if source.pending
         ]
@@ -156,7 +156,7 @@ class LogRecorder:
         self._set_clock(now)
         for record in batch.records:
             handler = self._handlers.get(type(record))
-            if handler is not None:  # alarms are what events of raised and cleared conditions tell
+            if handler is not None:  # alarms are recorded as the events that raise and clear them
                 handler(record)
         return self._take()
 
@@ -168,8 +168,8 @@ class LogRecorder:
         """
         self._set_clock(now)
         for source in self._sources.values():
-            if source.pending and now - source.told_at >= self._settings.statistics_interval:
-                self._out.append(source.told(self._ingest_ts, now))
+            if source.pending and now - source.recorded_at >= self._settings.statistics_interval:
+                self._out.append(source.recorded(self._ingest_ts, now))
         for former in self._former.vanished(STEP_OBJECTS):
             self._out.append(ended(former, self._ingest_ts))
         if self.pressure is not Pressure.FULL:
@@ -183,7 +183,7 @@ class LogRecorder:
     def head(self, clock: Callable[[], int]) -> Iterator[AnyRecord]:
         """How everything stands, for the begin of a segment, made while it is read.
 
-        What changes between two records is told as it is then, what has ended by then is not told. Before
+        What changes between two records is recorded as it is then, what has ended by then is not. Before
         the snapshot of an object stands what waited of it, so that deltas still add up.
 
         Args:
@@ -191,14 +191,14 @@ class LogRecorder:
         """
         tables = tuple(self._objects.values())
         yield from self._operations.standing(clock)
-        self._schemas_told = {number for _, number in self._objects}
-        for number in sorted(self._schemas_told):
+        self._schemas_recorded = {number for _, number in self._objects}
+        for number in sorted(self._schemas_recorded):
             yield self._classes[number].schema_record(_text(clock()))
         for event in tuple(self._events.values()):
             yield event.schema_record(_text(clock()))
         for source in tuple(self._sources.values()):
             now = clock()
-            yield source.told(_text(now), now)
+            yield source.recorded(_text(now), now)
         for agent in tuple(self._agents.values()):
             yield agent_record(agent, self._source(agent.source), _text(clock()))
         for former in self._former:
@@ -218,43 +218,43 @@ class LogRecorder:
 
     # ---- records of the feed --------------------------------------------------------------------------
 
-    def _source_told(self, record: SourceRecord) -> None:
+    def _take_source(self, record: SourceRecord) -> None:
         source = self._sources.get(record.number)
         if source is None:
             source = self._sources[record.number] = LoggedSource(
                 record, self._former.source(record.name), self._settings.same_as.get(record.name, "")
             )
         unheard_since = source.heard_until
-        if source.tell(record):
-            self._out.append(source.told(self._ingest_ts, self._now))
+        if source.update(record):
+            self._out.append(source.recorded(self._ingest_ts, self._now))
         if unheard_since and source.heard_until != unheard_since and record.name in self._unheard:
             self._unheard.discard(record.name)
-            # What is missed from there on the source tells itself.
+            # The source records by itself what is missed from there on.
             until = source.heard_until or self._now
             self._out.append(absence_of(record, unheard_since, until, self._ingest_ts))
         if record.state is SourceState.SYNCHRONISED:
             self._former.read_whole(record.name)
 
-    def _class_told(self, record: ClassRecord) -> None:
+    def _take_class(self, record: ClassRecord) -> None:
         if record.number in self._classes:
             return
         interval = self._settings.interval(str(record.schema.key))
         logged_class = self._classes[record.number] = LoggedClass(record, interval)
-        self._tell_schema(logged_class)
+        self._record_schema(logged_class)
 
-    def _tell_schema(self, logged_class: LoggedClass) -> None:
+    def _record_schema(self, logged_class: LoggedClass) -> None:
         """Once in each segment at least in which there are objects of the class."""
-        if logged_class.number not in self._schemas_told:
-            self._schemas_told.add(logged_class.number)
+        if logged_class.number not in self._schemas_recorded:
+            self._schemas_recorded.add(logged_class.number)
             self._out.append(logged_class.schema_record(self._ingest_ts))
 
-    def _event_class_told(self, record: EventClassRecord) -> None:
+    def _take_event_class(self, record: EventClassRecord) -> None:
         if record.number in self._events:
             return
         event = self._events[record.number] = LoggedEvent(record)
         self._out.append(event.schema_record(self._ingest_ts))
 
-    def _agent_told(self, record: AgentRecord) -> None:
+    def _take_agent(self, record: AgentRecord) -> None:
         key = (record.source, record.agent)
         former = self._agents.get(key)
         self._agents[key] = record
@@ -265,7 +265,7 @@ class LogRecorder:
         if self._agents.pop((record.source, record.agent), None) is not None:
             self._out.append(agent_gone_record(record, self._source(record.source), self._ingest_ts))
 
-    def _object_told(self, record: ObjectRecord) -> None:
+    def _take_object(self, record: ObjectRecord) -> None:
         logged_class = self._classes.get(record.class_number)
         source = self._sources.get(record.source)
         if logged_class is None or source is None:
@@ -274,7 +274,7 @@ class LogRecorder:
         rows = self._objects.setdefault((record.source, record.class_number), {})
         logged = rows.get(record.row)
         if logged is None:
-            self._tell_schema(logged_class)
+            self._record_schema(logged_class)
             logged = LoggedObject(record, logged_class, source.record.name, source.record.kind)
             rows[record.row] = logged
             met = self._former.meet(source.record.name, logged_class.name, record, self._ingest_ts)
@@ -286,7 +286,7 @@ class LogRecorder:
             kind = met.kind or (RecordKind.CREATE if source.read_whole else RecordKind.SNAPSHOT)
             self._out.append(logged.whole(kind, self._ingest_ts))
             return
-        bits = logged.tell(record)
+        bits = logged.refresh(record)
         self._changed(logged, bits, at_once=bool(bits) or logged.moved)
 
     def _object_updated(self, record: UpdateRecord) -> None:
@@ -311,19 +311,19 @@ class LogRecorder:
         if not rows:
             del self._objects[record.source, record.class_number]
 
-    def _event_told(self, record: EventRecord) -> None:
+    def _take_event(self, record: EventRecord) -> None:
         event = self._events.get(record.class_number)
         if event is None:
             self.refused += 1
             return
         self._out.append(event_record(record, event, self._source(record.source), self._ingest_ts))
 
-    def _gap_told(self, record: GapRecord) -> None:
+    def _take_gap(self, record: GapRecord) -> None:
         self._out.append(gap_record(record, self._source(record.source), self._ingest_ts))
 
-    def _operation_told(self, record: OperationRecord) -> None:
+    def _take_operation(self, record: OperationRecord) -> None:
         source = self._source(record.source)
-        self._out.append(self._operations.tell(record, source, self._ingest_ts, self._now))
+        self._out.append(self._operations.record(record, source, self._ingest_ts, self._now))
 
     # ---- what waits -----------------------------------------------------------------------------------
 
@@ -368,7 +368,7 @@ class LogRecorder:
             for logged in self._schedule.take_all():
                 self._plan(logged)
             for source in self._sources.values():
-                source.told_at = min(source.told_at, now)
+                source.recorded_at = min(source.recorded_at, now)
         if self._merged and self.pressure is not Pressure.FULL:
             self._out.append(merged_record(self._merged, self._merging_since, now, self._ingest_ts))
             self._merged = self._merging_since = 0
@@ -384,5 +384,5 @@ class LogRecorder:
 
 def _text(now: int) -> str:
     text = microseconds_text(now)
-    assert text is not None, "the gateway's clock tells a year that RFC 3339 has no form for"
+    assert text is not None, "the gateway's clock shows a year that RFC 3339 has no form for"
     return text

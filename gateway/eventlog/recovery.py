@@ -1,7 +1,7 @@
 """What the last writer left, however it ended: where the log goes on, and what has to be cut off first.
 
 Looking changes nothing; `gateway.eventlog.committer` carries out what is found when it writes, and again
-until it succeeds. Records that were acknowledged are kept; what stands behind them was promised to nobody and
+until it succeeds. Records that were acknowledged are kept; what stands behind them was never promised and
 goes to ``lost/``.
 """
 
@@ -22,7 +22,7 @@ from gateway.eventlog.segment import Segment, list_segments, scan_segment, tail
 from gateway.eventlog.waiting import MAX_COMMIT_OCTETS
 
 MAX_PROBLEMS: Final = 100
-"""Told of one recovery; a log with more of them tells the first ones."""
+"""Findings that one recovery reports; the first ones."""
 
 _LAST_LINE: Final = 512
 _ATTEMPTS: Final = 10

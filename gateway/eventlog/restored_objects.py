@@ -1,4 +1,4 @@
-"""Objects that lived when the log ended, until their sources tell whether they still do."""
+"""Objects that lived when the log ended, until their sources have been read again."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ONE_AT_A_TIME: Final = frozenset({"rabbitmq"})
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """What the log knows of an object that is told for the first time since the log ended.
+    """What the log knows of an object that is seen for the first time since the log ended.
 
     Attributes:
         kind: whether that is news, ``create`` or ``snapshot``; ``None`` where nothing is known of what was
             before.
         ended: the end of the one that had its name before, if that was another.
-        former: what the log told last of this one, if it was there before.
+        former: the last record of this object, if it existed before.
     """
 
     kind: RecordKind | None = None
@@ -59,7 +59,7 @@ class RestoredObjects:
                 self._passing.setdefault(source, {})[key[0], key[1].rpartition("#")[0]] = key
 
     def __iter__(self) -> Iterator[LogRecord]:
-        """Those of which nobody has told yet; others may be told of meanwhile."""
+        """Yield the objects that have not been seen yet; others may be seen meanwhile."""
         for objects in self._sources.values():
             for key in tuple(objects):
                 if key in objects:
@@ -75,7 +75,7 @@ class RestoredObjects:
         return RestoredSource(self._heard_until.get(name, 0), read_whole=name in self._read_whole)
 
     def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:
-        """An object is told for the first time since the log ended.
+        """Take an object that is seen for the first time since the log ended.
 
         Args:
             source: name of its source.
@@ -112,7 +112,7 @@ class RestoredObjects:
         return None
 
     def read_whole(self, source: str) -> None:
-        """A source was read whole: those of which it told nothing are gone (`vanished`)."""
+        """A source was read whole: its objects that were not seen are gone (`vanished`)."""
         if self._sources.get(source):
             self._over.add(source)
 
@@ -134,12 +134,12 @@ class RestoredObjects:
 
 
 def standing(former: LogRecord, ingest_ts: str) -> LogRecord:
-    """As it was told last."""
+    """Return its last record, with the time of now."""
     return msgspec.structs.replace(former, ingest_ts=ingest_ts)
 
 
 def ended(former: LogRecord, ingest_ts: str) -> LogRecord:
-    """Its end, which nobody told: it is missing, or another has its name."""
+    """Return its inferred end: it is missing, or another object has its name."""
     return msgspec.structs.replace(
         former,
         kind=RecordKind.DELETE,

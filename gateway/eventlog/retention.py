@@ -53,7 +53,7 @@ class Rotation:
 
     Attributes:
         last_ts: ``ingest_ts`` of its last record; none that follows is earlier.
-        head_is_complete: it tells how everything stands.
+        head_is_complete: it has the whole state.
         full_at: octets of all records since the start of the process at which it is full.
     """
 
@@ -286,7 +286,7 @@ def _remove_empty_hours(folder: Path) -> None:
 
 
 BELIEVED_AFTER: Final = 3600 * 10**9
-"""A clock that was set is believed when it has agreed with the monotonic clock for so many nanoseconds."""
+"""A clock that was set is trusted when it has agreed with the monotonic clock for so many nanoseconds."""
 
 _AGREEMENT: Final = 60 * 10**9
 """Nanoseconds by which a clock that is adjusted slowly may differ from the monotonic clock in that time."""
@@ -295,17 +295,17 @@ _AGREEMENT: Final = 60 * 10**9
 class AgeClock:
     """The time that ages of files are counted from: a clock that jumps forward does not make them old.
 
-    It is the gateway's clock, but never ahead of the last time that was believed and the time that has passed
-    since by the monotonic clock. A clock that was set forward, also while no gateway ran, is believed after
+    It is the gateway's clock, but never ahead of the last trusted time and the time that has passed
+    since by the monotonic clock. A clock that was set forward, also while no gateway ran, is trusted after
     `BELIEVED_AFTER`.
 
     Args:
-        believed: nanoseconds since 1970 UTC: the clock was this far at least, say the records of the log.
+        trusted: nanoseconds since 1970 UTC: the clock was this far at least, say the records of the log.
         monotonic: nanoseconds of the monotonic clock, now.
     """
 
-    def __init__(self, believed: int, monotonic: int) -> None:
-        self._believed, self._at = believed, monotonic
+    def __init__(self, trusted: int, monotonic: int) -> None:
+        self._trusted, self._at = trusted, monotonic
         self._agrees, self._agrees_since = 0, 0
 
     def now(self, clock: int, monotonic: int) -> int:
@@ -317,9 +317,9 @@ class AgeClock:
         """
         if abs(clock - monotonic - self._agrees) > _AGREEMENT or not self._agrees_since:
             self._agrees, self._agrees_since = clock - monotonic, monotonic
-        least = self._believed + monotonic - self._at
+        least = self._trusted + monotonic - self._at
         if clock <= least + _AGREEMENT or monotonic - self._agrees_since >= BELIEVED_AFTER:
-            self._believed, self._at = clock, monotonic
+            self._trusted, self._at = clock, monotonic
             return clock
         return least
 
@@ -331,7 +331,7 @@ class Upkeep:
         folder: of the log.
         settings: the bounds.
         clock: the gateway's.
-        monotonic: nanoseconds of a clock that nobody sets.
+        monotonic: nanoseconds of a clock that is never set.
 
     Attributes:
         trouble: why the bounds could not be kept the last time; empty where they were.
@@ -358,7 +358,7 @@ class Upkeep:
         self._ages = AgeClock(clock.now(), monotonic())
         self._stored = Stored(0, 0, ())
         self._written = 0  # when it was looked at
-        self._untold: Deleted | None = None
+        self._unrecorded: Deleted | None = None
 
     def ends_at(self, last: int) -> None:
         """The last record that the log has is of then, nanoseconds since 1970 UTC."""
@@ -388,11 +388,11 @@ class Upkeep:
         self.segments = stored.segments
         self._stored, self._written = stored, written
         if deleted is not None:
-            self._untold = deleted if self._untold is None else self._untold + deleted
+            self._unrecorded = deleted if self._unrecorded is None else self._unrecorded + deleted
             self.deleted_files += deleted.files
             self.deleted_octets += deleted.octets
 
-    def take_untold(self) -> Deleted | None:
+    def take_unrecorded(self) -> Deleted | None:
         """What was deleted since this was asked last, for the log's own record of it."""
-        untold, self._untold = self._untold, None
-        return untold
+        unrecorded, self._unrecorded = self._unrecorded, None
+        return unrecorded

@@ -198,22 +198,22 @@ def copy_whole_lines(segment: Segment, target: Path) -> Salvage:
 
 def _whole_blocks(segment: Segment, into: Salvage) -> Iterator[Block]:
     least = segment.first_seq
-    hole_is_told = False
+    hole_is_recorded = False
     for found in scan_segment(segment.path):
         if isinstance(found, Damage):
             into.damages.append(found)
-            hole_is_told = True
+            hole_is_recorded = True
             continue
         log_id = into.log_id or found.log_id
         fits = found.log_id == log_id and found.first_seq >= least
-        if not fits or (found.first_seq > least and not hole_is_told):
+        if not fits or (found.first_seq > least and not hole_is_recorded):
             expected, name = f"seq {least} of log {log_id}", f"seq {found.first_seq} of log {found.log_id}"
             into.damages.append(Damage(found.offset, found.end, expected, name))
         if fits:
             _add(found, into)
             least = found.last_seq + 1
             yield found
-        hole_is_told = not fits
+        hole_is_recorded = not fits
 
 
 def _add(block: Block, into: Salvage) -> None:

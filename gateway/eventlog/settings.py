@@ -21,7 +21,7 @@ class LogFileSettings:
         max_age: files whose records are all older are deleted.
         min_free: nothing is written while the disk has less than this.
         max_waiting: records that wait in memory, with at most 1 KiB for each; beyond it what is lost is
-            counted and told.
+            counted and recorded.
         retry_interval: how long to wait before a disk that failed is tried again.
     """
 

@@ -77,7 +77,7 @@ def verify(folder: Path, summary: Summary, progress: Callable[[int, int], None])
     Args:
         folder: of the log.
         summary: is filled meanwhile.
-        progress: is told how many octets of how many are read.
+        progress: called with the bytes read, and of how many.
 
     Raises:
         OSError: a folder or file cannot be read.
@@ -181,7 +181,7 @@ class _Verification:
         self._summary.octets += octets
         damages = found.damages
         if segment.is_open:
-            # Behind its last commit line anything may stand: it was acknowledged to nobody.
+            # Behind its last commit line anything may stand: it was never acknowledged.
             damages = [damage for damage in damages if damage.offset < found.end]
         self._uncommitted[segment.first_seq] = octets - found.end if segment.is_open else 0
         for damage in damages:
@@ -243,7 +243,7 @@ class _Verification:
             before = span
 
     def _strays(self) -> Iterator[Problem]:
-        """Files that are none of the log's, which whoever reads all of a folder reads too."""
+        """Return foreign files, which a reader of the whole folder reads too."""
         found = [path for name in (SEGMENTS, LAKE) for path in sorted((self._folder / name).rglob("*"))]
         ours = {segment.path for segment in list_segments(self._folder)}
         ours |= {file.path for file in lake_files(self._folder)}

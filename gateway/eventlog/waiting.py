@@ -1,7 +1,7 @@
 """Records that wait for the disk: numbered, encoded, in blocks, within a bound; what is lost is counted.
 
 A record that is not taken is counted in a gap that has its own place, and so its seq, among the waiting
-ones: whoever waits for that seq learns that the loss is on the disk. There is one such gap at a time; it
+ones: a waiter for that seq learns that the loss is on the disk. There is one such gap at a time; it
 takes what is lost until it is its turn to be written.
 """
 
@@ -91,7 +91,7 @@ class _WaitingBlock:
 
 
 class WaitingRecords:
-    """The queue between whoever appends and the disk.
+    """The queue between the appender and the disk.
 
     Args:
         log_id: of the log.
@@ -198,7 +198,7 @@ class WaitingRecords:
             last_ts: that of the segment's last record: the gap has it too, and so is of the same hour.
 
         Returns:
-            Seq of the gap that tells it.
+            Seq of the gap that records it.
         """
         self.lost += 1
         gap = self._gap

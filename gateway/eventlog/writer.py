@@ -56,11 +56,11 @@ class EventLog:
         folder: of the log; made where it is missing.
         settings: bounds and times.
         clock: the gateway's.
-        head: how everything stands, told at the begin of each segment; read slice by slice, while other
+        head: the whole state, recorded at the begin of each segment; read slice by slice, while other
             records are appended in between.
-        on_state: told when trouble begins or ends, records were lost, segments came or went.
+        on_state: called when trouble begins or ends, records were lost, segments came or went.
         facts: further values of each segment's first record, asked for each.
-        covered: names of sources that miss nothing while there is no writer, or tell it themselves.
+        covered: names of sources that miss nothing while there is no writer, or record it themselves.
         disk: that the folder is on.
 
     Attributes:
@@ -94,10 +94,10 @@ class EventLog:
         self._rotation = Rotation(settings)
         self._lock: int | None = None
         self._next_seq = 0  # as it was found
-        self._told: tuple[object, ...] = ()
+        self._recorded: tuple[object, ...] = ()
         self._state = EventLogRecord(EventLogState.WRITING)
         self._upkeep = Upkeep(folder, settings, clock)
-        self._lost_told = 0
+        self._lost_recorded = 0
         self._head_wanted = asyncio.Event()
         self._failures: list[Exception] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -221,7 +221,7 @@ class EventLog:
             self._upkeep.ends_at(nanoseconds_of(found.last_ts))
             self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts, self._covered))
         self._run(lambda: self._committer.run(self._files.close))
-        self._run(self._tell_heads)
+        self._run(self._record_heads)
         self._run(self._look_after)
         return self
 
@@ -300,10 +300,10 @@ class EventLog:
         self._waiting.begin_segment()
         self._rotation.begin(ingest_ts, now, self._waiting.appended)
         facts = {"log_id": self._log_id, **self._facts()}
-        self._waiting.add(start_record(ingest_ts, why, facts, self._upkeep.take_untold()))
+        self._waiting.add(start_record(ingest_ts, why, facts, self._upkeep.take_unrecorded()))
         self._head_wanted.set()
 
-    async def _tell_heads(self) -> None:
+    async def _record_heads(self) -> None:
         """Tell how everything stands, again for each segment, without holding anybody up."""
         loop = asyncio.get_running_loop()
         while True:
@@ -362,10 +362,10 @@ class EventLog:
         self._files.commit(batch)
 
     def _was_committed(self, attempts: int) -> None:
-        lost = self._waiting.lost > self._lost_told and self._waiting.pressure is Pressure.NONE
+        lost = self._waiting.lost > self._lost_recorded and self._waiting.pressure is Pressure.NONE
         if attempts > 1 or lost:
-            # What was appended meanwhile is there or is counted; how everything stands is told again.
-            self._lost_told = self._waiting.lost
+            # What was appended meanwhile is there or is counted; the whole state is recorded again.
+            self._lost_recorded = self._waiting.lost
             now = self._clock.now()
             self._begin_segment(Why.TROUBLE, time_text(now), now)
         self._tell()
@@ -387,6 +387,6 @@ class EventLog:
     def _tell(self) -> None:
         state = self.state
         key = (state.state, state.lost, state.segments, state.deleted_files)
-        if key != self._told:
-            self._told = key
+        if key != self._recorded:
+            self._recorded = key
             self._on_state(state)

@@ -1,7 +1,7 @@
 """The event log of the core: batches in, records to the log's writer, and how the log is to everybody else.
 
 Nothing waits for the log, and nothing stops because of it: what is wrong with it is said here, in the feed,
-and from there by every north.
+and from there by every front end.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from gateway.rate_limiter import RateLimiter
 log = structlog.get_logger(__name__)
 
 OFF: Final = EventLogRecord(EventLogState.OFF)
-"""What is told where no log is configured."""
+"""The record where no log is configured."""
 
 TELL_SECONDS: Final = 1.0
-"""The feed is told of numbers so often at most; of trouble at once."""
+"""Numbers are published so often at most; trouble at once."""
 
 _LINES, _LINES_SECONDS = 3, 60.0
 _DROPPED_FIRST = frozenset({RecordKind.UPDATE, RecordKind.SNAPSHOT})
@@ -50,12 +50,12 @@ class CoreEventLog:
         facts: of gateway and core, for the first record of each segment, asked for each.
         former: how sources that need to know stood when the log ended.
         disk: that the folder is on.
-        durable: names of the sources with a durable subscription: those of them that the log knows tell
+        durable: names of the sources with a durable subscription: those of them that the log knows record
             themselves what they missed while there was no core. Of others it is recorded here.
         same_as: of a source the other one that reads the same broker, by names.
 
     Attributes:
-        mirror: what has been told so far.
+        mirror: what has been recorded so far.
         last_seq: of the record that was appended last.
     """
 
@@ -83,9 +83,9 @@ class CoreEventLog:
         self._is_open = False
         self._failure = ""
         self._since = 0
-        self._told_state = EventLogState.WRITING
-        self._told_lost = 0
-        self._told_deleted = 0
+        self._recorded_state = EventLogState.WRITING
+        self._recorded_lost = 0
+        self._recorded_deleted = 0
         self._trouble_lines = RateLimiter(_LINES, _LINES_SECONDS)
         self._fault_lines = RateLimiter(_LINES, _LINES_SECONDS)
         self._log = EventLog(
@@ -124,7 +124,7 @@ class CoreEventLog:
         self._is_open = False
         try:
             await self._log.__aexit__(kind, error, traceback)
-        except Exception:  # told long since; the core ends all the same
+        except Exception:  # reported long since; the core ends all the same
             log.exception("event-log-failed")
 
     def take(self, batch: Batch) -> int:
@@ -178,23 +178,23 @@ class CoreEventLog:
             return EventLogRecord(EventLogState.FAILED, self._failure, since=self._since)
         return self._log.state
 
-    async def run(self, tell: Callable[[EventLogRecord], None]) -> NoReturn:
-        """Record what becomes due, and tell how the log is. Ends by cancellation only.
+    async def run(self, publish: Callable[[EventLogRecord], None]) -> NoReturn:
+        """Record what becomes due, and publish how the log is. Ends by cancellation only.
 
         Args:
-            tell: given how the log is, at once when there is trouble, else once a second.
+            publish: called with how the log is, at once when there is trouble, else once a second.
         """
         loop = asyncio.get_running_loop()
-        tell_at = loop.time()
+        record_at = loop.time()
         while True:
-            if self._stirred.is_set() or loop.time() >= tell_at:
+            if self._stirred.is_set() or loop.time() >= record_at:
                 self._stirred.clear()
-                tell_at = loop.time() + TELL_SECONDS
+                record_at = loop.time() + TELL_SECONDS
                 self._say()
-                tell(self.record)
+                publish(self.record)
             self._record(lambda: self.mirror.tick(self._clock.now()), 0)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(self._seconds_to_wait(), tell_at - loop.time())):
+                async with asyncio.timeout(min(self._seconds_to_wait(), record_at - loop.time())):
                     await self._stirred.wait()
 
     def _seconds_to_wait(self) -> float:
@@ -239,18 +239,18 @@ class CoreEventLog:
             return
         state = self._log.state
         is_well = state.state is EventLogState.WRITING
-        if state.state is not self._told_state and self._trouble_lines.admit() is not None:
-            self._told_state = state.state
+        if state.state is not self._recorded_state and self._trouble_lines.admit() is not None:
+            self._recorded_state = state.state
             if is_well:
                 log.info("event-log-written", committed=state.committed, lost=state.lost)
             else:
                 log.warning("event-log-trouble", trouble=state.state.value, detail=state.detail)
-        if state.lost > self._told_lost and is_well:
-            log.warning("event-log-lost", records=state.lost - self._told_lost)
-            self._told_lost = state.lost
-        if state.deleted_files > self._told_deleted:
-            log.info("event-log-files-deleted", files=state.deleted_files - self._told_deleted)
-            self._told_deleted = state.deleted_files
+        if state.lost > self._recorded_lost and is_well:
+            log.warning("event-log-lost", records=state.lost - self._recorded_lost)
+            self._recorded_lost = state.lost
+        if state.deleted_files > self._recorded_deleted:
+            log.info("event-log-files-deleted", files=state.deleted_files - self._recorded_deleted)
+            self._recorded_deleted = state.deleted_files
 
 
 def named_after(records: list[AnyRecord], delivery: str) -> list[AnyRecord]:
