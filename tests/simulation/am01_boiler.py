@@ -9,7 +9,7 @@ from uuid import UUID
 from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.revisions import ASKED, Revision
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.dialects.qmf.messages import Status
 from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.dialects.qmf.messages import Status
 from gateway.dialects.session import (
     Binding,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.feed.operations import Action
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import Mapping as MappingFile

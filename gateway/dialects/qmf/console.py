@@ -9,17 +9,45 @@ protocol; what qpidd, Apache Qpid M4, agents of 0.6 and the Java broker do where
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.addresses import agent_of_key
+from gateway.dialects.qmf.addresses import BROKER_AGENT, agent_of_key
+from gateway.dialects.qmf.console_agents import agent_described
+from gateway.dialects.qmf.console_calls import RpcClient
 from gateway.dialects.qmf.console_config import ConsoleConfig
-from gateway.dialects.qmf.console_conversation import Conversation
-from gateway.dialects.qmf.console_messages import Listener
-from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema
+from gateway.dialects.qmf.console_content import ContentTranslator, joined
+from gateway.dialects.qmf.console_requests import (
+    FetchObjects,
+    FetchSchema,
+    Greeting,
+    ListClasses,
+    ListPackages,
+)
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.messages import (
+    BrokerResponse,
+    ClassIndication,
+    ClassKind,
+    CommandComplete,
+    Content,
+    EventIndication,
+    Heartbeat,
+    MethodResponse,
+    ObjectContent,
+    PackageIndication,
+    PropertyContent,
+    Received,
+    SchemaResponse,
+    StatisticContent,
+    UnknownClass,
+)
 from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.session_state import SessionState
 from gateway.dialects.session import (
     BacklogFollows,
     Binding,
@@ -35,9 +63,210 @@ from gateway.dialects.session import (
     PropertiesMissing,
     TimerExpired,
 )
+from gateway.model.observations import HeartbeatSeen, ObjectSeen, RecordLost
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.schema import ClassKey
+from gateway.model.texts import peer_line
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
+
+
+_PUBLISHED: Final = frozenset((PropertyContent, StatisticContent, ObjectContent, EventIndication, Heartbeat))
+"""What agents publish of their own accord, all the time."""
+
+
+class MessageHandler:
+    """Understands messages on behalf of a conversation.
+
+    Attributes:
+        client: understands what answers calls and fetches.
+    """
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._translator = ContentTranslator(state.config.secrets)
+        self.client = RpcClient(state, self._translator)
+        self._sender = BROKER_AGENT
+        self._handlers: Final[dict[type, Callable[[Any], None]]] = {
+            BrokerResponse: self._on_broker,
+            PackageIndication: self._on_package,
+            ClassIndication: self._on_class,
+            SchemaResponse: self._on_schema,
+            CommandComplete: self._on_complete,
+            PropertyContent: self._on_content,
+            StatisticContent: self._on_content,
+            ObjectContent: self._on_content,
+            EventIndication: self._on_event,
+            Heartbeat: self._on_heartbeat,
+            MethodResponse: self.client.on_response,
+            UnknownClass: self._on_unknown_class,
+        }
+
+    def learn(self, definitions: Iterable[ClassDefinition | EventDefinition]) -> None:
+        """Know these, as if an agent had told them."""
+        for definition in definitions:
+            if self._state.config.includes(definition.key.package) and self._state.definitions.add(
+                definition
+            ):
+                self._state.observations.append(self._translator.learn(definition))
+
+    def hear(self, message: Received, sender: str) -> None:
+        """Take in a message that ``sender`` (an agent, by the routing key) sent; others are ignored."""
+        self._sender = sender
+        if type(message) not in _PUBLISHED:
+            self._state.stir()
+        handle = self._handlers.get(type(message))
+        if handle is not None:
+            handle(message)
+
+    def _on_broker(self, message: BrokerResponse) -> None:
+        # The specification has sequence 0 here, peers repeat the request's.
+        answers = isinstance(self._state.requests.subject(message.sequence), Greeting) or not message.sequence
+        if self._state.state is not State.GREETING or not answers:
+            return
+        self._state.requests.drop(Greeting())
+        self._state.broker_answered(message.broker)
+
+    def _on_package(self, message: PackageIndication) -> None:
+        if not self._state.config.includes(message.package):
+            return
+        if isinstance(self._state.requests.subject(message.sequence), ListPackages):
+            self._state.requests.progress(message.sequence, self._state.now)
+            self._state.ask(ListClasses(message.package))
+        elif not message.sequence:
+            # Our own agents announce their packages whenever they start; qpidd announces new ones.
+            self._state.announced(message.package)
+
+    def _on_class(self, message: ClassIndication) -> None:
+        key = message.key
+        subject = self._state.requests.subject(message.sequence)
+        if not self._state.config.includes(key.package):
+            return
+        if isinstance(subject, ListClasses):
+            self._state.answered()
+            self._state.requests.progress(message.sequence, self._state.now)
+            if message.kind is ClassKind.OBJECT:
+                self._list(key)
+            # Without a hash only asking tells whether the class is still what it was.
+            if key not in self._state.definitions or key.hash == NO_HASH:
+                self._state.ask_schema(key)
+        elif not message.sequence and key not in self._state.definitions and self._state.ask_schema(key):
+            self._miss(key, BROKER_AGENT)
+
+    def _on_schema(self, message: SchemaResponse) -> None:
+        definition = message.definition
+        key = definition.key
+        subject = self._state.requests.subject(message.sequence)
+        if not isinstance(subject, FetchSchema) or subject.key != key:
+            return
+        self._state.answered()
+        self._state.requests.complete(message.sequence)
+        if self._known(definition) != definition and self._state.definitions.add(definition):
+            self._state.observations.append(self._translator.learn(definition))
+        agents = self._state.resync.missed.pop(key, None)
+        if agents is not None and isinstance(definition, ClassDefinition):
+            self._list(key)
+            for agent in sorted(agents) if self._state.state is not State.LISTING else ():
+                objects = FetchObjects(agent, key.package, key.name)
+                # An answer that is still going on began with what could not be read.
+                self._state.requests.drop(objects)
+                self._state.ask(objects)
+
+    def _list(self, key: ClassKey) -> None:
+        listed, limit = self._state.resync.listed, self._state.config.class_limit
+        if len(listed) < limit:
+            listed[key.package, key.name] = None
+        elif (key.package, key.name) not in listed:
+            self._state.fall_short("too many classes")
+
+    def _miss(self, key: ClassKey, agent: str) -> None:
+        agents = self._state.resync.missed.setdefault(key, set())
+        if len(agents) < self._state.config.agent_limit:
+            agents.add(agent)
+
+    def _known(
+        self, definition: ClassDefinition | EventDefinition
+    ) -> ClassDefinition | EventDefinition | None:
+        if isinstance(definition, ClassDefinition):
+            return self._state.definitions.find_class(definition.key)
+        return self._state.definitions.find_event(definition.key)
+
+    def hear_answers(self, messages: Iterable[Received]) -> None:
+        """Of messages that answer what was asked long ago, take in what became of calls."""
+        for message in messages:
+            if isinstance(message, MethodResponse):
+                self.client.on_response(message)
+
+    def _on_complete(self, message: CommandComplete) -> None:
+        self.client.on_complete(message)
+        subject = self._state.requests.subject(message.sequence)
+        # A Java broker ends everything with z, but it is b that answers a greeting.
+        said = f"{peer_line(message.text)} ({message.code})"
+        if subject is None or isinstance(subject, Greeting):
+            if subject is not None and message.code:
+                self._state.greeting_refused(said)
+            return
+        self._state.requests.complete(message.sequence)
+        if isinstance(subject, FetchSchema):
+            self._state.give_class_up(subject.key)
+            self._state.note("no-schema", f"{subject.key}: {said}")
+        elif message.code:
+            agent = subject.agent if isinstance(subject, FetchObjects) else BROKER_AGENT
+            self._state.fall_short(f"{type(subject).__name__} refused: {said}", agent)
+
+    def _on_content(self, message: Content) -> None:
+        seen = self._translator.content(message)
+        if not self._state.hear(seen.agent):
+            return
+        self._state.told(seen.agent, message)
+        if message.sequence:
+            self._state.stir()
+            self._state.requests.progress(message.sequence, self._state.now)
+            self.client.on_content(message)
+        last = self._state.observations[-1] if self._state.observations else None
+        together = joined(last, seen) if isinstance(last, ObjectSeen) else None
+        if together is None:
+            self._state.observations.append(seen)
+        else:
+            self._state.observations[-1] = together
+        if message.properties is not None:
+            self._notice_agent(message)
+
+    def _notice_agent(self, message: Content) -> None:
+        definition = self._state.definitions.find_class(message.key)
+        agent = agent_described(definition, message) if definition else None
+        if agent is None:
+            return
+        self._state.stir()
+        if not message.deleted:
+            self._state.hear(agent)
+        else:
+            self._state.remotes.depart(agent, f"agent {agent} left the broker", self._state.now)
+
+    def _on_event(self, message: EventIndication) -> None:
+        if self._state.hear(self._sender):
+            self._state.observations.append(self._translator.event(message, self._sender))
+        else:
+            self._state.observations.append(RecordLost(message.key, BROKER_AGENT))
+
+    def _on_heartbeat(self, message: Heartbeat) -> None:
+        if not self._state.hear(self._sender):
+            return
+        if self._state.agents.beat(self._sender, message.time, self._state.now):
+            self._state.stir()
+        self._state.observations.append(HeartbeatSeen(self._sender, message.time))
+
+    def _on_unknown_class(self, message: UnknownClass) -> None:
+        if not self._state.config.includes(message.key.package):
+            return
+        self.client.on_unknown_class(message)
+        subject = self._state.requests.subject(message.sequence)
+        agent = subject.agent if isinstance(subject, FetchObjects) else self._sender
+        if self._state.ask_schema(message.key):
+            self._miss(message.key, agent)
+        if message.deleted or message.code == ord(EventIndication.opcode):
+            known = agent if agent in self._state.agents else BROKER_AGENT
+            self._state.observations.append(RecordLost(message.key, known))
 
 
 class ConsoleSession:
@@ -47,34 +276,37 @@ class ConsoleSession:
 
     Args:
         config: see `ConsoleConfig`.
-        talk: the conversation, and
-        listener: who understands what is said in it, of a version other than AM2.
+        state: of the session, and
+        handler: of messages, of a version other than AM2.
     """
 
     def __init__(
-        self, config: ConsoleConfig, talk: Conversation | None = None, listener: Listener | None = None
+        self,
+        config: ConsoleConfig,
+        state: SessionState | None = None,
+        handler: MessageHandler | None = None,
     ) -> None:
         self._config = config
-        self._talk = talk or Conversation(config)
-        self._listener = listener or Listener(self._talk)
+        self._state = state or SessionState(config)
+        self._handler = handler or MessageHandler(self._state)
         self._refused = 0
         self._errors = 0
-        self._listener.learn(config.definitions)
+        self._handler.learn(config.definitions)
 
     @property
     def definitions(self) -> tuple[ClassDefinition | EventDefinition, ...]:
         """The classes and events known: worth keeping for `ConsoleConfig.definitions`."""
-        return tuple(self._talk.definitions)
+        return tuple(self._state.definitions)
 
     @property
     def state(self) -> State:
         """Where the session stands."""
-        return self._talk.state
+        return self._state.state
 
     @property
     def broker(self) -> UUID | None:
         """The incarnation of the management broker that answered last."""
-        return self._talk.restarts.broker
+        return self._state.restarts.broker
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
         """What the queue of this name must be bound to before `LinkUp`; its name is the reply key."""
@@ -98,102 +330,102 @@ class ConsoleSession:
         ``UNKNOWN``: no answer until the deadline, or until the link went down; another answer may follow when
         it comes late. What was read is observed before it is answered.
         """
-        self._talk.now = now
+        self._state.now = now
         if isinstance(event, Delivery):
             return self._receive(event)
-        self._talk.stir()
+        self._state.stir()
         match event:
             case TimerExpired():
                 return self._pass_time()
             case MethodCall():
-                self._listener.caller.call(event)
+                self._handler.client.call(event)
             case ObjectModify():
-                self._listener.caller.modify(event)
+                self._handler.client.modify(event)
             case ObjectFetch():
-                self._listener.caller.fetch(event)
+                self._handler.client.fetch(event)
             case LinkUp(reply_to):
-                self._talk.connect(reply_to)
+                self._state.connect(reply_to)
             case LinkDown(detail):
-                self._talk.disconnect(detail)
+                self._state.disconnect(detail)
             case BacklogFollows(missed, waiting):
-                self._talk.resume(missed, waiting)
+                self._state.resume(missed, waiting)
             case LossSuspected(reason, since):
                 self._suspect_loss(reason, since)
             case NotSent(sends, reason):
-                self._listener.caller.unsent(sends, reason)
+                self._handler.client.unsent(sends, reason)
             case PropertiesMissing():
-                self._talk.read_the_unnamed()
+                self._state.read_the_unnamed()
                 return []
             case _:
                 raise EventNotTakenError(self, event)
-        return self._talk.finish()
+        return self._state.finish()
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
         """As `ConsoleSession.precheck` of every dialect."""
-        self._talk.now = now
-        return self._listener.caller.precheck(request)
+        self._state.now = now
+        return self._handler.client.precheck(request)
 
     def _suspect_loss(self, reason: str, since: int) -> None:
         """Begin again: what is known may be wrong. While disconnected that waits for the link."""
-        if self._talk.state is State.DISCONNECTED:
+        if self._state.state is State.DISCONNECTED:
             return
         if since:
-            self._talk.miss(since, reason)
-        if self._talk.state is not State.CATCHING_UP:
-            self._talk.greet(reason)
+            self._state.miss(since, reason)
+        if self._state.state is not State.CATCHING_UP:
+            self._state.greet(reason)
 
     def _pass_time(self) -> list[Effect]:
         """Ask again, give up, miss heartbeats, try again."""
-        if self._talk.state in (State.DISCONNECTED, State.CATCHING_UP):
+        if self._state.state in (State.DISCONNECTED, State.CATCHING_UP):
             return []
-        self._talk.pass_time()
-        return self._talk.finish()
+        self._state.pass_time()
+        return self._state.finish()
 
     def _receive(self, delivery: Delivery) -> list[Effect]:
-        if self._talk.state is State.DISCONNECTED:
+        if self._state.state is State.DISCONNECTED:
             return []
         if not self._config.believe_anyone and delivery.user_id not in self._config.believed:
             self._refused += 1
             return [
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
             ]
-        if self._talk.state is State.CATCHING_UP and delivery.exchange == self._config.direct_exchange:
+        if self._state.state is State.CATCHING_UP and delivery.exchange == self._config.direct_exchange:
             return self._receive_late(delivery)
-        self._talk.arrived(delivery.timestamp)
+        self._state.arrived(delivery.timestamp)
         try:
             self._hear(delivery)
         except (ProtocolError, LocalProtocolError) as error:
             self._note_error(delivery, error)
-        return self._talk.finish()
+        return self._state.finish()
 
     def _hear(self, delivery: Delivery) -> None:
         sender = agent_of_key(delivery.routing_key)
-        for message in read_body(delivery.body, self._talk.definitions):
-            self._listener.hear(message, sender)
+        for message in read_body(delivery.body, self._state.definitions):
+            self._handler.hear(message, sender)
 
     def _receive_late(self, delivery: Delivery) -> list[Effect]:
         """An answer to what was asked before the link went down: it says what became of a call."""
-        self._talk.stir()
+        self._state.stir()
         with contextlib.suppress(ProtocolError, LocalProtocolError):
-            self._listener.hear_answers(read_body(delivery.body, self._talk.definitions))
-        return self._talk.finish()
+            self._handler.hear_answers(read_body(delivery.body, self._state.definitions))
+        return self._state.finish()
 
     def _note_error(self, delivery: Delivery, error: Exception) -> None:
         self._errors += 1
-        self._talk.stir()
+        self._state.stir()
         where = f"{delivery.exchange}/{delivery.routing_key} from {delivery.user_id!r}"
-        self._talk.note("protocol-error", f"{where}: {error}; {self._errors} so far")
-        self._listener.caller.unreadable(delivery.body, error)
+        self._state.note("protocol-error", f"{where}: {error}; {self._errors} so far")
+        self._handler.client.unreadable(delivery.body, error)
         sequence = int.from_bytes(delivery.body[4:8], "big")
-        subject = self._talk.requests.subject(sequence)
+        subject = self._state.requests.subject(sequence)
         if delivery.body[:4] == b"AM2s" and isinstance(subject, FetchSchema):
             # The broker keeps broken schemas of other agents: all but this class can still be complete.
-            self._talk.requests.complete(sequence)
-            self._talk.give_class_up(subject.key)
+            self._state.requests.complete(sequence)
+            self._state.give_class_up(subject.key)
             return
         # What a body has not told must not be taken for gone.
         told_by = agent_of_key(delivery.routing_key)
         agent = subject.agent if isinstance(subject, FetchObjects) else told_by
-        self._talk.fall_short("a message could not be read", agent)
+        self._state.fall_short("a message could not be read", agent)
         if delivery.exchange != self._config.direct_exchange:
-            self._talk.read_the_unread()
+            self._state.read_the_unread()

@@ -13,8 +13,7 @@ from typing import Final
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.console_content import ContentTranslator
-from gateway.dialects.qmf.console_conversation import Conversation
-from gateway.dialects.qmf.console_operations import Operation, OperationRequest
+from gateway.dialects.qmf.console_requests import Operation, OperationRequest
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.fields import NO_HASH
@@ -30,6 +29,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import SessionState
 from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Send, cannot_be_set
 from gateway.model.misfits import misfit
@@ -67,11 +67,11 @@ class RefusedError(Exception):
         super().__init__(text)
 
 
-class Caller:
+class RpcClient:
     """Calls methods and fetches objects on behalf of a conversation, and understands the answers."""
 
-    def __init__(self, conversation: Conversation, translator: ContentTranslator) -> None:
-        self._talk = conversation
+    def __init__(self, state: SessionState, translator: ContentTranslator) -> None:
+        self._state = state
         self._translator = translator
 
     # What is asked of the console.
@@ -80,15 +80,15 @@ class Caller:
         """Send a call, or answer at once why it is not sent."""
         try:
             operation, arguments = self._checked(call)
-            sequence = self._talk.operations.begin(operation)
+            sequence = self._state.operations.begin(operation)
             key = operation.definition.key
             self._send(call, MethodRequest(sequence, operation.object_id, key, call.method, arguments))
         except RefusedError as refused:
-            self._talk.answer(Answer(call.token, refused.outcome, refused.text))
+            self._state.answer(Answer(call.token, refused.outcome, refused.text))
 
     def modify(self, modify: ObjectModify) -> None:
         """Answer that nothing is set: AM2 has no such request."""
-        self._talk.answer(cannot_be_set(modify))
+        self._state.answer(cannot_be_set(modify))
 
     def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
         """What would be answered at once to this; ``None`` where it would be sent."""
@@ -103,20 +103,20 @@ class Caller:
         try:
             operation = self._operation(fetch)
             key = operation.definition.key
-            sequence = self._talk.operations.begin(operation)
+            sequence = self._state.operations.begin(operation)
             # A Java broker takes no heed of the id, and would tell every object that it has.
             selector = {"_class": key.name, "_package": key.package}
             by_id = {"_objectid": str(operation.object_id)}
             self._send(fetch, GetQuery(sequence, selector if key.hash == NO_HASH else by_id))
         except RefusedError as refused:
-            self._talk.answer(Answer(fetch.token, refused.outcome, refused.text))
+            self._state.answer(Answer(fetch.token, refused.outcome, refused.text))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
         """These certainly were not sent, for ``reason``."""
         for send in sends:
-            operation = self._talk.operations.end(_sequence(send.body)) if send.not_after else None
+            operation = self._state.operations.end(_sequence(send.body)) if send.not_after else None
             if operation is not None:
-                self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
+                self._state.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
 
     def _check(self, request: MethodCall | ObjectModify) -> None:
         """Check all that can be before it is sent."""
@@ -133,15 +133,15 @@ class Caller:
 
     def _operation(self, request: OperationRequest) -> Operation:
         """Check all that calls and fetches have in common."""
-        why_not = _NOT_ASKING.get(self._talk.state)
-        if why_not is None and self._talk.agents.is_lost(request.agent):
+        why_not = _NOT_ASKING.get(self._state.state)
+        if why_not is None and self._state.agents.is_lost(request.agent):
             why_not = f"agent {request.agent} is silent"
         if why_not is not None:
             raise RefusedError(Outcome.SOURCE_DOWN, f"not sent: {why_not}")
-        if request.deadline <= self._talk.now:
+        if request.deadline <= self._state.now:
             raise RefusedError(Outcome.NOT_NOW, "not sent: no time was left for it")
-        if self._talk.operations.is_full:
-            limit = self._talk.operations.limit
+        if self._state.operations.is_full:
+            limit = self._state.operations.limit
             raise RefusedError(Outcome.NOT_NOW, f"not sent: {limit} operations are under way")
         definition = self._translator.definition(request.key)
         if definition is None:
@@ -154,10 +154,10 @@ class Caller:
 
     def _check_object(self, operation: Operation) -> None:
         """Refuse to name an object that a Java broker may not know: it would end the session."""
-        talk = self._talk
-        if operation.definition.key.hash != NO_HASH or operation.object_id in talk.living:
+        session = self._state
+        if operation.definition.key.hash != NO_HASH or operation.object_id in session.living:
             return
-        if talk.state is State.SYNCHRONISED and not talk.living.is_full:
+        if session.state is State.SYNCHRONISED and not session.living.is_full:
             raise RefusedError(
                 Outcome.OBJECT_GONE, "not sent: the agent does not tell of this object any more"
             )
@@ -165,12 +165,12 @@ class Caller:
 
     def _send(self, request: MethodCall | ObjectFetch, message: Message) -> None:
         body = write(message)
-        self._talk.send(
+        self._state.send(
             Send(
-                self._talk.config.management_exchange,
+                self._state.config.management_exchange,
                 addresses.agent_key(request.agent),
                 body,
-                reply_to=self._talk.reply_to,
+                reply_to=self._state.reply_to,
                 content_type=addresses.CONTENT_TYPE,
                 not_after=request.deadline,
             )
@@ -180,13 +180,13 @@ class Caller:
 
     def on_response(self, message: MethodResponse) -> None:
         """A call is answered, perhaps after its time."""
-        operation = self._talk.operations.find(message.sequence)
+        operation = self._state.operations.find(message.sequence)
         if operation is None or not isinstance(operation.request, MethodCall):
             return
-        self._talk.operations.end(message.sequence)
+        self._state.operations.end(message.sequence)
         outcome = OUTCOMES.get(message.status, Outcome.REMOTE_FAILURE)
         outputs, text = self._outputs(operation.definition, operation.request.method, message)
-        self._talk.answer(Answer(operation.request.token, outcome, text, message.status, outputs))
+        self._state.answer(Answer(operation.request.token, outcome, text, message.status, outputs))
 
     def _outputs(
         self, definition: ClassDefinition, method: str, message: MethodResponse
@@ -203,15 +203,15 @@ class Caller:
         except ProtocolError as error:
             if message.status != Status.OK:
                 return (), text
-            self._talk.note("protocol-error", f"outputs of {definition.key} {method}: {error}")
+            self._state.note("protocol-error", f"outputs of {definition.key} {method}: {error}")
             return (), f"carried out; what it returned cannot be read: {error}"
 
     def on_complete(self, message: CommandComplete) -> None:
         """A fetch has ended, or a call was refused whole. A Java broker ends answered calls so too."""
-        operation = self._talk.operations.find(message.sequence)
+        operation = self._state.operations.find(message.sequence)
         if operation is None or (isinstance(operation.request, MethodCall) and not message.code):
             return
-        self._talk.operations.end(message.sequence)
+        self._state.operations.end(message.sequence)
         if message.code:
             outcome, text, code = Outcome.REMOTE_FAILURE, peer_line(message.text), message.code
         elif operation.found:
@@ -220,11 +220,11 @@ class Caller:
             outcome, text, code = Outcome.REMOTE_FAILURE, operation.trouble, 0
         else:
             outcome, text, code = Outcome.OBJECT_GONE, "the agent has no such object", 0
-        self._talk.answer(operation.answer(outcome, text, code))
+        self._state.answer(operation.answer(outcome, text, code))
 
     def on_content(self, message: Content) -> None:
         """An object was told; perhaps it is the one that was asked for."""
-        operation = self._talk.operations.find(message.sequence)
+        operation = self._state.operations.find(message.sequence)
         if operation is not None and operation.object_id == message.object_id:
             operation.found = not message.deleted
 
@@ -235,14 +235,14 @@ class Caller:
     def unreadable(self, body: bytes, error: Exception) -> None:
         """A body could not be read."""
         sequence = _sequence(body)
-        operation = self._talk.operations.find(sequence)
+        operation = self._state.operations.find(sequence)
         if operation is not None and isinstance(operation.request, MethodCall):
-            self._talk.operations.end(sequence)
-            self._talk.answer(operation.answer(Outcome.UNKNOWN, f"the answer cannot be read: {error}"))
+            self._state.operations.end(sequence)
+            self._state.answer(operation.answer(Outcome.UNKNOWN, f"the answer cannot be read: {error}"))
         self._trouble(sequence, f"the answer cannot be read: {error}")
 
     def _trouble(self, sequence: int, text: str) -> None:
-        operation = self._talk.operations.find(sequence)
+        operation = self._state.operations.find(sequence)
         if operation is not None:
             operation.trouble = text
 

@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.dialects.qmf import addresses
-from gateway.dialects.qmf.console_agents import SECOND, HeartbeatRules
 from gateway.dialects.qmf.console_requests import RequestRules
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.model.secrets import SecretRules
+
+SECOND: Final = 1_000_000_000
+
+
+class Heartbeats(enum.Enum):
+    """What the silence of the broker's agent says. Other agents are missed once they sent a heartbeat."""
+
+    EXPECTED = "expected"  # it speaks each interval: silence is its loss
+    NONE = "none"  # it may have nothing to say: it is asked, and everything is read again
+    AUTO = "auto"  # none, until it has sent a heartbeat: expected from then on
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRules:
+    """When an agent counts as lost. Durations are nanoseconds.
+
+    Attributes:
+        mode: whether the broker's agent must send heartbeats at all; the Java broker sends none.
+        interval: between two heartbeats, until an agent's own is known from two of them.
+        missed: so many intervals without a word, and the agent is lost; one that is asked is so one earlier.
+        shortest: an interval learnt is taken as no shorter,
+        longest: and as no longer than this.
+        gone: an agent that was not heard for so long is gone, and what it had with it.
+    """
+
+    mode: Heartbeats = Heartbeats.EXPECTED
+    interval: int = 10 * SECOND
+    missed: int = 3
+    shortest: int = SECOND
+    longest: int = 3600 * SECOND
+    gone: int = 86_400 * SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The requests of a console: what is waited for, until when, how often it was asked.
+"""What a console asks of its agents: requests that are repeated, and operations that are sent once.
 
 A reply may never come: each request has a deadline, is asked again a few times, each time with a new
 sequence number and more patience, and is given up in the end.
@@ -6,13 +6,14 @@ sequence number and more patience, and is given up in the end.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     ClassQuery,
@@ -21,10 +22,13 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
     SchemaRequest,
 )
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey
+from gateway.model.values import ValueType
 
 REQUEST_SEQUENCES: Final = 1 << 31
-"""Requests have the lower half of the sequence numbers, operations the upper one (`console_operations`)."""
+"""Requests have the lower half of the sequence numbers, operations the upper one (`Operations`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,3 +286,137 @@ class Requests:
     def next_deadline(self) -> int:
         """When `overdue` has something to return."""
         return min((request.deadline for request in self._by_sequence.values()), default=NEVER)
+
+
+REMEMBERED: Final = 1_000
+"""Operations without an answer that are known still, the latest ones."""
+
+OperationRequest: TypeAlias = MethodCall | ObjectModify | ObjectFetch
+"""What a console can be given; `ObjectModify` only before AM2, which has no such request."""
+
+
+@dataclass(slots=True)
+class Operation:
+    """A call or fetch that was sent, or is about to be.
+
+    Attributes:
+        request: what the console was given.
+        definition: of the object's class.
+        object_id: of the object.
+        found: whether a fetch was told of the object already.
+        trouble: what of the answer to a fetch could not be understood.
+    """
+
+    request: OperationRequest
+    definition: ClassDefinition
+    object_id: ObjectId
+    found: bool = False
+    trouble: str = ""
+
+    def answer(self, outcome: Outcome, text: str, code: int | None = None) -> Answer:
+        """What came of it, without outputs."""
+        return Answer(self.request.token, outcome, text, code)
+
+
+class Operations:
+    """The operations of a session.
+
+    Args:
+        limit: those that wait for an answer at once.
+        first_sequence: as of `Requests`.
+    """
+
+    def __init__(self, limit: int, first_sequence: int) -> None:
+        self.limit = limit
+        self._number = first_sequence % REQUEST_SEQUENCES
+        self._pending: dict[int, Operation] = {}
+        self._unanswered: OrderedDict[int, Operation] = OrderedDict()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more can wait for an answer."""
+        return len(self._pending) >= self.limit
+
+    def begin(self, operation: Operation) -> int:
+        """Wait for an answer from now on; returns the sequence number to ask with."""
+        self._number = (self._number + 1) % REQUEST_SEQUENCES
+        sequence = REQUEST_SEQUENCES + self._number
+        self._pending[sequence] = operation
+        return sequence
+
+    def find(self, sequence: int) -> Operation | None:
+        """The operation of this number that has no answer yet."""
+        return self._pending.get(sequence) or self._unanswered.get(sequence)
+
+    def end(self, sequence: int) -> Operation | None:
+        """It has its answer; ``None`` where there is no such operation, or not any more."""
+        operation = self._pending.pop(sequence, None)
+        return operation or self._unanswered.pop(sequence, None)
+
+    def overdue(self, now: int) -> list[Operation]:
+        """Those whose time is over since the last call: they are waited for no longer."""
+        return self._give_up([one for one, what in self._pending.items() if what.request.deadline <= now])
+
+    def abandon(self) -> list[Operation]:
+        """All that are waited for: they are not any more."""
+        return self._give_up(list(self._pending))
+
+    def _give_up(self, sequences: list[int]) -> list[Operation]:
+        given_up = [self._pending.pop(sequence) for sequence in sequences]
+        self._unanswered.update(zip(sequences, given_up, strict=True))
+        while len(self._unanswered) > REMEMBERED:
+            self._unanswered.popitem(last=False)
+        return given_up
+
+    @property
+    def next_deadline(self) -> int:
+        """When `overdue` has something to return."""
+        return min((one.request.deadline for one in self._pending.values()), default=NEVER)
+
+
+ClassName: TypeAlias = tuple[str, str]
+"""Package and name."""
+
+_REFERENCE: Final = "Ref"
+
+
+def targets_first(listed: Iterable[ClassName], definitions: Iterable[ClassDefinition]) -> Iterator[ClassName]:
+    """Return the classes, each behind those that its properties refer to, else in the order listed.
+
+    Whatever is told before what it refers to has to wait for that, and a broker lists queues before the
+    virtual hosts that a hundred thousand of them are in. qpidd tells of a reference nothing but the name of
+    the property: ``vhostRef`` leads to a ``vhost``.
+    """
+    targets: dict[ClassName, list[ClassName]] = {}
+    for definition in definitions:
+        name = (definition.key.package, definition.key.name)
+        targets.setdefault(name, []).extend(_referred_to(definition))
+    wanted = dict.fromkeys(listed)
+    for name in tuple(wanted):
+        yield from _with_targets(name, targets, wanted)
+
+
+def _with_targets(
+    name: ClassName, targets: Mapping[ClassName, list[ClassName]], wanted: dict[ClassName, None]
+) -> Iterator[ClassName]:
+    """Take a class out of ``wanted``, behind what it refers to; of those in a circle the first comes last."""
+    if name not in wanted:
+        return
+    under_way = [(name, iter(targets.get(name, ())))]
+    del wanted[name]
+    while under_way:
+        target = next(under_way[-1][1], None)
+        if target is None:
+            yield under_way.pop()[0]
+        elif target in wanted:
+            del wanted[target]
+            under_way.append((target, iter(targets.get(target, ()))))
+
+
+def _referred_to(definition: ClassDefinition) -> Iterator[ClassName]:
+    for element in definition.schema.properties:
+        if element.type is not ValueType.REFERENCE:
+            continue
+        name = element.references or element.name.removesuffix(_REFERENCE)
+        package, _, name = name.rpartition(":")
+        yield package or definition.key.package, name

@@ -10,7 +10,7 @@ import structlog
 
 from gateway.config.sources import QmfSource
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.session import PropertiesMissing
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (

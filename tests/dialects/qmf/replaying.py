@@ -14,7 +14,7 @@ from functools import cache
 
 from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,

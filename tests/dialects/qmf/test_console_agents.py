@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.dialects.qmf.console_agents import Agents, HeartbeatRules
+from gateway.dialects.qmf.console_agents import Agents
+from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     BrokerRequest,

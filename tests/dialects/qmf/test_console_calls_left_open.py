@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_operations import REMEMBERED
+from gateway.dialects.qmf.console_requests import REMEMBERED
 from gateway.dialects.qmf.messages import (
     MethodResponse,
 )

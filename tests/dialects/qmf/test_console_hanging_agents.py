@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (

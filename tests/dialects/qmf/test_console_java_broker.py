@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
 from gateway.dialects.qmf.fields import NO_HASH

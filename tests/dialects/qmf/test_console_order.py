@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.qmf.console_order import targets_first
+from gateway.dialects.qmf.console_requests import targets_first
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType

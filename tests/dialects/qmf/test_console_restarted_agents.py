@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.dialects.qmf.console_restarts import Restarts
+from gateway.dialects.qmf.console_gaps import Restarts
 from gateway.dialects.qmf.messages import BrokerResponse, CommandComplete, GetQuery
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import LossSuspected

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     BrokerRequest,

@@ -22,8 +22,7 @@ from gateway.clock import SystemClock
 from gateway.config.sources import RabbitMqAgent
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.qmf.console import ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules
-from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.qmf.console_config import ConsoleConfig, HeartbeatRules
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.session_driver import MessageDriver

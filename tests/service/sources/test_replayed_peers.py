@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_agents import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.session import PropertiesMissing
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import Observation

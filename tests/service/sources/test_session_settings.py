@@ -17,7 +17,7 @@ from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.relay import RelayConfig
 from gateway.dialects.cml.console import ConsoleConfig as CmlConfig
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_agents import HeartbeatRules
+from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.links.capture_reading import CaptureError
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.schema import ClassKey, ClassSchema, Element

@@ -8,7 +8,7 @@ from uuid import UUID
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.am01.console_config import DEFAULT_PACKAGE, NO_BROKER
 from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.console_agents import SECOND
+from gateway.dialects.qmf.console_config import SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,27 +7,28 @@ carry the call out. An answer that does not fit their buffer ends their session.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.am01.console_content import Am01Translator
-from gateway.dialects.qmf.am01.console_conversation import Am01Conversation
 from gateway.dialects.qmf.am01.get_and_set import GET, SET, read_object, write_changes
 from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
 from gateway.dialects.qmf.am01.messages import MethodRequest
 from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.schemas import write_schema
+from gateway.dialects.qmf.am01.session_state import Am01SessionState
 from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.console_calls import (
     MAX_HEAD,
     MAX_REQUEST,
     OUTCOMES,
-    Caller,
     RefusedError,
+    RpcClient,
     encoded_arguments,
 )
-from gateway.dialects.qmf.console_operations import Operation, OperationRequest
-from gateway.dialects.qmf.console_requests import FetchSchema
-from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.console_content import ContentTranslator
+from gateway.dialects.qmf.console_requests import FetchSchema, Operation, OperationRequest
+from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
 from gateway.dialects.qmf.messages import (
     Content,
     GetQuery,
@@ -38,12 +39,43 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.dialects.qmf.model_values import wire_values
+from gateway.dialects.qmf.schema_records import write_event
 from gateway.dialects.session import Send
 from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, ClassKey, Direction
+from gateway.model.secrets import SecretRules
 from gateway.model.texts import peer_line
 from gateway.model.values import Values, ValueType
+
+
+class Am01Translator(ContentTranslator):
+    """As `ContentTranslator`, for classes that may have neither package nor hash.
+
+    Args:
+        rules: see `ContentTranslator`.
+        package: of classes that are told without one.
+    """
+
+    def __init__(self, rules: SecretRules, package: str) -> None:
+        super().__init__(rules)
+        self._package = package
+
+    def named(self, key: ClassKey) -> ClassKey:
+        """Return a key with the package that it has for the model."""
+        return key if key.package else replace(key, package=self._package)
+
+    def model_key(self, definition: ClassDefinition | EventDefinition) -> ClassKey:
+        """Return what the model calls a class or event; where no hash is told, one over its schema."""
+        key = self.named(definition.key)
+        if key.hash.strip(b"\0"):
+            return key
+        if isinstance(definition, ClassDefinition):
+            octets = write_schema(definition)
+        else:
+            octets = write_event(definition)
+        return replace(key, hash=schema_hash(key, octets))
+
 
 MAX_RETURNED: Final = 3_000
 """Octets of arguments that come back: agents have 4,096 for a whole answer."""
@@ -51,12 +83,12 @@ MAX_RETURNED: Final = 3_000
 _GROWING: Final = frozenset((ValueType.STRING,))
 
 
-class Am01Caller(Caller):
-    """As `Caller`, with sets."""
+class Am01RpcClient(RpcClient):
+    """As `RpcClient`, with sets."""
 
-    def __init__(self, conversation: Am01Conversation, translator: Am01Translator) -> None:
-        super().__init__(conversation, translator)
-        self._am01 = conversation
+    def __init__(self, state: Am01SessionState, translator: Am01Translator) -> None:
+        super().__init__(state, translator)
+        self._am01 = state
         self._fetches: dict[int, bool] = {}  # waiting for a publication; whether it has a reason by now
 
     # What is asked of the console.
@@ -67,7 +99,7 @@ class Am01Caller(Caller):
             operation, arguments = self._checked(call)
             self._ask(operation, call.method, arguments)
         except RefusedError as refused:
-            self._talk.answer(Answer(call.token, refused.outcome, refused.text))
+            self._state.answer(Answer(call.token, refused.outcome, refused.text))
 
     def modify(self, modify: ObjectModify) -> None:
         """Send a set, or answer at once why it is not sent."""
@@ -75,7 +107,7 @@ class Am01Caller(Caller):
             operation, changes = self._checked_set(modify)
             self._ask(operation, SET, changes)
         except RefusedError as refused:
-            self._talk.answer(Answer(modify.token, refused.outcome, refused.text))
+            self._state.answer(Answer(modify.token, refused.outcome, refused.text))
 
     def fetch(self, fetch: ObjectFetch) -> None:
         """Ask for an object, or answer at once why it is not asked for."""
@@ -86,21 +118,21 @@ class Am01Caller(Caller):
             elif self._am01.revision is Revision.MARCH_2008:
                 self._query(operation)
             elif self._am01.revision is Revision.FEBRUARY_2008:
-                self._talk.ask(FetchSchema(operation.definition.key))
+                self._state.ask(FetchSchema(operation.definition.key))
                 self._await(operation, is_due=False)
             elif self._am01.rules.republish_interval is not None:
                 self._await(operation, is_due=True)
             else:
                 self._refuse_fetch()
         except RefusedError as refused:
-            self._talk.answer(Answer(fetch.token, refused.outcome, refused.text))
+            self._state.answer(Answer(fetch.token, refused.outcome, refused.text))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
         """These certainly were not sent, for ``reason``."""
         for send in sends:
-            operation = self._talk.operations.end(sequence_of(send.body)) if send.not_after else None
+            operation = self._state.operations.end(sequence_of(send.body)) if send.not_after else None
             if operation is not None:
-                self._talk.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
+                self._state.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
 
     def _check(self, request: MethodCall | ObjectModify) -> None:
         if isinstance(request, ObjectModify):
@@ -132,8 +164,8 @@ class Am01Caller(Caller):
     def _ask(self, operation: Operation, method: str, arguments: bytes) -> None:
         revision = self._spoken()
         key = operation.request.key
-        queue = self._talk.reply_to if revision is Revision.NOVEMBER_2007 else ""
-        sequence = self._talk.operations.begin(operation)
+        queue = self._state.reply_to if revision is Revision.NOVEMBER_2007 else ""
+        sequence = self._state.operations.begin(operation)
         request = MethodRequest(sequence, operation.object_id, key, method, arguments, queue)
         self._send_once(operation, method_key(revision, key, method), write(request, revision))
 
@@ -159,21 +191,21 @@ class Am01Caller(Caller):
 
     def _query(self, operation: Operation) -> None:
         """Ask for all objects of its class: these agents know no other question."""
-        sequence = self._talk.operations.begin(operation)
+        sequence = self._state.operations.begin(operation)
         query = GetQuery(sequence, {"_class": operation.definition.key.name})
         self._send_once(operation, COMMAND_KEY, write(query, Revision.MARCH_2008))
 
     def _await(self, operation: Operation, *, is_due: bool) -> None:
         """Wait for the agent to tell everything: at times, or as soon as it has answered for a schema."""
-        self._fetches[self._talk.operations.begin(operation)] = is_due
+        self._fetches[self._state.operations.begin(operation)] = is_due
 
     def _send_once(self, operation: Operation, routing_key: str, body: bytes) -> None:
-        self._talk.send(
+        self._state.send(
             Send(
-                self._talk.config.management_exchange,
+                self._state.config.management_exchange,
                 routing_key,
                 body,
-                reply_to=self._talk.reply_to,
+                reply_to=self._state.reply_to,
                 not_after=operation.request.deadline,
             )
         )
@@ -182,60 +214,60 @@ class Am01Caller(Caller):
 
     def on_response(self, message: MethodResponse) -> None:
         """A call, a set or a get is answered, perhaps after its time."""
-        operation = self._talk.operations.find(message.sequence)
+        operation = self._state.operations.find(message.sequence)
         if operation is None or isinstance(operation.request, MethodCall):
             super().on_response(message)
             return
-        self._talk.operations.end(message.sequence)
+        self._state.operations.end(message.sequence)
         outcome = OUTCOMES.get(message.status, Outcome.REMOTE_FAILURE)
         text = peer_line(message.text)
         if isinstance(operation.request, ObjectFetch) and message.status == Status.OK:
             outcome, text = self._got(operation, message.arguments)
-        self._talk.answer(operation.answer(outcome, text, message.status))
+        self._state.answer(operation.answer(outcome, text, message.status))
 
     def _got(self, operation: Operation, arguments: bytes) -> tuple[Outcome, str]:
         """Observe an object as its agent returned it."""
         try:
             properties, statistics = read_object(operation.definition, arguments)
         except ProtocolError as error:
-            self._talk.note("protocol-error", f"get of {operation.definition.key}: {error}")
+            self._state.note("protocol-error", f"get of {operation.definition.key}: {error}")
             return Outcome.REMOTE_FAILURE, f"what was returned cannot be read: {error}"
         key = operation.definition.key
         content = ObjectContent(0, key, 0, 0, 0, operation.object_id, properties, statistics)
-        self._talk.observations.append(self._translator.content(content))
+        self._state.observations.append(self._translator.content(content))
         return Outcome.APPLIED, ""
 
     def schema_answered(self, key: ClassKey) -> None:
         """The agent will publish everything: who waits for an object of this class will see it."""
         for sequence in self._fetches:
-            operation = self._talk.operations.find(sequence)
+            operation = self._state.operations.find(sequence)
             if operation is not None and operation.definition.key == key:
                 self._fetches[sequence] = True
 
     def published(self, message: Content) -> None:
         """An object was told; perhaps somebody waits for it."""
         for sequence, is_due in list(self._fetches.items()):
-            operation = self._talk.operations.find(sequence)
+            operation = self._state.operations.find(sequence)
             if operation is None:
                 del self._fetches[sequence]
             elif is_due and _completes(message, operation):
                 del self._fetches[sequence]
-                self._talk.operations.end(sequence)
+                self._state.operations.end(sequence)
                 gone = bool(message.deleted)
                 outcome = Outcome.OBJECT_GONE if gone else Outcome.APPLIED
-                self._talk.answer(operation.answer(outcome, "the agent deleted it" if gone else ""))
+                self._state.answer(operation.answer(outcome, "the agent deleted it" if gone else ""))
 
     def unreadable(self, body: bytes, error: Exception) -> None:
         """A body could not be read; perhaps it was an answer."""
         sequence = sequence_of(body)
-        operation = self._talk.operations.find(sequence)
+        operation = self._state.operations.find(sequence)
         if operation is None:
             return
         if isinstance(operation.request, ObjectFetch):
             operation.trouble = f"the answer cannot be read: {error}"
             return
-        self._talk.operations.end(sequence)
-        self._talk.answer(operation.answer(Outcome.UNKNOWN, f"the answer cannot be read: {error}"))
+        self._state.operations.end(sequence)
+        self._state.answer(operation.answer(Outcome.UNKNOWN, f"the answer cannot be read: {error}"))
 
 
 def sequence_of(body: bytes) -> int:

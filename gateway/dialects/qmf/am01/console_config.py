@@ -7,8 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from gateway.dialects.qmf.am01.revisions import ALL, Revision
-from gateway.dialects.qmf.console_agents import SECOND
-from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig
 
 DEFAULT_PACKAGE: Final = "qpid"
 """The package of the broker's classes, as agents from February 2008 on tell it."""

@@ -1,42 +1,244 @@
-"""The conversation of a console with its agents: where it stands, what it asks, and when it doubts.
+"""The state of a console session: where it stands, what it asks, when it reads everything again.
 
-`console_states` has the table of states. What agents say is understood in `console_messages`.
+`console_states` has the table of states. `console` understands what agents send.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.outbox import NEVER
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.outbox import NEVER, Outbox
+from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
-from gateway.dialects.qmf.console_agents import SECOND
-from gateway.dialects.qmf.console_asking import Asking
-from gateway.dialects.qmf.console_hearing import gap_until_now
+from gateway.dialects.qmf.console_agents import Agents, LivingObjects, RemoteAgents
+from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig
+from gateway.dialects.qmf.console_gaps import GapTracker, Restarts, gap_until_now
 from gateway.dialects.qmf.console_requests import (
+    ClassName,
+    FetchObjects,
+    FetchSchema,
     Greeting,
     ListPackages,
+    Operation,
+    Operations,
+    Requests,
+    Subject,
+    routing_key,
+    targets_first,
 )
-from gateway.dialects.qmf.console_states import Signal, State
+from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
 from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import Content
-from gateway.dialects.session import Effect
+from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Effect, Send
 from gateway.model.observations import (
     AgentLost,
     ResyncBegan,
     ResyncEnded,
     SourceState,
 )
+from gateway.model.operations import ObjectFetch, Outcome
+from gateway.model.schema import ClassKey
+
+
+class Resync:
+    """The resync under way, if any, and the next one, if it is due at a time.
+
+    Attributes:
+        listed: package and name of the classes to get, in the order told.
+        missed: classes whose objects were told before their schema, and the agents that did.
+        unavailable: schemas that are not asked for again in this resync.
+        is_open: its beginning was told, and its end is not yet.
+        shortcoming: why it is incomplete; empty where it is not, as far as known.
+        due_at: when the next one begins, nanoseconds; `NEVER` where none is planned.
+        reason: why that one does.
+    """
+
+    def __init__(self) -> None:
+        self.listed: dict[tuple[str, str], None] = {}
+        self.missed: dict[ClassKey, set[str]] = {}
+        self.unavailable: set[ClassKey] = set()
+        self.is_open = False
+        self.shortcoming = ""
+        self.due_at = NEVER
+        self.reason = ""
+        self._in_a_row = 0
+
+    def begin(self) -> None:
+        """The agents are listed again."""
+        self.listed.clear()
+        self.missed.clear()
+        self.unavailable.clear()
+        self.shortcoming = ""
+        self.cancel()
+
+    def cancel(self) -> None:
+        """None is due any more."""
+        self.due_at = NEVER
+
+    def plan(self, at: int, reason: str) -> bool:
+        """One is due at ``at``, unless one is sooner; returns whether it is not."""
+        if at >= self.due_at:
+            return False
+        self.due_at, self.reason = at, reason
+        return True
+
+    def fell_short(self) -> int:
+        """It stayed incomplete, or the agent was silent behind it; returns how often in a row."""
+        self._in_a_row += 1
+        return self._in_a_row
+
+    def succeeded(self) -> None:
+        """It was complete."""
+        self._in_a_row = 0
+
+
+_MILLISECOND: Final = 1_000_000
+_RESYNCING: Final = (State.LISTING, State.FETCHING)
+
 
 _ASKING: Final = (State.FETCHING, State.SYNCHRONISED, State.DOUBTFUL)
 _ASKING_LATER: Final = (State.CATCHING_UP, State.GREETING, State.LISTING)
 
 
-class Conversation(Asking):
-    """What a console session knows and does between messages.
+class SessionState(Outbox):
+    """What a console session knows and does between events.
 
     ``now`` is set before anything is called; `finish` hands out what came of it.
     """
+
+    def __init__(self, config: ConsoleConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.now = 0
+        self.state = State.DISCONNECTED
+        self.reply_to = ""
+        self.requests = Requests(config.request_rules, config.first_sequence)
+        self.operations = Operations(config.operation_limit, config.first_sequence)
+        self.definitions = Definitions(config.class_limit)
+        self.agents = Agents(config.heartbeats, config.agent_limit)
+        self.restarts = Restarts()
+        self.resync = Resync()
+        self.living = LivingObjects(config.object_limit)
+        self.remotes = RemoteAgents(config, self.agents, self.requests, self)
+        self._gaps = GapTracker(self.agents, config.heard_until)
+        self._last_greeting = -NEVER
+        self._refusal = ""
+        self._unnamed_after = -NEVER
+        self._stirred = True
+
+    def move(self, signal: Signal) -> None:
+        """Go to the next state; `LocalProtocolError` if the table has none."""
+        following = TRANSITIONS.get((self.state, signal))
+        if following is None:
+            raise LocalProtocolError(f"{signal.value} means nothing while {self.state.value}")
+        self.state = following
+
+    def fall_short(self, reason: str, agent: str = BROKER_AGENT) -> None:
+        """The resync under way, if any, will not be complete; of a remote ``agent`` only its own."""
+        if agent != BROKER_AGENT and agent in self.agents:
+            if self.state is State.FETCHING or agent in self.remotes.reading:
+                self.remotes.fall_short(agent, reason)
+            return
+        if self.state in _RESYNCING and not self.resync.shortcoming:
+            self.resync.shortcoming = reason
+        self.remotes.fall_short_all(reason)
+
+    def _read_agent(self, agent: str) -> None:
+        """Read a remote agent that is not: also of classes that the broker does not list any more."""
+        known = ((one.key.package, one.key.name) for one in self._classes())
+        classes = (*self.resync.listed, *known)
+        if self.state is State.FETCHING and not self.remotes.is_doubted(agent):
+            self._fetch(agent, classes)  # as a part of the whole
+        else:
+            self.remotes.read(agent, targets_first(classes, self._classes()))
+
+    def fetch_all(self, agent: str) -> None:
+        """Ask an agent for the objects of every class."""
+        self._fetch(agent, self.resync.listed)
+
+    def _fetch(self, agent: str, classes: Iterable[ClassName]) -> None:
+        for package, name in targets_first(classes, self._classes()):
+            self.ask(FetchObjects(agent, package, name))
+
+    def _classes(self) -> Iterator[ClassDefinition]:
+        return (one for one in self.definitions if isinstance(one, ClassDefinition))
+
+    def ask(self, subject: Subject) -> bool:
+        """Send a request when there is room; False if there will be none."""
+        if self.state is State.CATCHING_UP:
+            return False
+        taken = self.requests.add(subject)
+        if not taken:
+            self.fall_short("too many requests are waiting")
+        return taken
+
+    def ask_schema(self, key: ClassKey) -> bool:
+        """Ask for a schema; False if it is not to be had."""
+        if key in self.resync.unavailable:
+            return False
+        if key not in self.definitions and len(self.definitions) >= self.definitions.limit:
+            self.fall_short("too many classes")
+            self.give_class_up(key)
+            self.note("too-many-classes", f"{key} is left out: {self.definitions.limit} are known")
+            return False
+        return self.ask(FetchSchema(key))
+
+    def give_class_up(self, key: ClassKey) -> None:
+        """Ask for this schema no more until the next resync."""
+        self.resync.missed.pop(key, None)
+        if len(self.resync.unavailable) < self.config.class_limit:
+            self.resync.unavailable.add(key)
+
+    def _send(self, subject: Subject, sequence: int) -> None:
+        if isinstance(subject, Greeting):
+            self._last_greeting = self.now
+        self.send(
+            Send(
+                self.config.management_exchange,
+                routing_key(subject),
+                write(subject.message(sequence)),
+                reply_to=self.reply_to,
+                content_type=addresses.CONTENT_TYPE,
+                expiration=max(1, self.config.request_deadline // _MILLISECOND),
+            )
+        )
+
+    def _give_up(self, subject: Subject) -> None:
+        what = type(subject).__name__
+        self.note("no-answer", f"{subject} was never answered")
+        if isinstance(subject, FetchObjects) and subject.agent != BROKER_AGENT:
+            self.remotes.give_up(subject.agent, f"no answer to {what}", self.now)
+            return
+        self.fall_short(f"no answer to {what}")
+        if isinstance(subject, FetchSchema):
+            self.give_class_up(subject.key)
+
+    def greeting_refused(self, said: str) -> None:
+        """An agent answered a greeting by an error: it is greeted again in its time, as a silent one."""
+        self._refusal = said
+
+    def _miss_greeting(self) -> None:
+        waited = self.config.request_deadline // SECOND
+        exchange = self.config.management_exchange
+        refusal, self._refusal = self._refusal, ""
+        if refusal:
+            self.tell(SourceState.DOWN, f"the greeting on exchange {exchange} was refused: {refusal}")
+            return
+        self.tell(
+            SourceState.DOWN,
+            f"no answer to the greeting on exchange {exchange} for {waited} s: is an agent running there, "
+            "and does it obey this user?",
+        )
+
+    def _leave_open(self, operation: Operation, why: str) -> None:
+        reads = isinstance(operation.request, ObjectFetch)
+        doubt = "" if reads else ": it may have been carried out, or may still be"
+        self.answer(operation.answer(Outcome.UNKNOWN, f"{why}{doubt}"))
 
     # The link.
 
@@ -47,9 +249,9 @@ class Conversation(Asking):
         """
         self.move(Signal.RESUMED)
         self._forget_agents()
-        self._hearing.resumed(missed, self.now)
+        self._gaps.resumed(missed, self.now)
         if not waiting:
-            self.observations += self._hearing.missed(self.now)
+            self.observations += self._gaps.missed(self.now)
         self.tell(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
 
     def connect(self, reply_to: str) -> None:
@@ -60,7 +262,7 @@ class Conversation(Asking):
         self.reply_to, self._refusal = reply_to, ""
         self._forget_agents()
         self.restarts.doubt()
-        self.observations += self._hearing.connected(self.now, caught_up=caught_up)
+        self.observations += self._gaps.connected(self.now, caught_up=caught_up)
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
 
@@ -76,7 +278,7 @@ class Conversation(Asking):
 
     def arrived(self, sent: int) -> None:
         """A message arrived that was sent at ``sent`` (0 for unknown), and with it all that came before."""
-        self.observations += self._hearing.arrived(sent, self.now)
+        self.observations += self._gaps.arrived(sent, self.now)
 
     def announced(self, package: str) -> None:
         """An agent announces ``package``: greet it. Where that was known, it restarted or lost its link.
@@ -87,7 +289,7 @@ class Conversation(Asking):
             self._announced_meanwhile(package)
             return
         if any(known == package for known, _ in self.resync.listed):
-            self._hearing.interrupted()
+            self._gaps.interrupted()
             self.restarts.doubt()
         self.greet_soon(f"an agent announces package {package}")
 
@@ -95,7 +297,7 @@ class Conversation(Asking):
         """The same, a while ago: what it called objects before means nothing from there on."""
         if not any(known.key.package == package for known in self.definitions):
             return
-        self.observations += self._hearing.interrupted_meanwhile()
+        self.observations += self._gaps.interrupted_meanwhile()
         self.observations.append(ResyncBegan(restarted=True))
 
     def told(self, agent: str, message: Content) -> None:
@@ -112,7 +314,7 @@ class Conversation(Asking):
             if is_expected is not None:
                 self.stir()
                 self.living.forget()
-                self.observations += [] if is_expected else self._hearing.started_anew()
+                self.observations += [] if is_expected else self._gaps.started_anew()
                 self.observations.append(ResyncBegan(restarted=True))
                 self.greet_soon(f"agent {agent} restarted")
         if message.key.hash == NO_HASH:
@@ -125,10 +327,10 @@ class Conversation(Asking):
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
-        self.observations += self._hearing.interruption(self.now)
-        interruption_told = self._hearing.answered()
-        since = self._hearing.until
-        silent_since = self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
+        self.observations += self._gaps.interruption(self.now)
+        interruption_told = self._gaps.answered()
+        since = self._gaps.until
+        silent_since = self.agents.heard(BROKER_AGENT, self.now, self._gaps.spoken_at)
         was_told = interruption_told or self.restarts.is_told
         restarted = self.restarts.answered(broker)
         if restarted:
@@ -171,7 +373,7 @@ class Conversation(Asking):
 
     def greet(self, reason: str) -> None:
         """Begin again with a greeting; where one is under way, repeat it."""
-        self.observations += self._hearing.interruption(self.now)
+        self.observations += self._gaps.interruption(self.now)
         self.resync.cancel()
         if self.state is State.GREETING:
             self.requests.hurry(Greeting(), self.now)
@@ -197,7 +399,7 @@ class Conversation(Asking):
 
     def read_the_unread(self) -> None:
         """As `read_the_unnamed`, for a message of an agent's own accord that cannot be read."""
-        self._hearing.unread()
+        self._gaps.unread()
         self._read_anew("a message could not be read")
 
     def _read_anew(self, reason: str) -> None:
@@ -300,7 +502,7 @@ class Conversation(Asking):
     def answered(self) -> None:
         """The broker's agent answered about its classes: it is not silent, however long a list takes."""
         if not self.agents.is_lost(BROKER_AGENT):
-            self.agents.heard(BROKER_AGENT, self.now, self._hearing.spoken_at)
+            self.agents.heard(BROKER_AGENT, self.now, self._gaps.spoken_at)
 
     def _forget_agents(self) -> None:
         self.remotes.depart_all(self.now)
@@ -310,13 +512,13 @@ class Conversation(Asking):
 
         False if it is one too many: nobody would notice its silence, so that nothing it says can be shown.
         """
-        if self.agents.heard_again(agent, self.now, self._hearing.spoken_at):
+        if self.agents.heard_again(agent, self.now, self._gaps.spoken_at):
             return True
         self.stir()
         known = agent in self.agents
         if not known:
             self.remotes.make_room()
-        lost_since = self.agents.heard(agent, self.now, self._hearing.spoken_at)
+        lost_since = self.agents.heard(agent, self.now, self._gaps.spoken_at)
         if agent not in self.agents:
             self.fall_short("too many agents")
             self.note("too-many-agents", f"agent {agent} is left out: {self.config.agent_limit} are known")

@@ -1,4 +1,4 @@
-"""The conversation of a console with an agent before AM2: what differs from AM2's.
+"""The state of a console session with an agent before AM2: what differs from AM2's.
 
 ========================  ==============================  ===============================================
 revision                  greeted, listed                 objects are read again
@@ -19,20 +19,18 @@ and lost where it must publish everything at times.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
 
 from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf.addresses import BROKER_AGENT
-from gateway.dialects.qmf.am01.console_asking import probes, request
 from gateway.dialects.qmf.am01.console_config import NO_BROKER, Am01ConsoleConfig
-from gateway.dialects.qmf.am01.console_publication import Publication
-from gateway.dialects.qmf.am01.console_restarts import ObjectNumbers
-from gateway.dialects.qmf.am01.keys import COMMAND_KEY
+from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
+from gateway.dialects.qmf.am01.messages import AgentHello, Message, MethodRequest
 from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
 from gateway.dialects.qmf.am01.writer import write
-from gateway.dialects.qmf.console_agents import SECOND
-from gateway.dialects.qmf.console_conversation import Conversation
+from gateway.dialects.qmf.console_config import SECOND
 from gateway.dialects.qmf.console_requests import (
     AwaitPublication,
     FetchObjects,
@@ -43,11 +41,171 @@ from gateway.dialects.qmf.console_requests import (
 )
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
+    BrokerRequest,
+    ClassQuery,
     Content,
+    GetQuery,
+    PackageQuery,
 )
+from gateway.dialects.qmf.object_id import NULL
+from gateway.dialects.qmf.session_state import SessionState
 from gateway.dialects.session import Effect, Observed, Rebind, Send, WakeAt
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
 from gateway.model.schema import ClassKey
+
+_ERA: Final = 10**18
+"""Numbers below are no times: 2001 in nanoseconds since 1970."""
+_FAR: Final = 10**9
+"""No agent makes so many objects in one go, and none starts twice within a second."""
+
+
+class ObjectNumbers:
+    """The numbers of an agent's objects since its start, as far as they were told."""
+
+    def __init__(self) -> None:
+        self._lowest = 0
+        self._highest = 0
+
+    def forget(self) -> None:
+        """Those of before mean nothing any more."""
+        self._lowest = self._highest = 0
+
+    def show_restart(self, number: int) -> bool:
+        """Whether this number is the first that shows a restart."""
+        if number < _ERA:
+            return False
+        known = self._highest != 0
+        if known and self._lowest - _FAR < number < self._highest + _FAR:
+            self._lowest, self._highest = min(self._lowest, number), max(self._highest, number)
+            return False
+        self._lowest = self._highest = number
+        return known
+
+
+PROBE_METHOD: Final = "probe"
+PROBE_SEQUENCE: Final = 0
+"""Operations are numbered from far above on (`Operations`)."""
+
+
+def request(subject: Subject, sequence: int, revision: Revision) -> Message:
+    """Return a request as a revision has it: AM01 numbers none, and knows no G."""
+    numbered = revision is Revision.MARCH_2008
+    number = sequence if numbered else 0
+    match subject:
+        case Greeting():
+            return BrokerRequest(number) if numbered else AgentHello()
+        case ListPackages():
+            return PackageQuery(number)
+        case ListClasses(package):
+            return ClassQuery(number, package)
+        case FetchObjects(name=name):
+            return GetQuery(number, {"_class": name})
+        case _:
+            return subject.message(number)
+
+
+def probes(
+    revisions: frozenset[Revision], known_class: ClassKey | None, reply_to: str
+) -> Iterator[tuple[str, bytes]]:
+    """Return routing keys and bodies that make an agent give a sign of life, and do nothing else.
+
+    Args:
+        revisions: what the agent may speak.
+        known_class: any of its classes; without one, who answers calls only is asked nothing.
+        reply_to: the queue for answers.
+    """
+    for revision in sorted(revisions, key=lambda one: one.value):
+        if revision is Revision.FEBRUARY_2008:
+            yield COMMAND_KEY, write(AgentHello(), revision)
+        elif revision is Revision.MARCH_2008:
+            yield COMMAND_KEY, write(BrokerRequest(0), revision)
+        elif known_class is not None:
+            # No object has the number 0, and none this method: the agent says so, and does nothing.
+            queue = reply_to if revision is Revision.NOVEMBER_2007 else ""
+            call = MethodRequest(PROBE_SEQUENCE, NULL, known_class, PROBE_METHOD, reply_queue=queue)
+            yield method_key(revision, known_class, PROBE_METHOD), write(call, revision)
+
+
+_PATIENCE: Final = 3
+"""Intervals after which it is over even where an agent never falls silent."""
+
+
+class Publication:
+    """What is heard of one publication. Times and durations are nanoseconds.
+
+    Args:
+        interval: within which an agent begins it, once it has a reason to.
+        quiet: of silence that ends it.
+    """
+
+    def __init__(self, interval: int, quiet: int) -> None:
+        self._interval = interval
+        self._quiet = quiet
+        self._latest = NEVER
+        self.over_at = NEVER
+        self._objects = 0
+        self._described: set[ClassKey] = set()
+        self._described_before: frozenset[ClassKey] = frozenset()
+
+    @property
+    def patience(self) -> int:
+        """Nanoseconds after which an agent that has a reason to tell everything has been heard."""
+        return self._interval + self._quiet
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the agent has a reason to publish everything, and has not been heard out."""
+        return self.over_at != NEVER
+
+    def begin(self, now: int) -> None:
+        """The agent has a reason, since ``now`` at the latest."""
+        self._objects = 0
+        self._described.clear()
+        self.prolong(now)
+
+    def prolong(self, now: int) -> None:
+        """It has another one by now."""
+        self.over_at = now + self.patience
+        self._latest = now + _PATIENCE * self.patience
+
+    def cancel(self) -> None:
+        """None is awaited any more."""
+        self.over_at = NEVER
+
+    def heard_object(self, now: int) -> None:
+        """An object was told."""
+        if self.is_awaited:
+            self._objects += 1
+            self.over_at = max(self.over_at, min(now + self._quiet, self._latest))
+
+    def heard_schema(self, key: ClassKey) -> None:
+        """The schema of a class that is kept was broadcast, as happens for who has bound a queue."""
+        self._described.add(key)
+
+    def started_anew(self) -> None:
+        """What the agent described before its start says nothing of what it has now."""
+        self._described_before = frozenset()
+
+    def completed(self) -> None:
+        """What was heard was everything."""
+        self._described_before = frozenset(self._described)
+
+    def shortcoming(self, *, broadcasts: bool) -> str:
+        """Why what was heard cannot have been everything; empty where it can.
+
+        ``broadcasts``: whether the agent must have broadcast schemas with it.
+        """
+        if not self._objects:
+            return "the agent told no object"
+        if not broadcasts:
+            return ""
+        # One class may have got its first object just now, and another lost its last one meanwhile.
+        again, before = len(self._described & self._described_before), len(self._described_before)
+        if self._described and 2 * again >= before:
+            return ""
+        told = f"{again} of {before} classes were described again" if before else "no schema came"
+        return f"the agent did not tell everything to who bound a queue: {told}"
+
 
 IDLE_INTERVALS: Final = 30
 """After so many without a publication everything is read again: an idle agent publishes nothing."""
@@ -61,7 +219,7 @@ _FEBRUARY: Final = frozenset((Revision.FEBRUARY_2008,))
 _MARCH: Final = frozenset((Revision.MARCH_2008,))
 
 
-class Am01Conversation(Conversation):
+class Am01SessionState(SessionState):
     """What a console of an agent before AM2 knows and does between messages.
 
     Attributes:
@@ -105,7 +263,7 @@ class Am01Conversation(Conversation):
     # The link.
 
     def connect(self, reply_to: str) -> None:
-        """Begin again, also to find out what the agent speaks; raises as `Conversation.connect`."""
+        """Begin again, also to find out what the agent speaks; raises as `SessionState.connect`."""
         self.revisions = self.rules.revisions
         self._form_asked = False
         super().connect(reply_to)
@@ -134,7 +292,7 @@ class Am01Conversation(Conversation):
         self.broker_answered(broker)
 
     def broker_answered(self, broker: UUID) -> None:
-        """As `Conversation.broker_answered`."""
+        """As `SessionState.broker_answered`."""
         if self.restarts.broker not in (None, broker):
             self._numbers.forget()  # the resync says that it was restarted
         super().broker_answered(broker)
@@ -292,7 +450,7 @@ class Am01Conversation(Conversation):
         self._effects.append(Send(exchange, routing_key, body, reply_to=self.reply_to, expiration=expiration))
 
     def pass_time(self) -> None:
-        """As `Conversation.pass_time`, and ask a silent agent whether it lives."""
+        """As `SessionState.pass_time`, and ask a silent agent whether it lives."""
         super().pass_time()
         if self._reread_at <= self.now:
             silence = (self.now - self._told_at) // SECOND
@@ -362,7 +520,7 @@ class Am01Conversation(Conversation):
     # What is handed out.
 
     def finish(self) -> list[Effect]:
-        """As `Conversation.finish`; the end of an object waits a moment for its last statistics."""
+        """As `SessionState.finish`; the end of an object waits a moment for its last statistics."""
         self.stir()  # its own deadlines follow from what was published, too
         effects = super().finish()
         first = effects[0] if effects else None
