@@ -303,7 +303,7 @@ is_canonical_name: Final = re.compile(
 # No possessive quantifiers: Python 3.11.2 (Debian 12) matches too much with them: b"\x81" here.
 # Nothing is lost without: an octet decides alone what it belongs to, so going back never goes far.
 is_short_name: Final = re.compile(rb"[\x00-\x7f]*(?:[\x81-\xff][\x80-\xff]{0,2}[\x00-\x7f]+)*").fullmatch
-"""True (a match) for most canonical names, and for no other content of 1 to 127 octets; quicker to tell.
+"""True (a match) for most canonical names, and for no other content of 1 to 127 octets; quicker to check.
 
 Numbers from 2^28, which take five octets, are left to `is_canonical_name`.
 """

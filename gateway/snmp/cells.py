@@ -172,7 +172,7 @@ def _encode_decimal(value: FeedValue) -> bytes | None:
 
 
 def _float(value: FeedValue) -> float | None:
-    # A peer may tell a whole number where its schema says float.
+    # A peer may send a whole number where its schema says float.
     if isinstance(value, bool) or not isinstance(value, float | int):
         return None
     try:
@@ -191,7 +191,7 @@ def _shortest_single(value: float) -> float:
     return value
 
 
-_DIGITS_OF_SINGLE = range(6, 10)  # any six make a difference, and nine tell all of them apart
+_DIGITS_OF_SINGLE = range(6, 10)  # any six make a difference, and nine distinguish all of them
 _NOT_FINITE: Mapping[str, bytes] = {
     "nan": ber.encode_octets(b"NaN"),
     "inf": ber.encode_octets(b"Infinity"),
@@ -268,7 +268,7 @@ def _unit_encoder(unit_nanoseconds: int, encode_number: Encoder) -> Encoder:
 
 
 def _fraction(number: int, of: int) -> bytes:
-    """Digits of a number between 0 and 1, as many as tell a nanosecond of a day from nothing: ``0.4``."""
+    """Digits of a number between 0 and 1, enough to distinguish a nanosecond of a day from 0: ``0.4``."""
     return f"{number / of:.15f}".rstrip("0").encode()
 
 

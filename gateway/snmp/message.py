@@ -108,7 +108,7 @@ def read_usual(datagram: bytes) -> UsualRead | None:
     """A read (GET, GETNEXT, GETBULK) in the form in which managers send nearly all of them.
 
     Every length takes one octet, all is canonical, each value is NULL. ``None`` for anything else, which may
-    be as good a request: `read_message` and `read_request` tell.
+    be as good a request: `read_message` and `read_request` decide.
     """
     size = len(datagram)
     try:

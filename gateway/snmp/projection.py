@@ -53,7 +53,7 @@ _HEAVY = 10
 """What touches every cell of a row (to withhold, show again or remove it) counts as so many rows."""
 
 _SOURCE_DOWN = "sourceDown"
-"""The alarm that the core raises of a source: it can be believed while the source cannot."""
+"""The alarm that the core raises of a source: it is fresh while the source is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     """The subscriber that keeps the store true to the feed (`gateway.feed.client.Subscriber`).
 
     Args:
-        store: filled here; the fixed tables are made at once, those of classes as they are told.
+        store: filled here; the fixed tables are made at once, those of classes when they are received.
         settings: what is configured.
         provisional: the registry of this site for classes that no shipped registry knows.
         save: keeps a provisional registry that has grown; may raise ``OSError``, and is then called again.
         clock: now, in nanoseconds since 1970-01-01 UTC.
-        log: told of what cannot be shown.
-        receivers: told of each event; of what a snapshot tells again, too, with the same epoch and number.
+        log: called for what cannot be shown.
+        receivers: get each event; those that a snapshot repeats, too, with the same epoch and number.
         operation: given each record of an operation, those of a snapshot again.
     """
 
@@ -147,7 +147,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return self._registries.provisional
 
     def standing_alarms(self) -> Mapping[str, StandingAlarms] | None:
-        """What lasts, by the name of the source; ``None`` while nobody can tell."""
+        """The active alarms, by the name of the source; ``None`` while they are unknown."""
         if not self.status.connected or self._replica.in_snapshot:
             return None
         standing = self._alarms.standing(self._replica.generation)
@@ -298,7 +298,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def alarm_changed(self, record: AlarmRecord) -> None:
         """Show an alarm, or its end."""
         row = self._tables.row_oid(record.subject, record.source)
-        self._alarms.tell(record, row, self._replica.generation)
+        self._alarms.show(record, row, self._replica.generation)
 
     def alarms_swept(self, source: int) -> None:
         """Remove alarms of before the last snapshot, in slices."""
@@ -318,7 +318,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._history.sweep(self._replica.generation)
 
     def _alarm_is_stale(self, record: AlarmRecord, generation: int) -> bool:
-        """Whether nobody knows now if an alarm of this snapshot lasts."""
+        """Whether it is unknown now if an alarm of this snapshot is still active."""
         if not self.status.connected or generation < self._replica.generation:
             return True
         if record.name == _SOURCE_DOWN or record.source == GATEWAY:
@@ -351,4 +351,4 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
 
 def _to_nobody(_told: object) -> None:
-    """Nobody wants to be told."""
+    """Drop a record that no caller wants."""

@@ -18,7 +18,7 @@ from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
 from gateway.snmp.tables.classes import Target, Variable
-from gateway.snmp.writable import STATUS_NAMES, Assignment, Refusal
+from gateway.snmp.writable import STATUS_NAMES, Assignment, Rejected
 from gateway.snmp.written_values import WrittenValueError, written_value
 
 MAX_TOLD: Final = 100
@@ -54,17 +54,17 @@ def asked_values(
     places = list(range(min(len(assignments), MAX_TOLD)))
     if refused not in places:
         places[-1] = refused
-    told: dict[str, FeedValue] = {}
+    values: dict[str, FeedValue] = {}
     for place in places:
         assignment = assignments[place]
         variable = variables.variable(assignment.name)
         name = _name(variable, about, assignment.name)
-        if name in told:
+        if name in values:
             name = f"{name} ({assignment.index})"
-        told[name] = (
+        values[name] = (
             MASK if variable is None or variable.entry is None else _value(variables, variable, assignment)
         )
-    return told
+    return values
 
 
 def dotted(name: Oid) -> str:
@@ -125,8 +125,8 @@ def snmp_value(tlv: bytes) -> FeedValue:
 
 
 UNKNOWN: Final = "(unknown)"
-"""Who sends a SET with a community that is not known; no writer can be called so. The community is not told:
-it may be a right one with a letter wrong."""
+"""The principal of a SET with a community that is not known; no writer can be called so. The community is not
+reported: it may be a right one with a letter wrong."""
 
 READER: Final = "(reader)"
 """Who sends a SET with the community that only reads."""
@@ -148,7 +148,7 @@ Report: TypeAlias = Callable[[OperationRequest], None]
 """`gateway.feed.client.RefusalReports.report`."""
 
 
-def nobody_told(_: OperationRequest) -> None:
+def drop_report(_: OperationRequest) -> None:
     """Where there is no core."""
 
 
@@ -160,7 +160,7 @@ class RefusedSets:
         report: takes them.
     """
 
-    def __init__(self, variables: Variables, report: Report = nobody_told) -> None:
+    def __init__(self, variables: Variables, report: Report = drop_report) -> None:
         self._variables = variables
         self._report = report
 
@@ -168,7 +168,7 @@ class RefusedSets:
         self,
         principal: Principal,
         assignments: Sequence[Assignment],
-        refusal: Refusal,
+        refusal: Rejected,
         outcome: Outcome | None = None,
         text: str = "",
     ) -> None:
@@ -185,17 +185,17 @@ class RefusedSets:
         status = STATUS_NAMES.get(refusal.status, str(refusal.status))
         why = f"SET of {_which(assignments, place)}: {status}"
         outcome = outcome or OUTCOMES.get(refusal.status, Outcome.NOT_NOW)
-        self._tell(principal, assignments, place, outcome, f"{text}; {why}" if text else why)
+        self._send_report(principal, assignments, place, outcome, f"{text}; {why}" if text else why)
 
     def not_a_writer(self, origin: str, assignments: Sequence[Assignment]) -> None:
         """Somebody who may only read sent a SET."""
         about = f" of {_which(assignments, 0)}" if assignments else ""
         text = f"SET{about} with the community that only reads"
-        self._tell(Principal("snmp", READER, origin), assignments, 0, Outcome.REFUSED, text)
+        self._send_report(Principal("snmp", READER, origin), assignments, 0, Outcome.REFUSED, text)
 
     def not_known(self, origin: str) -> None:
         """Somebody sent a SET with a community that is not known: nothing else of it is read."""
-        self._tell(
+        self._send_report(
             Principal("snmp", UNKNOWN, origin),
             (),
             0,
@@ -203,7 +203,7 @@ class RefusedSets:
             "SET with a community that is not known",
         )
 
-    def _tell(
+    def _send_report(
         self,
         principal: Principal,
         assignments: Sequence[Assignment],

@@ -20,7 +20,7 @@ from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.set_requests import SetRequests, SetResult
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
-from gateway.snmp.writable import VERSION_1_STATUSES, Assignment, Refusal
+from gateway.snmp.writable import VERSION_1_STATUSES, Assignment, Rejected
 
 LARGEST_DATAGRAM = 65_507
 """Octets that a UDP datagram over IPv4 can carry."""
@@ -30,7 +30,7 @@ _NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a community stands for: what it can read, and who it is that sends SETs; nobody if empty."""
+    """What a community stands for: what it can read, and who sends SETs with it; empty for a reader."""
 
     view: MibView
     writer: str = ""
@@ -65,13 +65,13 @@ class Responder:
     Args:
         communities: what each community may do.
         counters: counted up as the groups snmp and snmpMPDStats say.
-        failed: told of an error of the agent's own; the request is answered genErr then.
+        failed: called with an error of the agent's own; the request is answered genErr then.
         limits: bounds of one exchange.
         sets: carries SETs out; without it no variable can be set.
 
     Attributes:
-        wrong_community: told of each message whose community is not known.
-        refused_sets: told of SETs of those who may not send any.
+        wrong_community: called for each message whose community is not known.
+        refused_sets: reports SETs of those who may not send any.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Responder:
         self._counters.in_packets += 1
         usual = message.read_usual(datagram)
         if usual is not None:
-            # That a look-up takes longer for a match tells nothing: what it compares are keyed hashes.
+            # That a look-up takes longer for a match reveals nothing: what it compares are keyed hashes.
             access = self._preambles.get(usual[0])
             if access is not None and (answer := self._answer_usual(access.view, *usual)) is not None:
                 return answer
@@ -127,7 +127,7 @@ class Responder:
             else:
                 octets = limits.message_size - message.RESPONSE_OVERHEAD - len(preamble)
                 varbinds = self._bulk_varbinds(view, names, first, second, octets)
-        except Exception:  # noqa: BLE001  the other way meets it too, and tells of it
+        except Exception:  # noqa: BLE001  the other way meets it too, and reports it
             return None
         answer = message.encode_success(preamble, request_id, varbinds)
         if len(answer) > limits.message_size:
@@ -248,12 +248,12 @@ class Responder:
         if len(request.names) > self._limits.varbinds or len(done) > self._limits.message_size:
             self._counters.set_statuses[message.TOO_BIG] += 1
             return self._too_big(envelope, request)
-        verdict = self._verdict(request, access, sender, content) if request.names else SetResult()
-        if isinstance(verdict, SetResult):
-            return self._set_answer(envelope, request, verdict)
-        return None if verdict is None else self._set_later(envelope, request, access, verdict)
+        result = self._set_result(request, access, sender, content) if request.names else SetResult()
+        if isinstance(result, SetResult):
+            return self._set_answer(envelope, request, result)
+        return None if result is None else self._set_later(envelope, request, access, result)
 
-    def _verdict(
+    def _set_result(
         self, request: Request, access: Access, sender: Sender, content: bytes
     ) -> SetResult | Coroutine[Any, Any, SetResult] | None:
         """As `SetRequests.begin`."""
@@ -262,24 +262,24 @@ class Responder:
             self._counters.bad_community_uses += 1
             if self.refused_sets is not None:
                 self.refused_sets.not_a_writer(_origin(sender), _assignments(request))
-            return SetResult(Refusal(message.NO_ACCESS, 1))
+            return SetResult(Rejected(message.NO_ACCESS, 1))
         if self._sets is None:
-            return SetResult(Refusal(message.NOT_WRITABLE, 1))
+            return SetResult(Rejected(message.NOT_WRITABLE, 1))
         principal = Principal("snmp", access.writer, _origin(sender))
         return self._sets.begin(principal, content, _assignments(request))
 
     async def _set_later(
-        self, envelope: Message, request: Request, access: Access, verdict: Coroutine[Any, Any, SetResult]
+        self, envelope: Message, request: Request, access: Access, result: Coroutine[Any, Any, SetResult]
     ) -> bytes | None:
         try:
-            return self._set_answer(envelope, request, await verdict)
+            return self._set_answer(envelope, request, await result)
         except Exception as error:  # noqa: BLE001  as above
             return self._failed_answer(error, envelope, request, access)
 
-    def _set_answer(self, envelope: Message, request: Request, verdict: SetResult) -> bytes | None:
-        refusal = verdict.refusal
+    def _set_answer(self, envelope: Message, request: Request, result: SetResult) -> bytes | None:
+        refusal = result.refusal
         status, index = (message.NO_ERROR, 0) if refusal is None else (refusal.status, refusal.index)
-        if not verdict.is_repeated:
+        if not result.is_repeated:
             self._counters.set_statuses[status] += 1
         if envelope.version == message.VERSION_1:
             status = VERSION_1_STATUSES.get(status, status)
@@ -314,7 +314,10 @@ class Responder:
 
     def _access_of(self, community: bytes) -> Access | None:
         found = None
-        for name, access in self._communities:  # all of them, so that time tells nothing of which one matched
+        for (
+            name,
+            access,
+        ) in self._communities:  # all of them, so that time reveals nothing of which one matched
             if hmac.compare_digest(name, community):
                 found = access
         return found
@@ -375,7 +378,7 @@ def _failing_index(envelope: Message, request: Request, view: MibView) -> int:
     for index, name in enumerate(request.names, 1):
         try:
             view.read(name) if envelope.pdu_type == message.GET else view.walk(name, 1)
-        except Exception:  # noqa: BLE001  told already, only its place is wanted
+        except Exception:  # noqa: BLE001  reported already, only its place is wanted
             return index
     return 0
 

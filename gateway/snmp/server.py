@@ -43,7 +43,7 @@ class UdpServer:
     Args:
         answer: see `Answer`.
         counters: ``unsent`` and ``internal_errors`` are counted here.
-        failed: told of errors that nothing else handles; it limits its own rate.
+        failed: called with errors that nothing else handles; it limits its own rate.
         clock: monotonic seconds; bounds how long datagrams are answered before the loop serves others.
         before: called before datagrams are answered, which may have waited while the process stood still.
     """
@@ -176,7 +176,7 @@ class _Endpoint:
         return host, port
 
     def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
-        """A datagram, who sent it, and what tells `send` the address that was asked."""
+        """A datagram, who sent it, and for `send` the address that was asked."""
         # Into a buffer that is kept: a new one of this size for each datagram costs more than all the rest.
         size, peer = self.socket.recvfrom_into(self._buffer)
         return bytes(self._view[:size]), peer, []
@@ -202,7 +202,7 @@ class _AnyAddressEndpoint(_Endpoint):
             bound.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
 
     def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
-        """A datagram, who sent it, and what tells `send` the address that was asked."""
+        """A datagram, who sent it, and for `send` the address that was asked."""
         size, ancillary, _, peer = self.socket.recvmsg_into([self._buffer], _ANCILLARY_BUFFER)
         local = [source for item in ancillary if (source := _source(*item)) is not None]
         return bytes(self._view[:size]), peer, local

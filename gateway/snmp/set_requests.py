@@ -30,7 +30,7 @@ from gateway.snmp.writable import (
     TEST_STATUSES,
     AdvisoryLock,
     Assignment,
-    Refusal,
+    Rejected,
     WritableTable,
 )
 from gateway.snmp.written_values import WrittenValueError, may_differ, written_value
@@ -46,7 +46,7 @@ MAX_REMEMBERED: Final = 4096
 class Ended:
     """How a SET ended: ``refusal`` is ``None`` where it was carried out."""
 
-    refusal: Refusal | None
+    refusal: Rejected | None
     ended: int
 
 
@@ -83,7 +83,7 @@ class Retransmissions:
         self._running.add(key)
         return True
 
-    def end(self, key: bytes, refusal: Refusal | None, now: int) -> None:
+    def end(self, key: bytes, refusal: Rejected | None, now: int) -> None:
         """It was carried out, or refused."""
         self._running.remove(key)
         self._ended[key] = Ended(refusal, now)
@@ -138,13 +138,13 @@ class SetResult:
         is_repeated: it came to that before, and nothing was done now.
     """
 
-    refusal: Refusal | None = None
+    refusal: Rejected | None = None
     is_repeated: bool = False
 
 
 class _RefusedError(Exception):
     def __init__(self, status: int, index: int) -> None:
-        self.refusal = Refusal(status, index)
+        self.refusal = Rejected(status, index)
         super().__init__(status, index)
 
 
@@ -184,7 +184,7 @@ class SetRequests:
         settings: what is configured.
         clock: nanoseconds that never go back.
         lock: may be named beside anything else; default: one of their own.
-        refused: told of SETs that fail their test, where the core does not record that itself.
+        refused: reports SETs that fail their test, where the core does not record that itself.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class SetRequests:
 
         Args:
             principal: the writer; the origin is address and port.
-            content: of the PDU, with the request id: with the principal it tells a retransmission.
+            content: of the PDU, with the request id: with the principal it identifies a retransmission.
             assignments: its variable bindings.
 
         Returns:
@@ -253,13 +253,13 @@ class SetRequests:
             return SetResult(refused.refusal)
         if self._running >= MAX_RUNNING or not self._lately.begin(key, now):
             self._counters.sets_without_room += 1
-            no_room = Refusal(message.RESOURCE_UNAVAILABLE, 1)
+            no_room = Rejected(message.RESOURCE_UNAVAILABLE, 1)
             self._refused.tested(principal, assignments, no_room)
             return SetResult(no_room)
         if plan.changes:
             self._running += 1
             return self._remembered(key, principal, plan, assignments)
-        refusal: Refusal | None = Refusal(message.COMMIT_FAILED, 1)
+        refusal: Rejected | None = Rejected(message.COMMIT_FAILED, 1)
         try:
             self._commit_local(principal, plan, key.hex())
             refusal = None
@@ -354,7 +354,7 @@ class SetRequests:
     async def _remembered(
         self, key: bytes, principal: Principal, plan: _Plan, assignments: Sequence[Assignment]
     ) -> SetResult:
-        refusal: Refusal | None = Refusal(message.UNDO_FAILED, 0)  # unless it comes to an end
+        refusal: Rejected | None = Rejected(message.UNDO_FAILED, 0)  # unless it comes to an end
         try:
             change = plan.only_change
             if change is not None:
@@ -467,8 +467,8 @@ def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAns
     """Whether an element beside the one that failed was found to be as asked for.
 
     That is one before it; where all were sent, as those are which one request of the dialect's own sets, also
-    one behind it. What was to have no value may be so, too, where nothing is told of it: nobody can promise
-    that it is as before.
+    one behind it. What was to have no value may be so, too, where nothing is known of it: then it need not be
+    as before.
     """
     names = list(values)
     if answer.outcome is Outcome.SOURCE_DOWN:

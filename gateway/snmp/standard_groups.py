@@ -24,7 +24,7 @@ APPLICATION_SERVICES: Final = 72
 
 @dataclass(frozen=True, slots=True)
 class SystemDescription:
-    """What an operator tells of this agent; each text is cut to 255 octets of UTF-8.
+    """What an operator says about this agent; each text is cut to 255 octets of UTF-8.
 
     Args:
         description: sysDescr, the product with its version and where it runs.
@@ -160,7 +160,7 @@ class SnmpCounters:
         """Put both groups into the store.
 
         Of the objects that RFC 3418 made obsolete only snmpInTotalSetVars and snmpInSetRequests: nothing else
-        tells a manager whether anybody changes anything.
+        shows a manager whether anything is changed over SNMP.
 
         Args:
             store: where they are served.

@@ -45,7 +45,7 @@ class SmiType:
 
 
 MAX_TEXT_OCTETS = 255
-"""SnmpAdminString ends here (RFC 3411 section 5): longer text is cut, its whole length told beside it."""
+"""SnmpAdminString ends here (RFC 3411 section 5): longer text is cut, its whole length shown beside it."""
 
 MAX_JSON_OCTETS = 1024
 """A map or list whose JSON text is longer is shown empty, with its length: half a document misleads."""
@@ -221,7 +221,7 @@ def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
 
     As that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
     section 3.2 knows no trap for a notification that carries one. So are times and durations in a unit that
-    may be absent: 0 would be either, and less than a unit is told with its fraction. Floats are text, and
+    may be absent: 0 would be either, and less than a unit is sent with its fraction. Floats are text, and
     only text: who receives a notification reads it, and has no second look at another column.
 
     Raises:

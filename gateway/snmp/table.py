@@ -35,7 +35,7 @@ class Region(Protocol):
 
 
 class Directory(Protocol):
-    """What a column tells when its first cell comes and its last one goes."""
+    """What a column calls when its first cell comes and its last one goes."""
 
     def activate(self, region: Region) -> None:
         """The region has instances now."""
@@ -151,7 +151,7 @@ class Table:
     Args:
         entry: the OID of the conceptual row (``...Entry``).
         columns: the columns' sub-identifiers, ascending.
-        directory: told which columns have cells.
+        directory: learns which columns have cells.
     """
 
     def __init__(self, entry: Oid, columns: Sequence[int], directory: Directory) -> None:

@@ -28,7 +28,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejected:
     """Why a SET changes nothing: error-status of `gateway.snmp.message`, as of v2c, and error-index."""
 
     status: int
@@ -36,9 +36,9 @@ class Refusal:
 
 
 class WritableTable(Protocol):
-    """Variables that live in this process: a SET changes them at once, and asks nobody.
+    """Variables that live in this process: a SET changes them at once, without asking the core.
 
-    One SET calls `test` with all its assignments below ``prefix``, so that rows of several tables, told in
+    One SET calls `test` with all its assignments below ``prefix``, so that rows of several tables, named in
     any order, are seen together.
     """
 
@@ -46,7 +46,7 @@ class WritableTable(Protocol):
     def prefix(self) -> Oid:
         """What the names of its variables begin with, and no other's do."""
 
-    def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Refusal | None:
+    def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Rejected | None:
         """The first thing wrong with these assignments (RFC 3416 section 4.2.5), if any; changes nothing.
 
         Args:
@@ -129,7 +129,7 @@ class AdvisoryLock:
     """A TestAndIncr (RFC 2579 section 2): it can be set to the value that it has, and has the next one then.
 
     A manager reads it, reads what it wants to change, and names it in the SET: if another one was quicker the
-    SET is refused. It may stand beside anything else that can be set, and nobody has to name it.
+    SET is refused. It may stand beside anything else that can be set, and no SET has to name it.
 
     Args:
         value: at first, from 0 to 2^31-1; a random one, so that what was read before a restart does not hold.
@@ -144,14 +144,14 @@ class AdvisoryLock:
         """Show it."""
         store.scalar((*self.prefix, 0), lambda: ber.encode_integer(self._value))
 
-    def test(self, assignments: Sequence[Assignment]) -> Refusal | None:
+    def test(self, assignments: Sequence[Assignment]) -> Rejected | None:
         """The first thing wrong with these assignments, all of them below ``prefix``; changes nothing."""
         for place, assignment in enumerate(assignments):
             status = self._status(assignment)
             if status == message.NO_ERROR and place > 0:
                 status = message.INCONSISTENT_VALUE  # the first one makes it another value
             if status != message.NO_ERROR:
-                return Refusal(status, assignment.index)
+                return Rejected(status, assignment.index)
         return None
 
     def commit(self, assignments: Sequence[Assignment]) -> None:

@@ -120,7 +120,7 @@ def may_differ(entry: ElementEntry, tlv: bytes, whole_octets: int | None) -> boo
     Args:
         entry: of the column.
         tlv: what is shown.
-        whole_octets: of the whole value, where a second column tells them.
+        whole_octets: of the whole value, where a second column has that number.
     """
     if entry.syntax in (Syntax.JSON, Syntax.DATE_AND_TIME) or entry.unit:
         return True

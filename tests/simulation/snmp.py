@@ -72,7 +72,7 @@ class SnmpProcess:
             clock=clock.now,
             log=lambda event, detail: scheduler.tell("snmp", f"{event}: {detail}"),
             receivers=self._sending,
-            operation=lambda record: self.commands.table.told(record),  # noqa: PLW0108  made later
+            operation=lambda record: self.commands.table.operation_changed(record),  # noqa: PLW0108  made later
         )
         self.link = around.link(self.projection)
         settings = SnmpSettings(writers={WRITER: SnmpWriter()})

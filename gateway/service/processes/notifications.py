@@ -117,7 +117,7 @@ class Notifications:
         clock: the clock.
         up_time: sysUpTime.
         projection: which alarms last; asked when the sender works.
-        failed: told of errors of ours; limits its own rate.
+        failed: called with errors of ours; limits its own rate.
 
     Raises:
         StateError: what the last process left cannot be read, or a newer gateway wrote it.
@@ -157,7 +157,7 @@ class Notifications:
         self.sender = NotificationSender(settings, world, load(path))
 
     def open(self) -> None:
-        """Make the sockets, and tell all receivers that the agent started."""
+        """Make the sockets, and notify all receivers that the agent started."""
         self._sockets.open(self.sender.received)
         self.sender.start()
 

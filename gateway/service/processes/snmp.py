@@ -110,7 +110,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         clock=clock.now,
         log=lambda event, detail: log.info(event, detail=detail),
         receivers=notifications.sender,
-        operation=lambda record: commands.table.told(record),  # noqa: PLW0108  made later
+        operation=lambda record: commands.table.operation_changed(record),  # noqa: PLW0108  made later
     )
     link = FeedLink(loaded.feed_socket, projection)
     deadline = loaded.settings.operations.deadline
@@ -183,7 +183,7 @@ def read_writers(loaded: LoadedConfiguration, state: StateFolder, community: str
 
     Raises:
         SecretError: a configured one cannot be read.
-        CommandError: two are the same, so that nobody could tell who writes.
+        CommandError: two are the same, so that the writer could not be known.
     """
     communities: dict[str, str] = {}
     names = {community: "the community that reads"}

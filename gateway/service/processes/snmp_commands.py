@@ -36,7 +36,7 @@ class Commands:
 
     Attributes:
         submission: makes operations of commands.
-        table: takes part in SETs, is told of operations, and wants a tick a second.
+        table: takes part in SETs, gets records of operations, and wants a tick a second.
     """
 
     def __init__(

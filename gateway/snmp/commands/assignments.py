@@ -30,7 +30,7 @@ from gateway.snmp.fixed_mib import (
     CommandStateNumber,
     ValueSyntaxNumber,
 )
-from gateway.snmp.writable import Assignment, Refusal
+from gateway.snmp.writable import Assignment, Rejected
 
 MAX_NAME_OCTETS: Final = 32
 """Of an owner, the name of a command and that of an argument."""
@@ -74,7 +74,7 @@ class RefusedAssignmentError(Exception):
     """
 
     def __init__(self, status: int, index: int) -> None:
-        self.refusal = Refusal(status, index)
+        self.refusal = Rejected(status, index)
         super().__init__(f"error-status {status} at {index}")
 
 

@@ -53,7 +53,7 @@ class CommandRows:
             key: which.
             command: the whole of it.
             expires: when its row leaves, nanoseconds since 1970-01-01 UTC; 0 while that is not known.
-            described: what its class tells of it.
+            described: what its class says about it.
         """
         index = index_of(key)
         self._commands.put(index, _command_cells(command, expires))

@@ -17,7 +17,7 @@ from gateway.model.secrets import SecretRules
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import Argument, Command
 from gateway.snmp.fixed_mib import ValueSyntaxNumber
-from gateway.snmp.refused_sets import Report, nobody_told
+from gateway.snmp.refused_sets import Report, drop_report
 from gateway.snmp.tables.classes import Target
 
 _SECOND = 10**9
@@ -67,7 +67,7 @@ class NotSubmittedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DescribedCommand:
-    """What the schema tells of a command.
+    """What the schema says about a command.
 
     Attributes:
         source: number of its object's source.
@@ -89,14 +89,14 @@ class Submission:
         deadline: nanoseconds; of a command that names no timeout.
 
     Attributes:
-        report: told of commands that stand for no operation.
+        report: gets the commands that stand for no operation.
     """
 
     def __init__(self, directory: ObjectDirectory, secrets: SecretArguments, deadline: int) -> None:
         self._directory = directory
         self._secrets = secrets
         self._deadline = deadline
-        self.report: Report = nobody_told
+        self.report: Report = drop_report
 
     def is_object(self, instance: Oid) -> bool:
         """Whether an instance is in a table of objects."""
@@ -107,7 +107,7 @@ class Submission:
 
         Raises:
             NotSubmittedError: an argument's text stands for no value of its type, an argument is given
-                twice, or the target is not known any more. The core is told.
+                twice, or the target is not known any more. The core gets a report.
         """
         try:
             return self._request(command, principal)
@@ -161,7 +161,7 @@ class Submission:
         return target, next((each for each in target.schema.methods if each.name == command.method), None)
 
     def _secret_indexes(self, command: Command) -> frozenset[str]:
-        """The arguments that hold secrets, and those of which that cannot be told."""
+        """The arguments that hold secrets, and those of which that is unknown."""
         passed = _passed(self._found(command)[1])
         names = {index: _name_of(index, passed) for index in command.arguments}
         return frozenset(index for index, name in names.items() if name is None or self._hides(command, name))

@@ -26,7 +26,7 @@ from gateway.snmp.commands.display import CommandRows
 from gateway.snmp.commands.submission import NotSubmittedError, Submission
 from gateway.snmp.fixed_mib import COMMANDS, CommandScalar, CommandStateNumber
 from gateway.snmp.store import Store
-from gateway.snmp.writable import Assignment, Refusal
+from gateway.snmp.writable import Assignment, Rejected
 
 _SECOND: Final = 10**9
 
@@ -34,7 +34,7 @@ KEEP_PREPARING: Final = 300 * _SECOND
 """A row that was not submitted leaves so many nanoseconds after it was last written (RFC 2579, RowStatus)."""
 
 Submit = Callable[[int, OperationRequest], None]
-"""Asks the core for an operation; its answer is told to `CommandTable.answered` with the same number."""
+"""Asks the core for an operation; its answer goes to `CommandTable.answered` with the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class CommandHealth:
     Attributes:
         rows: of all owners, now.
         running: commands that the core has not answered, now; also of rows that were destroyed.
-        ended: commands since the start, by what was told when they ended.
+        ended: commands since the start, by their outcome when they ended.
     """
 
     rows: int = 0
@@ -92,11 +92,11 @@ class CommandTable:
         self._rows = rows
         self._submit = submit
         self._clock = clock
-        self._references: dict[str, int] = {}  # what the core was told to call those that are running
+        self._references: dict[str, int] = {}  # by the reference that the core has for those that are running
         self._commands: dict[CommandKey, Command] = {}
         self._running: dict[int, CommandKey] = {}  # by number, also those whose row was destroyed
         self._numbers: dict[CommandKey, int] = {}  # of those whose row is there
-        self._records: dict[int, OperationRecord] = {}  # of what is running: what was told of it last
+        self._records: dict[int, OperationRecord] = {}  # of what is running: its last record
         self._unknown: dict[str, CommandKey] = {}  # by operation id, where the outcome may get known yet
         self._submitted = 0
         self._ended: Counter[Outcome] = Counter()
@@ -119,7 +119,7 @@ class CommandTable:
         """AgCommands."""
         return (*self._root, *COMMANDS)
 
-    def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Refusal | None:
+    def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Rejected | None:
         """As `WritableTable.test`. Who is no writer has no rows, and gets noAccess."""
         try:
             self._changed(principal, assignments)
@@ -155,11 +155,11 @@ class CommandTable:
         if answer.outcome is Outcome.UNKNOWN and answer.operation_id:
             self._unknown[answer.operation_id] = key
 
-    def told(self, record: OperationRecord) -> None:
-        """What the feed tells of an operation: an outcome that was unknown may be known now.
+    def operation_changed(self, record: OperationRecord) -> None:
+        """Take the record of an operation: an outcome that was unknown may be known now.
 
         Also where the answer was lost with the core, or with the connection: by the operation's id, which
-        was told when it began.
+        came when it began.
         """
         number = self._references.get(record.reference)
         if number is not None:
@@ -279,7 +279,7 @@ class CommandTable:
 def _with_record(answer: OperationAnswer, record: OperationRecord) -> OperationAnswer:
     """With the operation's id, also where nothing was tried, and with what came of it.
 
-    That may have been told although nobody answered, or be settled already.
+    That may have been reported although no answer came, or be settled already.
     """
     outcome = record.outcome
     if answer.outcome is not Outcome.UNKNOWN or outcome is None or outcome is Outcome.UNKNOWN:

@@ -149,7 +149,7 @@ class ColumnText:
 
 
 def columns_of(class_entry: ClassEntry, versions: Sequence[ClassSchema]) -> list[ColumnText]:
-    """All columns, ascending; ``versions`` (the newest last) tell what the registry does not keep."""
+    """All columns, ascending; ``versions`` (the newest last) have what the registry does not keep."""
     columns = [_own_column(class_entry, column) for column in ROW_COLUMNS]
     for entry in class_entry.elements:
         element = _element_of(class_entry, entry, versions)

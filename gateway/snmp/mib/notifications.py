@@ -85,7 +85,9 @@ class NotificationTexts:
     def __init__(self, registry: OidRegistry, schemas: Iterable[EventSchema]) -> None:
         self._registry = registry
         self._schemas = {registry.entry_name(schema.key): schema for schema in schemas}
-        self._told = {argument.arc: tuple(self._elements(argument)) for argument in registry.arguments}
+        self._elements_by_arc = {
+            argument.arc: tuple(self._elements(argument)) for argument in registry.arguments
+        }
 
     def imports(self) -> Mapping[str, set[str]]:
         """The names that the parts need, by module."""
@@ -166,19 +168,19 @@ class NotificationTexts:
             schema = self._schemas.get(event_entry.name)
             if schema is None or argument.arc not in event_entry.arguments:
                 continue
-            for told in schema.arguments:
-                timed = told.type in (ValueType.DURATION, ValueType.TIME)
-                form = argument_form(told, argument.unit if timed else "")
-                if told.name == argument.name and argument_fits(form, argument.form):
-                    yield event_entry.name, element_of(told)
+            for declared in schema.arguments:
+                timed = declared.type in (ValueType.DURATION, ValueType.TIME)
+                form = argument_form(declared, argument.unit if timed else "")
+                if declared.name == argument.name and argument_fits(form, argument.form):
+                    yield event_entry.name, element_of(declared)
 
     def _objects(self, argument: ArgumentEntry) -> list[str]:
-        told = self._told[argument.arc]
+        elements = self._elements_by_arc[argument.arc]
         base = f"{self._registry.prefix}NotificationObjects"
         bounds = ARGUMENT_SIZES.get(argument.syntax)
         syntax = f"{SMI_TYPES[argument.syntax].name} {bounds}" if bounds else syntax_clause(argument, None)
         units = next(
-            (unit for _, element in told if (unit := units_clause(argument, element))), argument.unit
+            (unit for _, element in elements if (unit := units_clause(argument, element))), argument.unit
         )
         parts = [
             object_type(
@@ -186,7 +188,7 @@ class NotificationTexts:
                 syntax,
                 "accessible-for-notify",
                 argument.status.value,
-                _argument_description(argument, told),
+                _argument_description(argument, elements),
                 f"{base} {argument.arc}",
                 units,
             )
@@ -230,30 +232,30 @@ _GROUP_TEXTS = {
 }
 
 
-def _argument_description(argument: ArgumentEntry, told: Sequence[tuple[str, Element]]) -> str:
+def _argument_description(argument: ArgumentEntry, elements: Sequence[tuple[str, Element]]) -> str:
     nothing = NOTHING.get(argument.syntax, "Empty")
     if not argument.current:
         return f"Obsolete: '{argument.name}' has another object now, or none. {nothing} for ever."
-    sentences = [_what_it_is(argument, told)]
+    sentences = [_what_it_is(argument, elements)]
     if argument.syntax is Syntax.DECIMAL and argument.unit in _DIVIDED:
         sentences.append(f"Whole {argument.unit}, and less than one with its fraction.")
     longest = _LONGEST.get(argument.syntax)
-    promised = [element.max_length for _, element in told]
+    promised = [element.max_length for _, element in elements]
     if argument.syntax in _CUT and not (
         longest and promised and all(length is not None and length <= longest for length in promised)
     ):
         sentences.append(_CUT[argument.syntax])
     if argument.twin is not None:
         sentences.append(f"{argument.twin.descriptor} has its name.")
-    if not told or any(element.optional for _, element in told):
+    if not elements or any(element.optional for _, element in elements):
         sentences.append(f"{nothing} where it is not known.")
     return " ".join(sentences)
 
 
-def _what_it_is(argument: ArgumentEntry, told: Sequence[tuple[str, Element]]) -> str:
+def _what_it_is(argument: ArgumentEntry, elements: Sequence[tuple[str, Element]]) -> str:
     """What events say of an argument that they share: once where they agree, else each for itself."""
     events: dict[str, list[str]] = {}
-    for event, element in told:
+    for event, element in elements:
         if text := element.description or element.label:
             events.setdefault(sentence(text), []).append(event)
     if not events:

@@ -31,7 +31,7 @@ class RateLimit:
 
     A flood of one severity leaves tokens for every higher one: half of the bucket is never spent on `INFO`, a
     quarter never on `WARNING` or `MINOR`, an eighth never on `MAJOR`. What is refilled while a flood lasts
-    goes to whoever may take it, so the whole rate is used whatever the severity.
+    goes to any notification that may take it, so the whole rate is used whatever the severity.
 
     Args:
         rate: tokens a second.
@@ -111,7 +111,7 @@ class WaitingQueue:
     """By urgency, then in the order of events; those of one condition always in the order of events.
 
     So that an urgent beginning need not wait behind a less urgent end of the same condition, nor overtake it,
-    what stands before it becomes as urgent. There is no bound here: whoever adds looks at the length.
+    what stands before it becomes as urgent. There is no bound here: the caller of `add` looks at the length.
     """
 
     def __init__(self) -> None:

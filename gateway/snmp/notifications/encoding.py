@@ -82,7 +82,7 @@ class EncodedNotification:
         oid: value of snmpTrapOID.0.
         up_time: sysUpTime when it was generated, hundredths of a second.
         objects: its varbinds behind the first two, encoded.
-        enterprise: the TLV of sysObjectID, of which standard notifications tell.
+        enterprise: the TLV of sysObjectID, which standard notifications carry.
     """
 
     __slots__ = ("_enterprise", "_objects", "_oid", "_up_time", "_version_1", "_version_2c")
@@ -209,7 +209,7 @@ def trap_v2c(community: bytes, request_id: int, varbinds: bytes) -> bytes:
 
 
 def inform_v2c(community: bytes, request_id: int, varbinds: bytes) -> bytes:
-    """A version 2c inform; whoever gets it answers with the same ``request_id``."""
+    """A version 2c inform; the receiver answers with the same ``request_id``."""
     return _message(VERSION_2C, community, INFORM, ber.encode_integer(request_id) + _NO_ERROR + varbinds)
 
 

@@ -55,8 +55,8 @@ class Notification:
         name: ``package:event``, by which targets are configured.
         number: of the event within its epoch; 0 for one that the SNMP agent makes itself.
         epoch: boot of the core that numbered it.
-        event_id: the same in every north.
-        time: nanoseconds, the agent's clock where it told one.
+        event_id: the same in SNMP, JMX and the event log.
+        time: nanoseconds, by the agent's clock where the event carried a time.
         source: name of the source; empty for none.
         class_name: ``package:class`` of the object concerned; empty for none.
         object_name: its stable name.
@@ -64,9 +64,9 @@ class Notification:
         text: one line for people.
         condition: what a raising and a clearing notification have in common.
         arguments: names and BER values of the event's own arguments; of type Counter64 none.
-        heard: when the gateway heard of it, nanoseconds of its clock; 0 for what is not told by a core.
-        repeated: a snapshot tells it: it may have been told before.
-        is_late: it could not be told when it happened.
+        heard: when the gateway received it, nanoseconds of its clock; 0 for what no core reported.
+        repeated: a snapshot contains it: it may have been sent before.
+        is_late: it could not be sent when it happened.
     """
 
     oid: Oid
@@ -90,7 +90,7 @@ class Notification:
 
 
 MAX_CONDITIONS: Final = 10_000
-"""Conditions that are remembered for a receiver; beyond it the one told longest ago is forgotten."""
+"""Conditions that are remembered for a receiver; beyond it the oldest is forgotten."""
 
 
 Condition: TypeAlias = tuple[str, str]
@@ -120,13 +120,13 @@ class SuppressedSummary:
 
 
 class Receivers(Protocol):
-    """Who wants to be told of events."""
+    """Takes events for receivers of notifications."""
 
     def notify(self, notification: Notification) -> None:
-        """An event; what a snapshot tells is told again, and is then to be passed over."""
+        """Take an event; one that a snapshot repeats was taken before, and is passed over."""
 
     def events_made(self, epoch: int, number: int) -> None:
-        """A core before this one made events up to ``number``: further ones of it will not be told."""
+        """Note that a core before this one made events up to ``number``: no further one of it will come."""
 
 
 SYS_UP_TIME: Final[Oid] = (1, 3, 6, 1, 2, 1, 1, 3, 0)
@@ -165,7 +165,7 @@ RowPointers: TypeAlias = Callable[[ObjectLink, int], bytes | None]
 
 NO_POINTER = ber.encode_oid(NO_ROW)
 _EMPTY = ber.encode_octets(b"")
-_NO_TIME = ber.encode_octets(bytes(8))  # as RFC 3165 and others tell a DateAndTime that is not known
+_NO_TIME = ber.encode_octets(bytes(8))  # as in RFC 3165 and others for a DateAndTime that is not known
 _NOTHING: Mapping[Syntax, bytes] = {
     Syntax.TEXT: _EMPTY,
     Syntax.OCTETS: _EMPTY,
@@ -406,7 +406,7 @@ def alarm_notification(
 ) -> Notification:
     """agAlarmRaised, with the event id of the event that raised the alarm.
 
-    For a receiver that was not told of the alarm when it was raised. Its number is 0: it is no event of the
+    For a receiver that was not sent the alarm when it was raised. Its number is 0: it is no event of the
     core's.
     """
     subject = record.subject
@@ -492,7 +492,7 @@ class OwnNotifications:
         )
 
     def cleared(self, now: int, condition: Condition) -> Notification:
-        """AgAlarmCleared, for a condition of whose end no event told."""
+        """Make agAlarmCleared, for a condition whose end no event reported."""
         source, name = condition
         alarm = ((*self._root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(name.split(" ")[0]))
         notification = self._made(
@@ -500,7 +500,7 @@ class OwnNotifications:
             self._own(OwnNotification.ALARM_CLEARED),
             "gateway:alarmCleared",
             Severity.CLEARED,
-            f"{name}: has ended while nobody could tell",
+            f"{name}: has ended unnoticed",
             (alarm,),
         )
         return replace(notification, source=source, state=EventState.CLEARED, condition=name)

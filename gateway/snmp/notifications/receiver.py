@@ -73,7 +73,7 @@ class TargetHealth:
         failed: lost for another reason.
         waiting: informs not answered yet.
         last_sent: nanoseconds since 1970-01-01 UTC, 0 for never.
-        lost: events that nobody could tell any more when the SNMP agent could: perhaps for this receiver.
+        lost: events that the core no longer had when the SNMP agent was there: perhaps for this receiver.
     """
 
     sent: int = 0
@@ -91,7 +91,7 @@ class Selection:
     Args:
         severity: what is less severe is not for it. A clearing notification counts as `Severity.INFO`.
         patterns: see `Target.patterns`.
-        told: conditions whose raising notification it was sent, with the severity of that.
+        raised: conditions whose raising notification it was sent, with the severity of that.
         declined: conditions whose raising notification was not for it, with the event id of that.
     """
 
@@ -99,19 +99,19 @@ class Selection:
         self,
         severity: Severity,
         patterns: Iterable[str],
-        told: Iterable[tuple[Condition, Severity]] = (),
+        raised: Iterable[tuple[Condition, Severity]] = (),
         declined: Iterable[tuple[Condition, str]] = (),
     ) -> None:
         self._severity = severity
         self._matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
-        self._told: OrderedDict[Condition, Severity] = OrderedDict(told)
+        self._raised: OrderedDict[Condition, Severity] = OrderedDict(raised)
         self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
-        self._doubtful: set[Condition] = set()
+        self._uncertain: set[Condition] = set()
 
     @property
-    def told(self) -> tuple[tuple[Condition, Severity], ...]:
-        """Conditions that the receiver believes to last, with their severity, told longest ago first."""
-        return tuple(self._told.items())
+    def raised(self) -> tuple[tuple[Condition, Severity], ...]:
+        """Conditions that were raised at the receiver, with their severity, the oldest first."""
+        return tuple(self._raised.items())
 
     @property
     def declined(self) -> tuple[tuple[Condition, str], ...]:
@@ -119,13 +119,13 @@ class Selection:
         return tuple(self._declined.items())
 
     def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
-        """Whether the receiver was neither told for certain that a condition lasts, nor declined that."""
-        untold = condition not in self._told or condition in self._doubtful
+        """Whether the receiver was neither sent for certain that a condition began, nor declined that."""
+        untold = condition not in self._raised or condition in self._uncertain
         return untold and self._declined.get(condition) != event_id
 
-    def believes(self, condition: Condition) -> bool:
-        """Whether the receiver was told, perhaps, that a condition began, and not that it ended."""
-        return condition in self._told
+    def has_raised(self, condition: Condition) -> bool:
+        """Whether the receiver was sent, perhaps, that a condition began, and not that it ended."""
+        return condition in self._raised
 
     def urgency(self, notification: Notification) -> Severity | None:
         """How urgent ``notification`` is for this receiver; ``None`` if it is not for it.
@@ -133,40 +133,40 @@ class Selection:
         The end of a condition is as urgent as its beginning was, and goes wherever that went; so does what
         begins it again, perhaps less severe than before.
         """
-        if self.ends_what_was_told(notification):
+        if self.ends_a_raised_condition(notification):
             condition = condition_of(notification)
             assert condition is not None
-            return self._told[condition]
+            return self._raised[condition]
         urgency = max(notification.severity, Severity.INFO)
-        if condition_of(notification) in self._told:
+        if condition_of(notification) in self._raised:
             return urgency
         return urgency if urgency >= self._severity and self._matches(notification.name) else None
 
-    def ends_what_was_told(self, notification: Notification) -> bool:
-        """Whether ``notification`` ends a condition that the receiver believes to last."""
-        return notification.state is EventState.CLEARED and condition_of(notification) in self._told
+    def ends_a_raised_condition(self, notification: Notification) -> bool:
+        """Whether ``notification`` ends a condition that was raised at the receiver."""
+        return notification.state is EventState.CLEARED and condition_of(notification) in self._raised
 
-    def tell(self, notification: Notification, *, perhaps: bool = False) -> None:
+    def note_sent(self, notification: Notification, *, perhaps: bool = False) -> None:
         """``notification`` is on its way to the receiver, or ``perhaps`` reached it before."""
         condition = condition_of(notification)
         if condition is None:
             return
         self._declined.pop(condition, None)
-        self._doubtful.discard(condition)
+        self._uncertain.discard(condition)
         if notification.state is EventState.CLEARED:
-            self._told.pop(condition, None)
+            self._raised.pop(condition, None)
             return
-        self._told[condition] = max(notification.severity, Severity.INFO)
-        self._told.move_to_end(condition)
+        self._raised[condition] = max(notification.severity, Severity.INFO)
+        self._raised.move_to_end(condition)
         if perhaps:
-            self._doubtful.add(condition)
-        if len(self._told) > MAX_CONDITIONS:
-            self._doubtful.discard(self._told.popitem(last=False)[0])
+            self._uncertain.add(condition)
+        if len(self._raised) > MAX_CONDITIONS:
+            self._uncertain.discard(self._raised.popitem(last=False)[0])
 
     def decline(self, notification: Notification) -> None:
         """``notification`` is not for the receiver."""
         condition = condition_of(notification)
-        if condition is None or condition in self._told:
+        if condition is None or condition in self._raised:
             return
         if notification.state is EventState.CLEARED:
             self._declined.pop(condition, None)
@@ -187,17 +187,17 @@ QUIET: Final = _SECOND
 """Nanoseconds without a suppressed notification after which a flood has ended."""
 
 LONGEST_SILENCE: Final = 10 * _SECOND
-"""Nanoseconds after which the receiver is told while the flood lasts."""
+"""Nanoseconds after which the receiver gets agEventsSuppressed while the flood lasts."""
 
 MAX_NAMES: Final = 100
 """Names that are counted one by one; all further ones count as `OTHERS`."""
 
 OTHERS: Final = "*:*"
-"""So do events that were lost before anybody could tell their names."""
+"""So do lost events whose names are not known."""
 
 
 class Suppression:
-    """The count for one receiver; ``restored`` was not told yet when the process ended."""
+    """The count for one receiver; ``restored`` was not reported yet when the process ended."""
 
     def __init__(self, now: int, restored: SuppressedSummary | None = None) -> None:
         self._names: Counter[str] = Counter(dict(restored.names) if restored else {})
@@ -212,17 +212,17 @@ class Suppression:
         self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += times
 
     def due(self) -> int | None:
-        """When the receiver should be told, monotonic nanoseconds; ``None`` if there is nothing to tell."""
+        """When to send agEventsSuppressed, monotonic nanoseconds; ``None`` if nothing was suppressed."""
         return min(self._last + QUIET, self._first + LONGEST_SILENCE) if self._names else None
 
     def summary(self) -> SuppressedSummary | None:
-        """What is to be told; ``None`` if nothing is."""
+        """What is to be reported; ``None`` if nothing is."""
         if not self._names:
             return None
         return SuppressedSummary(self._names.total(), self._since, tuple(self._names.most_common()))
 
-    def told(self) -> None:
-        """The receiver is told; counting begins again."""
+    def reset(self) -> None:
+        """Begin counting again: agEventsSuppressed is on its way."""
         self._names.clear()
 
 
@@ -280,7 +280,7 @@ class TargetSender:
 
     @property
     def selection(self) -> Selection:
-        """What is for the receiver, and what it was told to last."""
+        """What is for the receiver, and which conditions were raised at it."""
         return self._selection
 
     def can_take(self, notification: Notification) -> bool:
@@ -298,10 +298,10 @@ class TargetSender:
         """Send ``notification`` if it is for this receiver and the rate allows.
 
         Args:
-            notification: what is told.
+            notification: what is offered.
             encoded: its octets, made when they are needed.
             perhaps_sent: the last process may have sent it, and ended before that was saved. The receiver may
-                then believe in what it begins, also where the rate does not allow to say so again.
+                then have the condition raised, also where the rate does not allow to send it again.
         """
         urgency = self._selection.urgency(notification)
         if urgency is None:
@@ -310,14 +310,14 @@ class TargetSender:
         if not self._is_allowed(notification, urgency):
             self._suppress(notification.name)
             if perhaps_sent:
-                self._selection.tell(notification, perhaps=True)
+                self._selection.note_sent(notification, perhaps=True)
             return
         octets = encoded()
-        self._selection.tell(notification)
+        self._selection.note_sent(notification)
         self._take(notification, urgency, octets)
 
     def lose(self, events: int) -> None:
-        """So many events are not known any more: the receiver is told of them as of what was suppressed."""
+        """Count events that are not known any more as suppressed."""
         self._lost += events
         self._suppression.count(OTHERS, self._monotonic(), self._clock(), events)
 
@@ -326,7 +326,7 @@ class TargetSender:
         self._take(notification, max(notification.severity, Severity.INFO), encoded)
 
     def next(self) -> Waiting | None:
-        """What should be sent now; `sent` or `failed` must be told of it before the next call."""
+        """What should be sent now; `sent` or `unsent` must be called with it before the next call."""
         return self._delivery.next(self._monotonic())
 
     def datagram(self, waiting: Waiting, agent_address: Callable[[], bytes]) -> bytes:
@@ -369,12 +369,12 @@ class TargetSender:
         return min((due for due in (delivery, summary) if due is not None), default=None)
 
     def suppressed(self) -> SuppressedSummary | None:
-        """What the receiver should be told now that it was not sent; counting begins again then."""
+        """What agEventsSuppressed should report now; counting begins again then."""
         due = self._suppression.due()
         if due is None or due > self._monotonic() or not self._delivery.can_be_told:
             return None
         summary = self._suppression.summary()
-        self._suppression.told()
+        self._suppression.reset()
         return summary
 
     def saved(self) -> SavedTarget:
@@ -385,20 +385,24 @@ class TargetSender:
             if isinstance(waiting.content, bytes)
         )
         return SavedTarget(
-            self.target.name, self._told(), self._selection.declined, self._suppression.summary(), informs
+            self.target.name,
+            self._raised_conditions(),
+            self._selection.declined,
+            self._suppression.summary(),
+            informs,
         )
 
-    def _told(self) -> tuple[tuple[Condition, Severity], ...]:
-        """What the receiver believes to last, if nothing is sent to it any more."""
-        told = dict(self._selection.told)
+    def _raised_conditions(self) -> tuple[tuple[Condition, Severity], ...]:
+        """The conditions that stay raised at the receiver if nothing is sent to it any more."""
+        raised = dict(self._selection.raised)
         for waiting in reversed(self._delivery.lost_at_an_end()):
             if waiting.condition is None:
                 continue
             if waiting.ends:
-                told[waiting.condition] = waiting.urgency
+                raised[waiting.condition] = waiting.urgency
             else:
-                told.pop(waiting.condition, None)
-        return tuple(told.items())[:MAX_CONDITIONS]
+                raised.pop(waiting.condition, None)
+        return tuple(raised.items())[:MAX_CONDITIONS]
 
     def _take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
         is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1
@@ -417,13 +421,13 @@ class TargetSender:
     def _is_allowed(self, notification: Notification, urgency: Severity) -> bool:
         """Whether the rate allows a trap; an inform waits instead.
 
-        The end of a condition that the receiver was told of is never held up: without it an alarm would stand
-        there for ever. There cannot be more of them than of beginnings that were let pass.
+        The end of a condition that was raised at the receiver is never held up: without it the alarm would
+        stay there for ever. There cannot be more of them than of beginnings that were let pass.
         """
         if self._limit is None:
             return True
         now = self._monotonic()
-        if self._selection.ends_what_was_told(notification):
+        if self._selection.ends_a_raised_condition(notification):
             self._limit.take_anyway(now)
             return True
         return self._limit.take(urgency, now)

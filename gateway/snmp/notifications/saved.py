@@ -46,9 +46,9 @@ class SavedTarget:
 
     Attributes:
         name: as configured.
-        conditions: those it was told to have begun, with their severity.
+        conditions: those whose raising notification it was sent, with their severity.
         declined: those whose beginning was not for it, with the event id of that.
-        suppressed: what it was not sent and has not been told of.
+        suppressed: what it was not sent, and no agEventsSuppressed has reported to it.
         informs: what it has not answered, in the order of events.
     """
 

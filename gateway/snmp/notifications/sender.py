@@ -23,27 +23,27 @@ from gateway.snmp.notifications.standing import (
     Difference,
     StandingCheck,
     has_ended,
-    lasts_untold,
+    is_active_and_unsent,
 )
 
 DATAGRAMS_A_TURN: Final = 64
 """Sent by one call of `NotificationSender.work`, to all receivers together (at least one to each)."""
 
 DIFFERENCES_A_TURN: Final = 20
-"""Beginnings and ends that no event told of, told by one call of it: a millisecond's worth."""
+"""Beginnings and ends that no event reported, sent by one call of it: a millisecond's worth."""
 
 _SECOND: Final = 10**9
 _REPLAY: Final = 10 * 10**9
 """Nanoseconds after the start: so long a core that lives on may repeat what the last process sent."""
 LATE_AFTER: Final = 5 * _SECOND
-"""Nanoseconds: what a first snapshot tells is late if it happened before."""
+"""Nanoseconds: an event of a first snapshot is late if it is older."""
 
 _BUSY_PAUSE: Final = 2 * 10**6
 AUTHENTICATION_FAILURE_PAUSE: Final = 60 * _SECOND
 """Nanoseconds between two authenticationFailure that one address causes."""
 
 MAX_OFFENDERS: Final = 256
-"""Addresses that are remembered for that; of all together `AUTHENTICATION_FAILURES` a second are told."""
+"""Addresses that are remembered for that; of all together `AUTHENTICATION_FAILURES` a second are reported."""
 
 AUTHENTICATION_FAILURES: Final = 1
 
@@ -86,14 +86,14 @@ class Outside:
     Attributes:
         send: gives a datagram to the system; never waits, never raises.
         agent_address: our IPv4 address on the way to a receiver; `NO_AGENT_ADDRESS` if there is none.
-        request_id: a number from 0 to 2^31-1 that nobody can guess.
+        request_id: a number from 0 to 2^31-1 that cannot be guessed.
         monotonic: nanoseconds.
         clock: nanoseconds since 1970-01-01 UTC.
         up_time: sysUpTime, hundredths of a second.
-        standing: the alarms of each source; ``None`` while nobody can tell.
+        standing: the alarms of each source; ``None`` while they are unknown.
         alarm: the notification of an alarm's beginning, by its source and condition; ``None`` if it is over.
         wake: `NotificationSender.work` has something to do.
-        failed: told of an error of ours; limits its own rate.
+        failed: called with an error of ours; limits its own rate.
     """
 
     send: Callable[[Address, bytes], SendResult]
@@ -145,7 +145,7 @@ class NotificationSender:
         self._began = outside.monotonic()
         self._next_check = self._began + CHECK_INTERVAL
         self._standing = StandingCheck({each.target.name: each.selection for each in self._targets})
-        self._untold: deque[Difference] = deque()
+        self._unsent: deque[Difference] = deque()
         self.revision = 0
         """Another number whenever `saved` would give something else."""
 
@@ -155,7 +155,7 @@ class NotificationSender:
         return {target.target.name: target.health for target in self._targets}
 
     def start(self) -> None:
-        """Tell that the agent began.
+        """Notify receivers that the agent began.
 
         It is warmStart after a restart within the same boot of the gateway and with the same configuration,
         else coldStart (RFC 3418).
@@ -167,8 +167,8 @@ class NotificationSender:
     def notify(self, notification: Notification) -> None:
         """Send an event to whom it is for; one that was handled before is passed over.
 
-        What a core before this one told is passed over where nothing was handled yet: there was no SNMP agent
-        then.
+        An event of a core before this one is passed over where nothing was handled yet: there was no SNMP
+        agent then.
         """
         if notification.number:
             if not self._comes_to(notification.epoch, notification.number, repeated=notification.repeated):
@@ -183,9 +183,9 @@ class NotificationSender:
         self._offer(notification)
 
     def _is_late(self, notification: Notification) -> bool:
-        """Whether an event that a snapshot tells could have been told when it happened.
+        """Whether an event of a snapshot could not be sent when it happened.
 
-        The first snapshot of a core tells what happened since its start, which is not late at once.
+        The first snapshot of a core contains what happened since its start, which is not late at once.
         """
         age = self._outside.clock() - notification.heard if notification.heard else 0
         return notification.is_late or notification.epoch == self._heard_epoch or age > LATE_AFTER
@@ -193,8 +193,8 @@ class NotificationSender:
     def _comes_to(self, epoch: int, number: int, *, repeated: bool) -> bool:
         """Whether an event follows the last one that was handled; it is the last one then.
 
-        Events are numbered without holes, so those that a snapshot leaves out are lost: nobody knows them any
-        more, or no notification could be made of them.
+        Events are numbered without holes, so those that a snapshot leaves out are lost: the core has dropped
+        them, or no notification could be made of them.
         """
         if (epoch, number) <= (self._epoch, self._handled):
             return False
@@ -206,7 +206,7 @@ class NotificationSender:
     def events_made(self, epoch: int, number: int) -> None:
         """A core before this one made events up to ``number``; those not handled by now are lost.
 
-        A snapshot tells it behind the events of that core that are known still.
+        In a snapshot it follows the events of that core that are known still.
         """
         if self._has_begun and (epoch, number) > (self._epoch, self._handled):
             self._lose(epoch, number)
@@ -231,11 +231,11 @@ class NotificationSender:
     def wrong_community(self, sender: str) -> None:
         """A request came with a community that is not known; ``sender`` is the address that it came from."""
         now = self._outside.monotonic()
-        told = self._offenders.get(sender)
-        if told is not None and now < told + AUTHENTICATION_FAILURE_PAUSE:
+        last = self._offenders.get(sender)
+        if last is not None and now < last + AUTHENTICATION_FAILURE_PAUSE:
             return
         if not self._failures_limit.take(Severity.CRITICAL, now):
-            return  # addresses can be forged: many of them are no reason to tell many times
+            return  # addresses can be forged: many of them are no reason for many notifications
         self._offenders[sender] = now
         self._offenders.move_to_end(sender)
         if len(self._offenders) > MAX_OFFENDERS:
@@ -278,7 +278,7 @@ class NotificationSender:
         soon = self._outside.monotonic() + _BUSY_PAUSE
         if any(busy):
             due = max(due, soon)
-        return min(due, soon) if self._standing.under_way or self._untold else due
+        return min(due, soon) if self._standing.under_way or self._unsent else due
 
     def saved(self) -> SavedNotifications:
         """What must outlive the process."""
@@ -292,34 +292,34 @@ class NotificationSender:
         )
 
     def _check_standing(self) -> None:
-        """Tell receivers, a few at a time, of beginnings and ends that no event told them of."""
+        """Send, a few at a time, beginnings and ends that no event reported."""
         now = self._outside.monotonic()
         if now >= self._next_check:
             self._next_check = now + CHECK_INTERVAL
             self._standing.begin()
-        if not (self._standing.under_way or self._untold):
+        if not (self._standing.under_way or self._unsent):
             return
         standing = self._outside.standing()
-        self._untold.extend(self._standing.go_on(standing))
+        self._unsent.extend(self._standing.go_on(standing))
         if standing is None:
-            self._untold.clear()
+            self._unsent.clear()
             return
-        for _ in range(min(DIFFERENCES_A_TURN, len(self._untold))):
-            self._settle(self._untold.popleft(), standing)
+        for _ in range(min(DIFFERENCES_A_TURN, len(self._unsent))):
+            self._settle(self._unsent.popleft(), standing)
 
     def _settle(self, difference: Difference, standing: Mapping[str, StandingAlarms]) -> None:
-        """Tell what is different, unless an event has done so meanwhile."""
+        """Send what is different, unless an event has done so meanwhile."""
         condition = difference.condition
         if isinstance(difference, Begun):
             target = next(each for each in self._targets if each.target.name == difference.receiver)
-            if lasts_untold(condition, target.selection, standing):
+            if is_active_and_unsent(condition, target.selection, standing):
                 begun = self._outside.alarm(*condition)
                 if begun is not None and target.can_take(begun):
                     self._offer(begun, [target])
             return
-        believing = [target for target in self._targets if target.selection.believes(condition)]
-        if believing and has_ended(condition, standing):
-            self._offer(self._own.cleared(self._outside.clock(), condition), believing)
+        concerned = [target for target in self._targets if target.selection.has_raised(condition)]
+        if concerned and has_ended(condition, standing):
+            self._offer(self._own.cleared(self._outside.clock(), condition), concerned)
 
     def _send(self, target: TargetSender, share: int) -> bool:
         """Send up to ``share`` datagrams to one receiver; whether the system took them."""
@@ -339,7 +339,7 @@ class NotificationSender:
         return True
 
     def _offer(self, notification: Notification, targets: Sequence[TargetSender] | None = None) -> None:
-        """Offer ``notification`` to these receivers, to all unless told; encoded once, if at all."""
+        """Offer ``notification`` to these receivers, by default to all; encoded once, if at all."""
         encoded = cache(lambda: self._encoded(notification))
         try:
             for target in self._targets if targets is None else targets:

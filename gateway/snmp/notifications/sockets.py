@@ -28,8 +28,8 @@ class NotificationSockets:
 
     Args:
         addresses: of all receivers.
-        refused: told why the system did not send a datagram; it limits its own rate.
-        failed: told of errors that nothing else handles; it limits its own rate.
+        refused: called with the reason why the system did not send a datagram; it limits its own rate.
+        failed: called with errors that nothing else handles; it limits its own rate.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class NotificationSockets:
         self._agent_addresses: dict[Address, tuple[float, bytes]] = {}
 
     def open(self, received: Callable[[bytes, Address], None]) -> None:
-        """Make the sockets; ``received`` is told of each datagram that comes from a receiver.
+        """Make the sockets; ``received`` is called with each datagram that comes from a receiver.
 
         Where this host lacks a family, all sending by it is refused, and no more.
         """

@@ -1,8 +1,8 @@
-"""Compares what receivers believe to last with what does, and finds what they have to be told.
+"""Compares the conditions raised at receivers with the active ones, and finds what has to be sent.
 
-Events tell receivers of beginnings and ends. One may never come: it was suppressed by the rate, the snapshot
-of a feed repeats the last ones only, a new core tells nothing of what ended while there was none, a receiver
-is new. What is different in two checks in succession is told; in one, its event may be on its way.
+Events carry beginnings and ends. One may never come: it was suppressed by the rate, the snapshot
+of a feed repeats the last ones only, a new core does not report what ended while there was none, a receiver
+is new. What differs in two checks in succession is sent; in one, its event may be on its way.
 
 Ten thousand conditions and some receivers would hold the loop for 90 ms at a time, so a check is made in
 slices. Each condition is judged by what is known at that moment.
@@ -23,7 +23,7 @@ CHECK_INTERVAL: Final = 30 * 10**9
 """Nanoseconds between two checks."""
 
 AT_ONCE: Final = 200
-"""Conditions that one check tells a receiver of at most; the rest is for the next ones."""
+"""Conditions that one check sends to a receiver at most; the rest is for the next ones."""
 
 SLICE_CONDITIONS: Final = 1000
 """Conditions judged by one call, of one receiver each: a millisecond's worth."""
@@ -34,14 +34,14 @@ _NOTHING: Final = StandingAlarms({}, complete=True)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Some receivers believe that a condition lasts, and it does not."""
+    """A condition is raised at some receivers, and has ended."""
 
     condition: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A condition lasts, and a receiver was not told."""
+    """A condition is active, and not raised at a receiver."""
 
     receiver: str
     condition: Condition
@@ -64,14 +64,14 @@ class StandingCheck:
     """Makes one check after the other, and remembers what the last one found.
 
     Args:
-        selections: what each receiver was told, by its name.
+        selections: which conditions are raised at each receiver, by its name.
     """
 
     def __init__(self, selections: Mapping[str, Selection]) -> None:
         self._selections = selections
         self._last = _Found()
         self._found = _Found()
-        self._told: Counter[str] = Counter()
+        self._begun_counts: Counter[str] = Counter()
         self._steps: Iterator[Difference | None] | None = None
         self._standing: _Standing = {}
 
@@ -83,14 +83,14 @@ class StandingCheck:
     def begin(self) -> None:
         """It is time for the next check; one that is under way goes on instead."""
         if self._steps is None:
-            self._found, self._told = _Found(), Counter()
+            self._found, self._begun_counts = _Found(), Counter()
             self._steps = self._judged()
 
     def go_on(self, standing: Mapping[str, StandingAlarms] | None) -> list[Difference]:
         """The next slice of the check under way: what is different for the second time.
 
         Args:
-            standing: what lasts now; ``None`` while nobody can tell, which makes all checks begin again.
+            standing: the active conditions; ``None`` while they are unknown: then all checks begin again.
         """
         if standing is None:
             self._last, self._steps = _Found(), None
@@ -104,9 +104,9 @@ class StandingCheck:
         return [step for step in steps if step is not None]
 
     def _judged(self) -> Iterator[Difference | None]:
-        """All conditions, one at a time: ``None``, or what is to be told of it."""
+        """All conditions, one at a time: ``None``, or the difference that has to be sent."""
         for selection in self._selections.values():
-            for condition, _ in selection.told:
+            for condition, _ in selection.raised:
                 yield self._ended(condition)
             for condition, _ in selection.declined:
                 if has_ended(condition, self._standing):
@@ -125,12 +125,12 @@ class StandingCheck:
         return Ended(condition) if condition in self._last.ended else None
 
     def _begun(self, receiver: str, selection: Selection, condition: Condition) -> Begun | None:
-        if not lasts_untold(condition, selection, self._standing):
+        if not is_active_and_unsent(condition, selection, self._standing):
             return None
         self._found.begun.add((receiver, condition))
-        if (receiver, condition) not in self._last.begun or self._told[receiver] >= AT_ONCE:
+        if (receiver, condition) not in self._last.begun or self._begun_counts[receiver] >= AT_ONCE:
             return None
-        self._told[receiver] += 1
+        self._begun_counts[receiver] += 1
         return Begun(receiver, condition)
 
 
@@ -141,8 +141,10 @@ def has_ended(condition: Condition, standing: Mapping[str, StandingAlarms]) -> b
     return alarms.complete and name not in alarms.conditions
 
 
-def lasts_untold(condition: Condition, selection: Selection, standing: Mapping[str, StandingAlarms]) -> bool:
-    """Whether it lasts, and its receiver was neither told nor declined its beginning."""
+def is_active_and_unsent(
+    condition: Condition, selection: Selection, standing: Mapping[str, StandingAlarms]
+) -> bool:
+    """Whether it is active, and its receiver was neither sent nor declined its beginning."""
     source, name = condition
     event_id = standing.get(source, _NOTHING).conditions.get(name)
     return event_id is not None and selection.is_unaware_of(condition, event_id)

@@ -21,7 +21,7 @@ _MAX_EVENT_ID_OCTETS = 60
 
 @dataclass(slots=True)
 class _Alarm:
-    """One row: the record that it shows, and the snapshot in which it was last told."""
+    """One row: the record that it shows, and the last snapshot that contained it."""
 
     record: AlarmRecord
     generation: int
@@ -34,7 +34,7 @@ class AlarmTable:
     Args:
         store: where they are made.
         root: the configured root.
-        is_stale: whether nobody can tell at present if the alarm, told by this snapshot, still lasts.
+        is_stale: whether it is unknown if the alarm, last contained in that snapshot, is still active.
         limit: rows at most.
 
     Attributes:
@@ -80,7 +80,7 @@ class AlarmTable:
     def __len__(self) -> int:
         return len(self._alarms)
 
-    def tell(self, record: AlarmRecord, row: Oid, generation: int) -> None:
+    def show(self, record: AlarmRecord, row: Oid, generation: int) -> None:
         """An alarm is active, or is cleared; ``row`` is where its object is."""
         self._last_change = max(self._last_change, record.raised, record.cleared)
         if record.cleared:
@@ -104,7 +104,7 @@ class AlarmTable:
         self._table.put((record.number,), _cells(record, row) | {AlarmColumn.STALE: truth(alarm.stale)})
 
     def standing(self, generation: int) -> Mapping[int, Mapping[str, str]]:
-        """By source, the conditions that this whole snapshot or what followed told to last.
+        """By source, the active conditions that this whole snapshot or what followed contained.
 
         Each has the id of the event that raised it. They change as alarms do.
         """
@@ -121,7 +121,7 @@ class AlarmTable:
         return None if number is None else self._alarms[number].record
 
     def sweep(self, source: int, generation: int) -> None:
-        """The alarms of a source that this whole snapshot did not tell are to leave: see `settle`."""
+        """Have `settle` remove the alarms of a source that this whole snapshot did not contain."""
         self._swept[source] = generation
         self.unsettle([source])
 
@@ -133,7 +133,7 @@ class AlarmTable:
         self._of_source.pop(source, None)
 
     def unsettle(self, sources: Iterable[int]) -> None:
-        """How far these sources or their agents can be believed has changed: see to it with `settle`."""
+        """Have `settle` look at the alarms of sources whose freshness has changed."""
         for source in sources:
             self.unsettled.update(self._of_source.get(source, {}))
 

@@ -22,7 +22,7 @@ _COLUMN_AND_INDEX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An object as an instance in its row tells it.
+    """The object to whose row an instance belongs.
 
     Attributes:
         source: number of the source.
@@ -49,7 +49,7 @@ class Variable:
         element: in the version of the class that the object is of; ``None`` where that has no such one, or
             the object is not there.
         shown: its cell as it is, or would be if it were not withheld; ``None`` for no value.
-        whole_octets: of the whole value, where a second column tells them.
+        whole_octets: of the whole value, where a second column has that number.
     """
 
     target: Target
@@ -60,7 +60,7 @@ class Variable:
 
 
 class ClassTables:
-    """All tables of classes, made as classes are told.
+    """All tables of classes, made as classes are received.
 
     Args:
         store: where tables are made.

@@ -198,14 +198,14 @@ class SourceTable:
             self.count_alarms(record.number, 0, Severity.CLEARED)
 
     def count(self, source: int, rows: int, stale: int) -> None:
-        """How many rows a source has; one that was not told yet is passed over."""
+        """How many rows a source has; one that was not received yet is passed over."""
         if source in self._records:
             self._table.put(
                 (source,), {SourceColumn.ROWS: gauge32(rows), SourceColumn.STALE_ROWS: gauge32(stale)}
             )
 
     def count_alarms(self, source: int, active: int, worst: Severity) -> None:
-        """How many alarms of a source last; one that was not told yet is passed over."""
+        """How many alarms of a source last; one that was not received yet is passed over."""
         if source in self._records:
             self._table.put(
                 (source,),
@@ -213,7 +213,7 @@ class SourceTable:
             )
 
     def name(self, source: int) -> str:
-        """What the configuration calls a source; empty for one that was not told yet."""
+        """What the configuration calls a source; empty for one that was not received yet."""
         record = self._records.get(source)
         return record.name if record is not None else ""
 

@@ -159,12 +159,12 @@ LIFETIMES = {
     Lifetime.DURABLE: ber.encode_integer(RowLifetime.DURABLE),
     Lifetime.TRANSIENT: ber.encode_integer(RowLifetime.TRANSIENT),
 }
-"""Values of columns that tell the lifetime of an object."""
+"""Values of columns that show the lifetime of an object."""
 
 
 @dataclass(slots=True, eq=False)
 class RowGroup(Group):
-    """The rows that one agent of one source vouches for: they become stale, and current again, together.
+    """The rows that one agent of one source reports: they become stale, and fresh again, together.
 
     ``freshness`` is what the rows are to be; `ClassTable.settle` makes them so.
     """
@@ -361,7 +361,7 @@ class ClassTable:
         return entry, next(found, None)
 
     def shown(self, row: Row, entry: ElementEntry) -> tuple[bytes | None, int | None]:
-        """The cell of an element, and the octets of the whole value where a second column tells them."""
+        """The cell of an element, and the length of the whole value where a second column has it."""
         cells = self._table.row(row.index) if row.withheld is None else row.withheld
         octets = cells.get(entry.twin.column) if entry.twin is not None else None
         measured = octets is not None and octets[0] == ber.GAUGE32
@@ -416,7 +416,7 @@ class ClassTable:
         return row
 
     def _cells_of(self, row: Row, bound: BoundClass) -> Cells:
-        """Nothing yet; or, where the row was told by another version of the class, holes everywhere."""
+        """Nothing yet; or, where the row is of another version of the class, holes everywhere."""
         if row.bound is bound:
             return {}
         self._count(row, dict.fromkeys(range(len(row.addends))))

@@ -1,6 +1,6 @@
 """agClassTable and agSumTable: rows, stale rows and totals per source and class, kept as rows change.
 
-A management station asks here first: nobody walks a million instances to learn how many messages wait.
+A management station asks here first: it need not walk a million instances to learn how many messages wait.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Summary:
 
     @property
     def worst_state(self) -> Freshness:
-        """The state of the row that can be believed least."""
+        """The worst state of any row."""
         if self.withheld:
             return Freshness.WITHHELD
         return Freshness.STALE if self.stale else Freshness.FRESH

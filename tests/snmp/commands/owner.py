@@ -28,7 +28,7 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.store import Store
 from gateway.snmp.tables.classes import Target
-from gateway.snmp.writable import Assignment, Refusal
+from gateway.snmp.writable import Assignment, Rejected
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
 SECOND = 10**9
@@ -108,7 +108,7 @@ class Table:
         self.table.answered(number, OperationAnswer(0, "gw.1.o1", outcome, **fields))  # type: ignore[arg-type]
         return request
 
-    def set(self, owner: str, *assignments: tuple[Oid, bytes]) -> Refusal | None:
+    def set(self, owner: str, *assignments: tuple[Oid, bytes]) -> Rejected | None:
         """A SET by ``owner``: tested, and committed if nothing is wrong."""
         principal = Principal("snmp", owner, "192.0.2.1:40000")
         numbered = [Assignment(index, *each) for index, each in enumerate(assignments, 1)]
@@ -161,7 +161,7 @@ class Command:
     def argument_status(self, name: str, status: RowStatus) -> tuple[Oid, bytes]:
         return self.argument_name(name, CommandArgumentColumn.ROW_STATUS), ber.encode_integer(status)
 
-    def set(self, *assignments: tuple[Oid, bytes]) -> Refusal | None:
+    def set(self, *assignments: tuple[Oid, bytes]) -> Rejected | None:
         return self.table.set(self.owner, *assignments)
 
     def submit(self, *more: tuple[Oid, bytes], method: str = "purge") -> None:

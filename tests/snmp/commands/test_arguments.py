@@ -18,7 +18,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
     ValueSyntaxNumber,
 )
-from gateway.snmp.writable import Refusal
+from gateway.snmp.writable import Rejected
 from tests.snmp.commands.owner import GONE, ORDERS, QUEUE_ENTRY, Command, Table
 
 TO_ORDERS = ".".join(map(str, ORDERS))
@@ -122,7 +122,7 @@ def test_the_core_judges_what_this_process_does_not_know(table: Table) -> None:
 def test_a_target_is_in_the_row_of_an_object(move: Command) -> None:
     for instance in [QUEUE_ENTRY, (*ORDERS, 1), (1, 3, 6, 1, 2, 1, 1, 1, 0)]:
         refusal = move.set(move.status(RowStatus.CREATE_AND_WAIT), move.target(instance))
-        assert refusal == Refusal(message.INCONSISTENT_VALUE, 2)
+        assert refusal == Rejected(message.INCONSISTENT_VALUE, 2)
     any_column = (*QUEUE_ENTRY, 4711, *ORDERS[-2:])
     assert move.set(move.status(RowStatus.CREATE_AND_WAIT), move.target(any_column)) is None
     assert move.set(move.target((0, 0))) is None
@@ -144,7 +144,7 @@ def test_an_argument_without_a_value_keeps_the_command_back(move: Command) -> No
     assert move.set(move.argument_syntax("options", ValueSyntaxNumber.JSON)) is None
     assert move.argument_cells("options") == cells(None, RowStatus.NOT_READY, ValueSyntaxNumber.JSON)
     assert move.cells[CommandColumn.ROW_STATUS] == ber.encode_integer(RowStatus.NOT_READY)
-    assert move.set(move.status(RowStatus.ACTIVE)) == Refusal(message.INCONSISTENT_VALUE, 1)
+    assert move.set(move.status(RowStatus.ACTIVE)) == Rejected(message.INCONSISTENT_VALUE, 1)
     assert move.set(move.argument("options", "{}")) is None
     assert move.set(move.status(RowStatus.ACTIVE)) is None
 
@@ -152,7 +152,7 @@ def test_an_argument_without_a_value_keeps_the_command_back(move: Command) -> No
 def test_an_argument_has_a_row_status_of_its_own(table: Table, move: Command) -> None:
     create(move)
     go = move.argument_status("count", RowStatus.CREATE_AND_GO)
-    assert move.set(go) == Refusal(message.INCONSISTENT_VALUE, 1)
+    assert move.set(go) == Rejected(message.INCONSISTENT_VALUE, 1)
     assert move.set(move.argument("count", "5"), go) is None
     assert move.argument_cells("count") == cells("5", RowStatus.ACTIVE)
     assert move.set(move.argument("count", "6")) is None
@@ -161,7 +161,7 @@ def test_an_argument_has_a_row_status_of_its_own(table: Table, move: Command) ->
     assert move.set(move.argument_status("to", RowStatus.DESTROY)) is None
     assert move.argument_cells("to") == {}
     both = (move.argument("to", TO_ORDERS), move.argument_status("to", RowStatus.DESTROY))
-    assert move.set(*both) == Refusal(message.INCONSISTENT_VALUE, 1)
+    assert move.set(*both) == Rejected(message.INCONSISTENT_VALUE, 1)
     assert move.set(move.status(RowStatus.ACTIVE)) is None
     assert table.answer().action == InvokeMethod("move", {"count": 6})
 
@@ -170,7 +170,7 @@ def test_arguments_are_bounded(move: Command) -> None:
     create(move)
     for number in range(MAX_ARGUMENTS):
         assert move.set(move.argument(f"a{number}", "")) is None
-    assert move.set(move.argument("one more", "")) == Refusal(message.RESOURCE_UNAVAILABLE, 1)
+    assert move.set(move.argument("one more", "")) == Rejected(message.RESOURCE_UNAVAILABLE, 1)
     assert move.set(move.argument("a0", "again")) is None
 
 
@@ -196,7 +196,7 @@ def test_secrets_are_passed_on_and_never_shown(table: Table, move: Command) -> N
     assert table.answer().action == InvokeMethod("move", {"password": "quite secret"})
     assert b"secret" not in b"".join(table.instances().values())
     assert move.set(move.argument("password", "")) is None
-    assert move.set(move.argument("password", "quite secret")) == Refusal(message.INCONSISTENT_VALUE, 1)
+    assert move.set(move.argument("password", "quite secret")) == Rejected(message.INCONSISTENT_VALUE, 1)
 
 
 def test_what_the_mapping_calls_a_secret_is_not_shown_either(table: Table, move: Command) -> None:
@@ -290,12 +290,12 @@ def test_an_unknown_outcome_is_replaced_when_it_gets_known(table: Table, move: C
         record("gw.1.o2", OperationState.SETTLED, Outcome.APPLIED),
         record("gw.1.o1", OperationState.ENDED, Outcome.UNKNOWN),
     ]:
-        table.table.told(told)
+        table.table.operation_changed(told)
         assert move.cells[CommandColumn.OUTCOME] == unknown
-    table.table.told(record("gw.1.o1", OperationState.SETTLED, Outcome.APPLIED))
+    table.table.operation_changed(record("gw.1.o1", OperationState.SETTLED, Outcome.APPLIED))
     assert move.cells[CommandColumn.OUTCOME] == ber.encode_integer(OutcomeNumber.APPLIED)
     assert move.cells[CommandColumn.TEXT] == text("late")
     assert move.cells[CommandColumn.ENDED] == ended
     assert move.result_cells(1)[CommandResultColumn.VALUE] == text("5")
-    table.table.told(record("gw.1.o1", OperationState.SETTLED, Outcome.NOT_APPLIED))
+    table.table.operation_changed(record("gw.1.o1", OperationState.SETTLED, Outcome.NOT_APPLIED))
     assert move.cells[CommandColumn.OUTCOME] == ber.encode_integer(OutcomeNumber.APPLIED)

@@ -18,7 +18,7 @@ from gateway.snmp.fixed_mib import (
     CommandResultColumn,
     CommandScalar,
 )
-from gateway.snmp.writable import Refusal
+from gateway.snmp.writable import Rejected
 from tests.snmp.commands.owner import ROOT, Table
 
 ANNA: Oid = (4, *b"anna")
@@ -141,11 +141,11 @@ def test_nothing_else_can_be_written(table: Table, name: Oid) -> None:
 def test_a_variable_that_is_named_twice_has_one_value(table: Table) -> None:
     method = (*ENTRY, CommandColumn.METHOD, *ANNA, 1, 99)
     one, other = ber.encode_octets(b"one"), ber.encode_octets(b"other")
-    assert table.set("anna", WAIT, (method, one), (method, other)) == Refusal(message.INCONSISTENT_VALUE, 3)
+    assert table.set("anna", WAIT, (method, one), (method, other)) == Rejected(message.INCONSISTENT_VALUE, 3)
     assert table.set("anna", WAIT, (method, one), (method, one)) is None
 
 
 def test_the_first_wrong_binding_is_told(table: Table) -> None:
     wrong = ((*ENTRY, CommandColumn.STATE, *ANNA, 1, 99), INTEGER)
     refused = ((*ENTRY, CommandColumn.STATE, 4, *b"bert", 1, 99), INTEGER)
-    assert table.set("anna", WAIT, wrong, refused) == Refusal(message.NOT_WRITABLE, 2)
+    assert table.set("anna", WAIT, wrong, refused) == Rejected(message.NOT_WRITABLE, 2)

@@ -17,7 +17,7 @@ from gateway.snmp.fixed_mib import (
     CommandScalar,
     OutcomeNumber,
 )
-from gateway.snmp.writable import Refusal
+from gateway.snmp.writable import Rejected
 from tests.snmp.commands.owner import DEADLINE, GONE, ORDERS, ROOT, SECOND, START, Command, Table
 
 NOT_READY = ber.encode_integer(RowStatus.NOT_READY)
@@ -109,8 +109,8 @@ def test_step_by_step_a_row_is_not_ready_until_it_is_complete(table: Table, purg
     }
     assert purge.set(purge.target()) is None
     assert purge.cells[CommandColumn.ROW_STATUS] == NOT_READY
-    assert purge.set(purge.status(RowStatus.ACTIVE)) == Refusal(message.INCONSISTENT_VALUE, 1)
-    assert purge.set(purge.status(RowStatus.NOT_IN_SERVICE)) == Refusal(message.INCONSISTENT_VALUE, 1)
+    assert purge.set(purge.status(RowStatus.ACTIVE)) == Rejected(message.INCONSISTENT_VALUE, 1)
+    assert purge.set(purge.status(RowStatus.NOT_IN_SERVICE)) == Rejected(message.INCONSISTENT_VALUE, 1)
     assert purge.set(purge.method()) is None
     assert purge.cells[CommandColumn.ROW_STATUS] == NOT_IN_SERVICE
     assert purge.set(purge.timeout(5)) is None
@@ -127,18 +127,18 @@ def test_what_is_missing_may_come_with_the_submission(table: Table, purge: Comma
 
 
 def test_a_column_alone_creates_no_command(table: Table, purge: Command) -> None:
-    assert purge.set(purge.target(), purge.method()) == Refusal(message.INCONSISTENT_NAME, 1)
-    assert purge.set(purge.argument("count", "1")) == Refusal(message.INCONSISTENT_NAME, 1)
+    assert purge.set(purge.target(), purge.method()) == Rejected(message.INCONSISTENT_NAME, 1)
+    assert purge.set(purge.argument("count", "1")) == Rejected(message.INCONSISTENT_NAME, 1)
     for status in (RowStatus.ACTIVE, RowStatus.NOT_IN_SERVICE):
         refusal = purge.set(purge.target(), purge.method(), purge.status(status))
-        assert refusal == Refusal(message.INCONSISTENT_VALUE, 3)
+        assert refusal == Rejected(message.INCONSISTENT_VALUE, 3)
     assert purge.set(purge.status(RowStatus.DESTROY)) is None
     assert not purge.is_there
     assert not table.asked
 
 
 def test_create_and_go_wants_all_that_is_needed(table: Table, purge: Command) -> None:
-    refusal = Refusal(message.INCONSISTENT_VALUE, 2)
+    refusal = Rejected(message.INCONSISTENT_VALUE, 2)
     assert purge.set(purge.target(), purge.status(RowStatus.CREATE_AND_GO)) == refusal
     assert purge.set(purge.method(), purge.status(RowStatus.CREATE_AND_GO)) == refusal
     assert purge.set(purge.target((0, 0)), purge.status(RowStatus.CREATE_AND_GO), purge.method()) == refusal
@@ -150,7 +150,7 @@ def test_a_row_that_is_there_cannot_be_created(purge: Command) -> None:
     assert purge.set(purge.status(RowStatus.CREATE_AND_WAIT)) is None
     for status in (RowStatus.CREATE_AND_GO, RowStatus.CREATE_AND_WAIT):
         refusal = purge.set(purge.target(), purge.method(), purge.status(status))
-        assert refusal == Refusal(message.INCONSISTENT_VALUE, 3)
+        assert refusal == Rejected(message.INCONSISTENT_VALUE, 3)
     assert purge.cells[CommandColumn.ROW_STATUS] == NOT_READY
 
 
@@ -163,13 +163,13 @@ def test_what_is_submitted_cannot_be_changed(table: Table, purge: Command, *, en
     if ended:
         table.answer()
     before = purge.cells
-    refusal = Refusal(message.INCONSISTENT_VALUE, 1)
+    refusal = Rejected(message.INCONSISTENT_VALUE, 1)
     assert purge.set(purge.method("move")) == refusal
     assert purge.set(purge.target(GONE)) == refusal
     assert purge.set(purge.timeout(1)) == refusal
     assert purge.set(purge.argument("count", "2")) == refusal
     assert purge.set(purge.argument_status("count", RowStatus.DESTROY)) == refusal
-    assert purge.set(purge.argument("other", "2")) == Refusal(message.INCONSISTENT_NAME, 1)
+    assert purge.set(purge.argument("other", "2")) == Rejected(message.INCONSISTENT_NAME, 1)
     for status in (RowStatus.NOT_IN_SERVICE, RowStatus.CREATE_AND_GO, RowStatus.CREATE_AND_WAIT):
         assert purge.set(purge.status(status)) == refusal
     assert purge.cells == before
@@ -188,7 +188,7 @@ def test_a_tool_that_writes_back_what_it_read_changes_nothing(table: Table, outc
         *(move.argument_name(name, c) for name in ("count", "password") for c in CommandArgumentColumn),
     }
     for name, value in read.items():
-        status = None if name in writable else Refusal(message.NOT_WRITABLE, 1)
+        status = None if name in writable else Rejected(message.NOT_WRITABLE, 1)
         assert move.set((name, value)) == status
     assert move.set(*((name, value) for name, value in read.items() if name in writable)) is None
     assert table.instances() == read
@@ -202,7 +202,7 @@ def test_a_tool_that_writes_rows_back_that_are_gone_creates_none(table: Table, p
     assert purge.set(purge.status(RowStatus.DESTROY)) is None
     writable = [each for each in read if each[0][len(ROOT) + len(COMMANDS) + 2] <= CommandColumn.ROW_STATUS]
     assert len(writable) == 4
-    assert purge.set(*writable) == Refusal(message.INCONSISTENT_VALUE, 4)
+    assert purge.set(*writable) == Rejected(message.INCONSISTENT_VALUE, 4)
     assert not table.asked
 
 
@@ -231,7 +231,7 @@ def test_a_name_that_is_used_again_gets_its_own_outcome_only(table: Table, purge
 
 def test_nothing_else_can_be_wanted_of_what_is_destroyed(purge: Command) -> None:
     assert purge.set(purge.status(RowStatus.CREATE_AND_WAIT)) is None
-    refusal = Refusal(message.INCONSISTENT_VALUE, 2)
+    refusal = Rejected(message.INCONSISTENT_VALUE, 2)
     assert purge.set(purge.status(RowStatus.DESTROY), purge.method()) == refusal
     assert purge.set(purge.status(RowStatus.DESTROY), purge.argument("a", "1")) == refusal
     assert purge.is_there
@@ -266,13 +266,13 @@ def test_rows_that_nobody_submits_leave_five_minutes_after_they_were_last_writte
 
 def test_nobody_writes_below_another_owner(table: Table, purge: Command) -> None:
     everything = (purge.target(), purge.method(), purge.status(RowStatus.CREATE_AND_GO))
-    assert table.set("bert", *everything) == Refusal(message.NO_ACCESS, 1)
-    assert table.set("ann", *everything) == Refusal(message.NO_ACCESS, 1)
+    assert table.set("bert", *everything) == Rejected(message.NO_ACCESS, 1)
+    assert table.set("ann", *everything) == Rejected(message.NO_ACCESS, 1)
     purge.submit()
-    assert table.set("bert", purge.status(RowStatus.DESTROY)) == Refusal(message.NO_ACCESS, 1)
+    assert table.set("bert", purge.status(RowStatus.DESTROY)) == Rejected(message.NO_ACCESS, 1)
     own = Command(table, "own", owner="bert")
     mixed = (own.status(RowStatus.CREATE_AND_WAIT), purge.status(RowStatus.DESTROY))
-    assert table.set("bert", *mixed) == Refusal(message.NO_ACCESS, 2)
+    assert table.set("bert", *mixed) == Rejected(message.NO_ACCESS, 2)
     assert purge.is_there
     assert not own.is_there
 
@@ -282,7 +282,7 @@ def test_each_owner_has_so_many_rows(table: Table) -> None:
         Command(table, name).submit()
     further = Command(table, "d")
     refusal = further.set(further.target(), further.method(), further.status(RowStatus.CREATE_AND_GO))
-    assert refusal == Refusal(message.RESOURCE_UNAVAILABLE, 3)
+    assert refusal == Rejected(message.RESOURCE_UNAVAILABLE, 3)
     Command(table, "d", owner="bert").submit()
     table.answer()
     assert Command(table, "a").set(Command(table, "a").status(RowStatus.DESTROY)) is None
@@ -295,7 +295,7 @@ def test_what_runs_counts_also_when_its_row_is_destroyed(table: Table) -> None:
         command.submit()
         assert command.set(command.status(RowStatus.DESTROY)) is None
     further = Command(table, "d")
-    assert further.set(further.status(RowStatus.CREATE_AND_WAIT)) == Refusal(message.RESOURCE_UNAVAILABLE, 1)
+    assert further.set(further.status(RowStatus.CREATE_AND_WAIT)) == Rejected(message.RESOURCE_UNAVAILABLE, 1)
     table.answer()
     assert further.set(further.status(RowStatus.CREATE_AND_WAIT)) is None
 
@@ -311,7 +311,7 @@ def test_one_set_may_take_the_place_of_what_it_destroys(table: Table) -> None:
     assert new.set(*create, old.status(RowStatus.DESTROY)) is None
     assert not old.is_there
     two = (new.status(RowStatus.DESTROY), *(c.status(RowStatus.CREATE_AND_WAIT) for c in (old, commands[4])))
-    assert new.set(*two) == Refusal(message.RESOURCE_UNAVAILABLE, 3)
+    assert new.set(*two) == Rejected(message.RESOURCE_UNAVAILABLE, 3)
 
 
 def test_the_scalars_tell_bounds_and_counts(table: Table, purge: Command) -> None:

@@ -55,7 +55,7 @@ def outcome_of(command: Command) -> Outcome:
 
 
 def test_the_operation_is_named_although_nobody_answered(table: Table, purge: Command) -> None:
-    table.table.told(record(OperationState.BEGUN))
+    table.table.operation_changed(record(OperationState.BEGUN))
     table.table.answered(1, UNANSWERED)
     assert outcome_of(purge) is Outcome.UNKNOWN
     assert purge.cells[CommandColumn.OPERATION_ID] == ber.encode_octets(b"gw.1.o7")
@@ -63,8 +63,8 @@ def test_the_operation_is_named_although_nobody_answered(table: Table, purge: Co
 
 
 def test_what_came_of_it_may_be_told_before_the_connection_ends(table: Table, purge: Command) -> None:
-    table.table.told(record(OperationState.BEGUN))
-    table.table.told(record(OperationState.ENDED, Outcome.APPLIED, text="OK"))
+    table.table.operation_changed(record(OperationState.BEGUN))
+    table.table.operation_changed(record(OperationState.ENDED, Outcome.APPLIED, text="OK"))
     table.table.answered(1, UNANSWERED)
     assert outcome_of(purge) is Outcome.APPLIED
     assert purge.cells[CommandColumn.TEXT] == ber.encode_octets(b"OK")
@@ -73,38 +73,38 @@ def test_what_came_of_it_may_be_told_before_the_connection_ends(table: Table, pu
 
 @pytest.mark.parametrize("state", [OperationState.ENDED, OperationState.SETTLED])
 def test_what_came_of_it_may_be_told_afterwards(table: Table, purge: Command, state: OperationState) -> None:
-    table.table.told(record(OperationState.BEGUN))
+    table.table.operation_changed(record(OperationState.BEGUN))
     table.table.answered(1, UNANSWERED)
-    table.table.told(record(state, Outcome.REMOTE_FAILURE))
+    table.table.operation_changed(record(state, Outcome.REMOTE_FAILURE))
     assert outcome_of(purge) is Outcome.REMOTE_FAILURE
 
 
 def test_the_next_core_tells_of_it_by_its_id_only(table: Table, purge: Command) -> None:
-    table.table.told(record(OperationState.BEGUN))
+    table.table.operation_changed(record(OperationState.BEGUN))
     table.table.answered(1, UNANSWERED)
-    table.table.told(record(OperationState.ENDED, Outcome.UNKNOWN, reference=""))
+    table.table.operation_changed(record(OperationState.ENDED, Outcome.UNKNOWN, reference=""))
     assert outcome_of(purge) is Outcome.UNKNOWN
-    table.table.told(record(OperationState.SETTLED, Outcome.APPLIED, reference=""))
+    table.table.operation_changed(record(OperationState.SETTLED, Outcome.APPLIED, reference=""))
     assert outcome_of(purge) is Outcome.APPLIED
 
 
 def test_what_is_settled_before_the_answer_is_heard_counts(table: Table, purge: Command) -> None:
-    table.table.told(record(OperationState.ENDED, Outcome.UNKNOWN))
-    table.table.told(record(OperationState.SETTLED, Outcome.APPLIED))
+    table.table.operation_changed(record(OperationState.ENDED, Outcome.UNKNOWN))
+    table.table.operation_changed(record(OperationState.SETTLED, Outcome.APPLIED))
     table.table.answered(1, OperationAnswer(0, "gw.1.o7", Outcome.UNKNOWN))
     assert outcome_of(purge) is Outcome.APPLIED
 
 
 @pytest.mark.parametrize("reference", ["", "1", "set1.c1", "set2.c0", "set1", "earlier.1"])
 def test_operations_of_others_say_nothing_of_it(table: Table, purge: Command, reference: str) -> None:
-    table.table.told(record(OperationState.ENDED, Outcome.APPLIED, reference=reference))
+    table.table.operation_changed(record(OperationState.ENDED, Outcome.APPLIED, reference=reference))
     table.table.answered(1, UNANSWERED)
     assert outcome_of(purge) is Outcome.UNKNOWN
     assert purge.cells[CommandColumn.OPERATION_ID] == ber.encode_octets(b"")
 
 
 def test_what_was_refused_leads_to_its_record_too(table: Table, purge: Command) -> None:
-    table.table.told(record(OperationState.ENDED, Outcome.REFUSED))
+    table.table.operation_changed(record(OperationState.ENDED, Outcome.REFUSED))
     table.table.answered(1, OperationAnswer(0, "", Outcome.REFUSED, "not allowed"))
     assert outcome_of(purge) is Outcome.REFUSED
     assert purge.cells[CommandColumn.OPERATION_ID] == ber.encode_octets(b"gw.1.o7")
@@ -112,10 +112,10 @@ def test_what_was_refused_leads_to_its_record_too(table: Table, purge: Command) 
 
 
 def test_a_row_that_was_destroyed_stays_away(table: Table, purge: Command) -> None:
-    table.table.told(record(OperationState.BEGUN))
+    table.table.operation_changed(record(OperationState.BEGUN))
     purge.set(purge.status(RowStatus.DESTROY))
     table.table.answered(1, UNANSWERED)
-    table.table.told(record(OperationState.ENDED, Outcome.APPLIED))
+    table.table.operation_changed(record(OperationState.ENDED, Outcome.APPLIED))
     assert not purge.is_there
     assert table.table.health.ended == {Outcome.UNKNOWN: 1}
     assert (table.table.health.rows, table.table.health.running) == (0, 0)

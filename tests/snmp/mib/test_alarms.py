@@ -205,9 +205,9 @@ def test_a_flood_of_alarms_meets_a_bound_and_is_counted() -> None:
     store = Store()
     table = AlarmTable(store, ROOT, lambda _record, _generation: False, limit=3)
     for number in range(1, 6):
-        table.tell(alarm(number, f"c{number}"), NO_ROW, 1)
-    table.tell(alarm(2, "c2", severity=Severity.INFO), NO_ROW, 1)
-    table.tell(alarm(5, "c5", cleared=START), NO_ROW, 1)
+        table.show(alarm(number, f"c{number}"), NO_ROW, 1)
+    table.show(alarm(2, "c2", severity=Severity.INFO), NO_ROW, 1)
+    table.show(alarm(5, "c5", cleared=START), NO_ROW, 1)
     assert len(table) == 3
     assert store.get((*ENTRY, AlarmColumn.SEVERITY, 2)) == ber.encode_integer(SeverityNumber.INFO)
     assert store.get((*ROOT, *ALARMS, AlarmScalar.NOT_SHOWN, 0)) == ber.encode_counter64(2)

@@ -28,16 +28,16 @@ def test_names_are_matched_by_any_of_the_patterns_whole_and_by_case() -> None:
 
 def test_an_end_goes_where_its_beginning_went() -> None:
     selection = Selection(Severity.CRITICAL, ["*Set"])
-    selection.tell(raised(1, ALARM))
+    selection.note_sent(raised(1, ALARM))
     end = cleared(2, ALARM)
     assert selection.urgency(end) is Severity.CRITICAL
-    selection.tell(end)
+    selection.note_sent(end)
     assert selection.urgency(end) is None
 
 
 def test_an_end_of_another_source_or_condition_does_not() -> None:
     selection = Selection(Severity.CRITICAL, ["*"])
-    selection.tell(raised(1, ALARM))
+    selection.note_sent(raised(1, ALARM))
     assert selection.urgency(cleared(2, "memoryAlarm node rabbit@b")) is None
 
 
@@ -48,22 +48,22 @@ def test_an_end_without_a_beginning_counts_as_information() -> None:
 
 def test_the_end_is_as_urgent_as_the_last_beginning() -> None:
     selection = Selection(Severity.INFO, ["*"])
-    selection.tell(raised(1, ALARM, Severity.WARNING))
-    selection.tell(raised(2, ALARM, Severity.MAJOR))
+    selection.note_sent(raised(1, ALARM, Severity.WARNING))
+    selection.note_sent(raised(2, ALARM, Severity.MAJOR))
     assert selection.urgency(cleared(3, ALARM)) is Severity.MAJOR
 
 
 def test_what_begins_anew_goes_where_it_went_before_though_it_is_less_severe_now() -> None:
     selection = Selection(Severity.CRITICAL, ["*"])
     assert selection.urgency(raised(1, ALARM, Severity.WARNING)) is None
-    selection.tell(raised(2, ALARM))
+    selection.note_sent(raised(2, ALARM))
     assert selection.urgency(raised(3, ALARM, Severity.WARNING)) is Severity.WARNING
 
 
 def test_only_so_many_conditions_are_remembered() -> None:
     selection = Selection(Severity.CRITICAL, ["*"])
     for number in range(MAX_CONDITIONS + 1):
-        selection.tell(raised(number, f"c{number}"))
-    assert len(selection.told) == MAX_CONDITIONS
+        selection.note_sent(raised(number, f"c{number}"))
+    assert len(selection.raised) == MAX_CONDITIONS
     assert selection.urgency(cleared(0, "c0")) is None
     assert selection.urgency(cleared(0, "c1")) is Severity.CRITICAL

@@ -8,7 +8,7 @@ from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import message
 from gateway.snmp.ber import Oid
-from gateway.snmp.writable import Assignment, Refusal
+from gateway.snmp.writable import Assignment, Rejected
 from tests.snmp.set.shop import LIMIT, SENDER, Shop, applied, at, integer, outcome, set_request, text
 
 PREFIX: Oid = (1, 3, 6, 1, 4, 1, 99999, 1, 1, 8)
@@ -25,12 +25,12 @@ class Board:
         self.is_open = True
         self.written: list[tuple[str, list[Assignment]]] = []
 
-    def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Refusal | None:
+    def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Rejected | None:
         assert principal.name == "operator"
         for assignment in assignments:
             if assignment.value[0] != integer(1)[0]:
-                return Refusal(message.WRONG_TYPE, assignment.index)
-        return None if self.is_open else Refusal(message.INCONSISTENT_VALUE, assignments[0].index)
+                return Rejected(message.WRONG_TYPE, assignment.index)
+        return None if self.is_open else Rejected(message.INCONSISTENT_VALUE, assignments[0].index)
 
     def commit(self, principal: Principal, assignments: Sequence[Assignment], identity: str) -> None:
         assert identity

@@ -13,7 +13,7 @@ from gateway.model.operations import Outcome
 from gateway.operations.audit import MAX_REFERENCE
 from gateway.snmp import message
 from gateway.snmp.set_requests import KEEP, MAX_RUNNING, Retransmissions
-from gateway.snmp.writable import Refusal
+from gateway.snmp.writable import Rejected
 from tests.snmp.datagrams import read_answer
 from tests.snmp.set.shop import LIMIT, SENDER, Shop, at, integer, outcome, set_request
 
@@ -103,14 +103,14 @@ STEPS = st.lists(
 def test_any_history_carries_each_out_once_in_its_time(steps: list[tuple[str, Any]], limit: int) -> None:
     lately, now = Retransmissions(limit), 0
     running: set[int] = set()
-    ended: dict[int, tuple[Refusal | None, int]] = {}  # a plain model: never forgets but by time
+    ended: dict[int, tuple[Rejected | None, int]] = {}  # a plain model: never forgets but by time
     for step, number in steps:
         key = bytes((number,)) if step != "wait" else b""
         if step == "wait":
             now += number
         elif step == "end" and number in running:
             running.remove(number)
-            ended[number] = Refusal(5, number) if number % 2 else None, now
+            ended[number] = Rejected(5, number) if number % 2 else None, now
             lately.end(key, ended[number][0], now)
         elif step == "arrive":
             remembered = {each: told for each, (told, when) in ended.items() if now - when < KEEP}
