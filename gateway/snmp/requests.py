@@ -68,10 +68,8 @@ class Responder:
         failed: called with an error of the agent's own; the request is answered genErr then.
         limits: bounds of one exchange.
         sets: carries SETs out; without it no variable can be set.
-
-    Attributes:
-        wrong_community: called for each message whose community is not known.
         refused_sets: reports SETs of those who may not send any.
+        wrong_community: called for each message whose community is not known, with the sender's address.
     """
 
     def __init__(
@@ -81,8 +79,12 @@ class Responder:
         failed: Callable[[Exception], None],
         limits: Limits = Limits(),
         sets: SetRequests | None = None,
+        refused_sets: RefusedSets | None = None,
+        wrong_community: Callable[[str], None] | None = None,
     ) -> None:
         self._sets = sets
+        self._refused_sets = refused_sets
+        self._wrong_community = wrong_community
         self._communities = tuple(communities.items())
         self._preambles = {
             message.preamble(message.VERSION_2C, name): access for name, access in communities.items()
@@ -90,8 +92,6 @@ class Responder:
         self._counters = counters
         self._failed = failed
         self._limits = limits
-        self.wrong_community: Callable[[], None] = lambda: None
-        self.refused_sets: RefusedSets | None = None
 
     def answer(self, datagram: bytes, sender: Sender = _NOBODY) -> Response:
         """What answers ``datagram``; ``None`` for what deserves silence, which is counted."""
@@ -167,9 +167,10 @@ class Responder:
         access = self._access_of(envelope.community)
         if access is None:
             self._counters.bad_community_names += 1
-            self.wrong_community()
-            if envelope.pdu_type == message.SET and self.refused_sets is not None:
-                self.refused_sets.not_known(_origin(sender))
+            if self._wrong_community is not None:
+                self._wrong_community(sender[0])
+            if envelope.pdu_type == message.SET and self._refused_sets is not None:
+                self._refused_sets.not_known(_origin(sender))
             return None
         if not _is_request(envelope):
             self._counters.unknown_pdu_handlers += 1
@@ -260,8 +261,8 @@ class Responder:
         if not access.writer:
             # By RFC 3413 section 3.2 it would be authorizationError; agents say noAccess, net-snmp's too.
             self._counters.bad_community_uses += 1
-            if self.refused_sets is not None:
-                self.refused_sets.not_a_writer(_origin(sender), _assignments(request))
+            if self._refused_sets is not None:
+                self._refused_sets.not_a_writer(_origin(sender), _assignments(request))
             return SetResult(Rejected(message.NO_ACCESS, 1))
         if self._sets is None:
             return SetResult(Rejected(message.NOT_WRITABLE, 1))

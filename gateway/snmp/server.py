@@ -61,8 +61,6 @@ class UdpServer:
         self._counters = counters
         self._failed = failed
         self._clock = clock
-        self.asking = ""
-        """The address that the datagram which is being answered came from."""
         self._endpoints: list[_Endpoint] = []
         self._later: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -118,7 +116,6 @@ class UdpServer:
             datagram, peer, local = endpoint.receive()
         except (BlockingIOError, InterruptedError):
             return False
-        self.asking = peer[0]
         answer = self._answer(datagram, peer)
         if isinstance(answer, bytes):
             self._send(endpoint, answer, peer, local)

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
 from gateway.mapping.rules import Mapping
-from gateway.service.processes.snmp_commands import Commands
+from gateway.service.processes.snmp_commands import Commands, secret_arguments
+from gateway.snmp.commands.submission import Submission
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.registry_growth import SeenSchemas
@@ -76,8 +77,9 @@ class SnmpProcess:
         )
         self.link = around.link(self.projection)
         settings = SnmpSettings(writers={WRITER: SnmpWriter()})
+        submission = Submission(self.projection, secret_arguments(mappings), DEADLINE)
         self.commands = Commands(
-            settings, DEADLINE, ROOT, self.store, self.projection, mappings, self.link.ask, clock.now
+            settings, ROOT, self.store, self.projection, submission, self.link.ask, clock.now
         )
         counters = SnmpCounters()
         sets = SetRequests(

@@ -32,9 +32,10 @@ from gateway.service.processes.history import history_limits
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
-from gateway.service.processes.snmp_commands import Commands
+from gateway.service.processes.snmp_commands import Commands, secret_arguments
 from gateway.service.sources.mappings import load_mappings
 from gateway.snmp.ber import Oid
+from gateway.snmp.commands.submission import Submission
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
@@ -86,8 +87,8 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     root = root_of(settings.root)
     store, counters, failures = Store(), SnmpCounters(), _Failures()
     counters.serve(store, authentication_traps=settings.authentication_traps)
-    registry = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
-    registry.serve(store)
+    serial = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
+    serial.serve(store)
     system = SystemGroup(store, _description(loaded, root), time.monotonic_ns)
     for shipped in registries:
         system.add_module((*root, *shipped.module_arc), shipped.module)
@@ -116,8 +117,8 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     deadline = loaded.settings.operations.deadline
     reports = RefusalReports(link.ask, time.monotonic_ns)
     refused_sets = RefusedSets(projection, reports.report)
-    commands = Commands(settings, deadline, root, store, projection, mappings.values(), link.ask, clock.now)
-    commands.submission.report = reports.report
+    submission = Submission(projection, secret_arguments(mappings.values()), deadline, reports.report)
+    commands = Commands(settings, root, store, projection, submission, link.ask, clock.now)
     access = {community.encode(): Access(store)} | {
         secret.encode(): Access(commands.view(writer), writer) for writer, secret in writers.items()
     }
@@ -128,13 +129,18 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         counters,
         SetSettings(deadline, settings.best_effort),
         time.monotonic_ns,
-        registry,
+        serial,
         refused_sets,
     )
-    responder = Responder(access, counters, failures.failed, sets=sets)
-    responder.refused_sets = refused_sets
-    if settings.authentication_traps:
-        responder.wrong_community = lambda: notifications.sender.wrong_community(server.asking)
+    wrong_community = notifications.sender.wrong_community if settings.authentication_traps else None
+    responder = Responder(
+        access,
+        counters,
+        failures.failed,
+        sets=sets,
+        refused_sets=refused_sets,
+        wrong_community=wrong_community,
+    )
     server = UdpServer(responder.answer, counters, failures.failed, before=partial(_judge, link, projection))
     server.open(settings.listen)
     notifications.open()

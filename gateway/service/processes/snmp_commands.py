@@ -26,27 +26,24 @@ class Commands:
 
     Args:
         settings: of SNMP; each writer in them may have commands.
-        deadline: nanoseconds; of operations.
         root: of all object identifiers.
         store: what everybody who can read sees.
         projection: knows the objects on which methods are called.
-        mappings: say which arguments hold secrets.
+        submission: makes operations of commands.
         ask: asks the core.
         clock: now, in nanoseconds since 1970-01-01 UTC.
 
     Attributes:
-        submission: makes operations of commands.
         table: takes part in SETs, gets records of operations, and wants a tick a second.
     """
 
     def __init__(
         self,
         settings: SnmpSettings,
-        deadline: int,
         root: Oid,
         store: Store,
         projection: Projection,
-        mappings: Iterable[Mapping],
+        submission: Submission,
         ask: Ask,
         clock: Callable[[], int],
     ) -> None:
@@ -60,11 +57,10 @@ class Commands:
             if common is None:
                 self._own[writer] = Store()
             self._rows[writer] = common or CommandRows(self._own[writer], root, projection.pointer)
-        self.submission = Submission(projection, secret_arguments(mappings), deadline)
         self.table = CommandTable(
             root,
             CommandLimits(settings.commands.quota, settings.commands.keep),
-            self.submission,
+            submission,
             self._rows.__getitem__,
             self._submit,
             clock,

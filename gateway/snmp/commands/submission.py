@@ -87,16 +87,20 @@ class Submission:
         directory: which object a pointer leads to, and its class.
         secrets: the names of arguments that hold secrets are among what they hide.
         deadline: nanoseconds; of a command that names no timeout.
-
-    Attributes:
         report: gets the commands that stand for no operation.
     """
 
-    def __init__(self, directory: ObjectDirectory, secrets: SecretArguments, deadline: int) -> None:
+    def __init__(
+        self,
+        directory: ObjectDirectory,
+        secrets: SecretArguments,
+        deadline: int,
+        report: Report = drop_report,
+    ) -> None:
         self._directory = directory
         self._secrets = secrets
         self._deadline = deadline
-        self.report: Report = drop_report
+        self._report = report
 
     def is_object(self, instance: Oid) -> bool:
         """Whether an instance is in a table of objects."""
@@ -115,7 +119,7 @@ class Submission:
             target, _ = self._found(command)
             where = (0, "", 0) if target is None else (target.source, target.class_name, target.row)
             refusal = FrontEndRefusal(error.outcome, str(error), error.element)
-            self.report(refused_request(principal, InvokeMethod(command.method), refusal, where))
+            self._report(refused_request(principal, InvokeMethod(command.method), refusal, where))
             raise
 
     def _request(self, command: Command, principal: Principal) -> OperationRequest:

@@ -20,6 +20,7 @@ from gateway.service.processes.snmp_commands import Commands, secret_arguments
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import RowStatus
+from gateway.snmp.commands.submission import Submission
 from gateway.snmp.fixed_mib import COMMAND_ENTRY, COMMANDS, CommandColumn, CommandScalar, OutcomeNumber
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import MibView
@@ -52,11 +53,10 @@ class Site:
         writers = {ANNA: SnmpWriter(), BERT: SnmpWriter()}
         self.commands = Commands(
             SnmpSettings(writers=writers, commands=settings),
-            DEADLINE,
             ROOT,
             self.gateway.store,
             self.gateway.projection,
-            (),
+            Submission(self.gateway.projection, secret_arguments(()), DEADLINE),
             self.link.ask,
             lambda: self.gateway.now,
         )

@@ -16,7 +16,8 @@ from gateway.feed.operations import InvokeMethod, OperationAnswer
 from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
-from gateway.service.processes.snmp_commands import Commands
+from gateway.service.processes.snmp_commands import Commands, secret_arguments
+from gateway.snmp.commands.submission import Submission
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import UdpServer
@@ -90,11 +91,10 @@ async def running(tmp_path: Path) -> AsyncIterator[Agent]:
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1))
     commands = Commands(
         SnmpSettings(writers={name: SnmpWriter() for name in COMMUNITIES}),
-        DEADLINE,
         DEFAULT_ROOT,
         gateway.store,
         gateway.projection,
-        (),
+        Submission(gateway.projection, secret_arguments(()), DEADLINE),
         link.ask,
         lambda: gateway.now,
     )

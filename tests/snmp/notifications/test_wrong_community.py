@@ -28,9 +28,9 @@ def test_what_is_configured_can_be_read(*, enabled: bool, number: int) -> None:
 
 async def test_it_is_told_with_the_address_of_whoever_sent_it_and_of_nobody_else() -> None:
     counters, failures, told = SnmpCounters(), list[Exception](), list[str]()
-    responder = Responder({COMMUNITY: Access(Store())}, counters, failures.append)
+    access = {COMMUNITY: Access(Store())}
+    responder = Responder(access, counters, failures.append, wrong_community=told.append)
     server = UdpServer(responder.answer, counters, failures.append)
-    responder.wrong_community = lambda: told.append(server.asking)
     server.open([("127.0.0.1", 0)])
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as manager:

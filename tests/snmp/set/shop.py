@@ -154,8 +154,8 @@ class Shop:
             self.counters,
             self.failures.append,
             sets=self.sets,
+            refused_sets=refused_sets,
         )
-        self.responder.refused_sets = refused_sets
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
         await self.released.wait()
