@@ -1,6 +1,6 @@
-"""The JMX north: the feed as MBeans in a JVM of the gateway's own.
+"""The JMX front end: the feed as MBeans of a Java virtual machine.
 
-Values live in the JVM, so that no read ever comes back to Python: Python pushes batches of commands
-(`commands`), and the JVM calls back only to prove who somebody is. What knows the feed and what knows the
-JVM do not know each other: they meet in `commands`.
+The values are in the virtual machine, so that no read comes back to Python. Python pushes batches of commands
+(`commands`); the virtual machine calls back for logins and for operations (`backend`). `projection` makes the
+commands, and `virtual_machine` runs the process that carries them out.
 """

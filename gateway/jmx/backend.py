@@ -1,7 +1,7 @@
-"""What the virtual machine asks Python: requests, answers, and who gives them.
+"""Answers the requests of the virtual machine: logins, and operations of clients.
 
-An answer is the msgpack array ``[status, text, items]``: how it ended, a line for people, and what there is
-to give. No exception crosses: a JMX client could not read it, and it would tell strangers about our insides.
+An answer is the msgpack array ``[status, text, items]``: how the request ended, a line for people, and the
+results. No exception is sent: a JMX client could not read it, and it would reveal internals to strangers.
 Requests are msgpack arrays too:
 
 - ``["authenticate", user, password, client]``;
@@ -12,7 +12,7 @@ Requests are msgpack arrays too:
   ``set`` or ``invoke`` that the virtual machine refused without asking, for the record; ``object`` is 0 where
   ``name`` is none of ours.
 
-``object`` is the number by which the virtual machine was told of it, ``client`` an address, a value nil or
+``object`` is the number of an MBean in the virtual machine, ``client`` an address, a value nil or
 ``[type, value]`` (`gateway.jmx.written_values.Written`). ``request`` ascends: what arrives twice, because a
 connection broke, is done once.
 """
@@ -42,13 +42,13 @@ from gateway.rate_limiter import RateLimiter
 log = structlog.get_logger(__name__)
 
 Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
-"""Tells whether somebody who shows this user and password may come in."""
+"""Decides whether this user with this password may log in."""
 
 MAX_REQUEST_OCTETS: Final = 262_144
 """Java's ``Operations`` has the same number."""
 
 MAX_REMEMBERED: Final = 4096
-"""Requests that are known again: far more than can be under way."""
+"""The numbers of so many requests are remembered: far more than can be under way."""
 
 _TYPES: Final = frozenset(AttributeType)
 _OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
@@ -60,7 +60,7 @@ class Status(enum.IntEnum):
     APPLIED = 0
     """Done."""
     APPLIED_DIFFERENTLY = 1
-    """Reported as done, but another value was found when it was read back; the text tells which."""
+    """Reported as done, but another value was read back; the text has it."""
     GONE = 2
     """The object is gone."""
     UNKNOWN_ELEMENT = 3
@@ -99,7 +99,7 @@ class Reply:
 
 
 class Operator(Protocol):
-    """Carries out what clients ask for (`gateway.jmx.operations.Operations`)."""
+    """Carries out the operations of clients (`gateway.jmx.operations.Operations`)."""
 
     async def set(
         self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
@@ -142,8 +142,8 @@ class Backend:
     """Answers the requests of the virtual machine.
 
     Args:
-        authenticate: decides who may come in.
-        login_seconds: that it has for that; who is not known by then may not.
+        authenticate: decides who may log in.
+        login_seconds: time that it has; without an answer by then the login is refused.
 
     Attributes:
         operator: carries out operations; without one nothing is changed.
@@ -195,7 +195,7 @@ class Backend:
             return False
 
     def _operator_once(self, request: int) -> Operator:
-        """Who carries a request out that was not heard before."""
+        """Return the operator, once for each request: Py4J may deliver one again."""
         if self.operator is None:
             raise _RefusedError(Status.NOT_NOW, "not-now: nothing can be changed yet")
         if request in self._known:
@@ -271,7 +271,7 @@ def _decoded(octets: bytes) -> object:
 
 
 FAILURE_SECONDS = 0.5
-"""How long whoever showed a wrong password waits for the answer."""
+"""The answer to a wrong password is delayed by so long, which slows guessing down."""
 
 
 class Users:
@@ -279,7 +279,7 @@ class Users:
 
     Args:
         passwords: by name of the user.
-        failure_seconds: how long a wrong password's answer is held back.
+        failure_seconds: how long the answer to a wrong password is delayed.
     """
 
     def __init__(self, passwords: Mapping[str, SecretStr], failure_seconds: float = FAILURE_SECONDS) -> None:
@@ -289,7 +289,7 @@ class Users:
         self._failure_seconds = failure_seconds
 
     async def authenticate(self, user: str, password: str) -> bool:
-        """Whether this is the password of a user that there is."""
+        """Whether the user exists and has this password. The comparison takes the same time for all."""
         expected = self._digests.get(user, self._nobody)
         if hmac.compare_digest(self._digest(password), expected):
             return True
@@ -297,5 +297,5 @@ class Users:
         return False
 
     def _digest(self, password: str) -> bytes:
-        """Of the same length for every password, so that lengths are not told either."""
+        """Digests have one length, so that comparing them does not reveal the length of a password either."""
         return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")

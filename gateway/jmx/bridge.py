@@ -44,7 +44,7 @@ Answer: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 LOOPBACK: Final = "127.0.0.1"
 _MAX_CONNECTIONS = 96
 """Each carries one request at a time: 64 operations, 8 reports of refused ones, 8 logins, and some that
-somebody else holds."""
+strangers hold."""
 
 _MAX_LINE_OCTETS = 1 << 20
 _LINES_OF_A_LOGIN = 3
@@ -90,7 +90,7 @@ class Bridge:
         """Reach the virtual machine at ``port``.
 
         Raises:
-            MachineEndedError: it is not there, or does not believe that it is us.
+            MachineEndedError: it does not listen there, or refuses the token.
         """
         await self._work(self._connect, port)
 
@@ -153,7 +153,7 @@ class _EntryPoint:
         except Exception:
             coroutine.close()
             log.exception("jmx-request-failed")
-            return _unknown("the gateway failed, its log tells more")
+            return _unknown("the gateway failed: see its log")
 
     async def _in_time(self, request: bytes) -> bytes:
         try:

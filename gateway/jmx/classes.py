@@ -67,9 +67,9 @@ class ShownMethod:
     """One method.
 
     Attributes:
-        method: as the schema tells it.
+        method: of the schema.
         inputs: the arguments that a client gives, in order.
-        outputs: those that it gets, and how their values are shown; references by somebody who knows names.
+        outputs: those that it gets, and what converts their values; references are converted elsewhere.
         operation: what clients are shown.
     """
 
@@ -209,7 +209,7 @@ Resolve: TypeAlias = Callable[[int, ObjectLink], str | None]
 """The ObjectName of what the attribute at a position refers to; ``None`` while that is not known."""
 
 Unfit: TypeAlias = Callable[[str, str, object], None]
-"""Told of a value that cannot be shown: class, element, value."""
+"""Called with class, element and value of what cannot be shown."""
 
 
 class _Place(NamedTuple):
@@ -225,7 +225,7 @@ class ShownClass:
     """One version of a class.
 
     Attributes:
-        record: as the core told it.
+        record: as it was received.
         name: ``package:name``.
         places: of each element that can be read, by its position in the schema.
         attributes: of the MBeans.
@@ -249,7 +249,7 @@ class ShownClass:
     emits: bool = False
 
     def same_as(self, record: ClassRecord) -> bool:
-        """Whether ``record`` tells the same version, under whatever number."""
+        """Whether ``record`` describes the same version, under any number."""
         mine = self.record
         return (mine.schema, mine.name_element, mine.parent_element) == (
             record.schema,
@@ -258,7 +258,7 @@ class ShownClass:
         )
 
     def define(self, number: int, events: Iterable[EventSchema]) -> DefineClass:
-        """What the virtual machine is told, when it shall know the class by ``number`` and knows ``events``.
+        """Make the command that defines the class by this number, with the notifications of ``events``.
 
         Objects emit what concerns them only if an event refers to their class or an attribute notifies.
         """
@@ -301,7 +301,7 @@ class ShownClass:
         return tuple(values)
 
     def changes(self, record: UpdateRecord, resolve: Resolve, unfit: Unfit) -> dict[int, JmxValue]:
-        """The values that an update tells, by position."""
+        """Return the values in an update, by position."""
         changes: dict[int, JmxValue] = {}
         _fill_times(changes, record)
         self._fill(changes, record.values, resolve, unfit)
@@ -312,7 +312,7 @@ class ShownClass:
         return changes
 
     def positions(self, record: UpdateRecord) -> Iterator[int]:
-        """Of the elements that an update tells."""
+        """Iterate over the positions of the elements in an update."""
         for element in (*record.values, *record.absent):
             place = self.places.get(element)
             if place is not None:
@@ -325,7 +325,7 @@ class ShownClass:
         resolve: Resolve,
         unfit: Unfit,
     ) -> None:
-        """Write elements to their positions. This is the inmost loop of all: it calls as little as it can."""
+        """Write elements to their positions. This is the innermost loop, so it calls as little as it can."""
         find = self.places.get
         for element, value in values.items():
             place = find(element)
@@ -349,7 +349,7 @@ class ShownClass:
 
 
 def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
-    """A class that was told, ready for objects."""
+    """Make what shows objects of a class."""
     schema = record.schema
     attributes = list(OWN_ATTRIBUTES)
     taken = {STALE, *(attribute.name for attribute in attributes)}
@@ -381,7 +381,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
 
 
 def event_type(schema: EventSchema) -> str:
-    """The type of notifications that tell of an event."""
+    """Return the type of the notifications of an event."""
     return f"{DOMAIN}.{schema.key.package}.{schema.key.name}"
 
 
@@ -424,7 +424,7 @@ def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid:
 
 
 def _notifies(element: Element, *, statistic: bool) -> bool:
-    """Whether changes are told: of states and configuration, never of what moves all the time.
+    """Whether changes are notified: those of states and configuration, never those of counters and gauges.
 
     What can be set at creation only does not change. Each class of which an attribute notifies costs the
     first remote listener an attachment to each of its objects.
@@ -450,15 +450,15 @@ class ClassVersions:
     """All of them; one is defined in the virtual machine when its first object comes.
 
     Args:
-        tell: takes the commands.
-        log: told, once, that there are too many.
-        column_oid: of the SNMP column that shows an element too.
+        send: takes commands for the virtual machine.
+        log: called once when there are too many.
+        column_oid: finds the SNMP column of an element.
     """
 
     def __init__(
-        self, tell: Callable[[Command], None], log: Callable[[str, str], None], column_oid: ColumnOids
+        self, send: Callable[[Command], None], log: Callable[[str, str], None], column_oid: ColumnOids
     ) -> None:
-        self._tell = tell
+        self._send = send
         self._log = log
         self._column_oid = column_oid
         self._versions: dict[str, list[ShownClass]] = {}
@@ -489,14 +489,14 @@ class ClassVersions:
         else:
             number = self._next_number
             self._next_number += 1
-        self._tell(version.define(number, events))
+        self._send(version.define(number, events))
 
     def drop_unused(self, used: Iterable[ShownClass]) -> None:
         """Forget versions that the core does not use, as these are all, and that have no objects."""
-        told = set(map(id, used))
+        in_use = set(map(id, used))
         for name, versions in tuple(self._versions.items()):
-            kept = [version for version in versions if version.objects or id(version) in told]
-            dropped = [version for version in versions if not version.objects and id(version) not in told]
+            kept = [version for version in versions if version.objects or id(version) in in_use]
+            dropped = [version for version in versions if not version.objects and id(version) not in in_use]
             self._free_numbers += [version.number for version in dropped if version.number]
             self._count -= len(dropped)
             if kept:

@@ -1,4 +1,4 @@
-"""What Python tells the JVM: commands, carried out in order, and their octets.
+"""The commands that Python sends to the virtual machine, and their encoding.
 
 A batch is one msgpack array of commands, each an array ``[operation, field, ...]`` in the order of the
 dataclass's fields. Numbers of classes, groups and objects are Python's choice and mean nothing to clients.
@@ -64,12 +64,12 @@ class Attribute:
         maximum: greatest value, likewise.
         legal: the values that are possible, only of STRING; empty for any.
         descriptor: further fields of its descriptor (``units``, ``oid``, ``sampleTime`` ...), by name.
-        notifies: whether a change of it is told to clients that listen.
+        notifies: whether a change of it is notified to listeners.
         always: shown even while the object's group is withheld (name, native id, times).
         readable: whether it has a value to show; what has none is nil in `Register`.
         writable: whether clients may try to set it.
-        when_abandoned: what it shows while nobody tells the JVM anything, as when our process stands still;
-            ``None`` for its last value.
+        when_abandoned: what it shows while the JVM receives no batches, as when our process hangs; ``None``
+            for its last value.
     """
 
     name: str
@@ -158,7 +158,7 @@ class DefineClass:
 
 @dataclass(frozen=True, slots=True)
 class SetGroup:
-    """How far a group of objects can be believed from now on; a group not told yet is stale."""
+    """The freshness of a group of objects from now on; a group that was not sent yet is stale."""
 
     group: int
     freshness: Freshness
@@ -166,7 +166,7 @@ class SetGroup:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """An object, new or told again under the same number: then name, class and all values are replaced.
+    """An object, new or sent again under the same number: then name, class and all values are replaced.
 
     An MBean of that name that another object has is replaced too.
     """

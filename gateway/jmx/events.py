@@ -1,4 +1,4 @@
-"""Events of the feed as notifications: what each carries, and which were told already."""
+"""Events of the feed as notifications: what each contains, and which were sent already."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ShownEvent:
     """One version of an event.
 
     Args:
-        record: as the core told it.
+        record: as it was received.
     """
 
     def __init__(self, record: EventClassRecord) -> None:
@@ -79,8 +79,8 @@ class ShownEvent:
             emitters: the MBeans that it comes from.
             source: name of its source; empty for the gateway itself.
             resolve: what references lead to; called with position -1 for the subject, else the argument's.
-            unfit: told of arguments that cannot be shown.
-            is_late: it could not be told when it happened.
+            unfit: called with arguments that cannot be shown.
+            is_late: whether it could not be sent when it happened.
         """
         subject = record.subject
         common: tuple[JmxValue, ...] = (
@@ -121,22 +121,21 @@ class ShownEvent:
 
 
 LATE_AFTER = 5 * 10**9
-"""Nanoseconds: what the first snapshot of a core tells is late if it happened before."""
+"""In nanoseconds: an event in the first snapshot of a core is late if it is older."""
 
 
 class EventCursor:
-    """Which events the clients were told: outlives virtual machines and projections.
+    """Which events were sent to clients. It outlives virtual machines and projections.
 
-    A snapshot repeats the last events. Those that were told are passed over; those of the first snapshot
-    that this process hears happened before anybody could listen, and are only remembered.
+    A snapshot repeats the last events. Those that were sent are passed over. Those in the first snapshot of
+    this process happened before a client could listen, and are only remembered.
 
     Args:
-        epoch: boot of the core that made the last event that was told, by the process before; 0 where there
-            was none.
+        epoch: boot of the core that made the last event that the process before sent; 0 where there was none.
         number: of that event.
 
     Attributes:
-        lost: events that happened after that, or since, and that clients could not be told any more.
+        lost: later events that could not be sent.
     """
 
     def __init__(self, epoch: int = 0, number: int = 0) -> None:
@@ -152,12 +151,12 @@ class EventCursor:
         return self._epoch, self._number
 
     def is_new(self, epoch: int, number: int, *, repeated: bool) -> bool:
-        """Whether an event is to be told now; it counts as told from then on.
+        """Whether an event is to be sent now; it counts as sent from then on.
 
         Args:
             epoch: of the core that made it.
             number: of the event within the epoch, ascending.
-            repeated: whether a snapshot tells it.
+            repeated: whether it is part of a snapshot.
         """
         if not number:
             return not repeated
@@ -172,29 +171,29 @@ class EventCursor:
         return is_told
 
     def events_made(self, epoch: int, number: int) -> None:
-        """A core before this one made events up to ``number``; those not told by now are lost.
+        """Count as lost what was not sent of the events that a former core made, up to ``number``.
 
-        A snapshot tells it behind the events of that core that are known still.
+        In a snapshot this follows the events of that core that are still known.
         """
         if (epoch, number) > self.place:
             self._lose(epoch, number)
             self._epoch, self._number = epoch, number
 
     def _lose(self, epoch: int, number: int) -> None:
-        """Nobody can be told any more what was not told of the events up to ``number``."""
+        """Count events up to ``number`` that were not sent and can no longer be."""
         if self._has_begun:
             self.lost += number - (self._number if epoch == self._epoch else 0)
 
     def is_late(self, epoch: int, age: int) -> bool:
-        """Whether an event that a snapshot tells could have been told when it happened.
+        """Whether an event in a snapshot could not be sent when it happened.
 
         Args:
-            epoch: of the core that made it. The first snapshot of a core tells what happened since its start,
-                which is not late at once.
-            age: nanoseconds since the gateway heard of it.
+            epoch: of the core that made it. The first snapshot of a core contains what happened since its
+                start, which is not late at once.
+            age: nanoseconds since the gateway received it.
         """
         return epoch <= self._heard_epoch or age > LATE_AFTER
 
     def snapshot_ended(self) -> None:
-        """A snapshot was heard to its end."""
+        """Note that a snapshot was received completely."""
         self._heard_snapshot = self._has_begun = True

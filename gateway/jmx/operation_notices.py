@@ -40,7 +40,7 @@ OPERATION_ITEMS: Final = (
 
 
 MAX_TOLD: Final = 10_000
-"""Operations of which it is remembered how far they were told, unless the core tells more of them again."""
+"""The states of so many operations are remembered, unless snapshots contain more."""
 
 
 def operation_notice(record: OperationRecord, emitter: int, source: str, object_name: str | None) -> Emit:
@@ -48,7 +48,7 @@ def operation_notice(record: OperationRecord, emitter: int, source: str, object_
 
     Args:
         record: what the core says of it.
-        emitter: the MBean that tells.
+        emitter: the MBean that emits it.
         source: name of the source; empty where it is not known.
         object_name: of the object's MBean, where there is one.
     """
@@ -106,13 +106,14 @@ def _map(values: Mapping[str, FeedValue]) -> JmxValue:
 
 
 class OperationCursor:
-    """Which operations clients were told of, and how far: outlives virtual machines and projections.
+    """Which operations were sent to clients, and in which state.
 
-    A snapshot repeats the last ones. What was told is passed over; what the first snapshot tells that this
-    process hears ended before anybody could listen, and is only remembered.
+    It outlives virtual machines and projections. A snapshot repeats the last operations. Those that were sent
+    are passed over. Those in the first snapshot of this process ended before a client could listen, and are
+    only remembered.
 
     Args:
-        most: of which it is remembered: more than a snapshot tells.
+        most: how many are remembered: more than a snapshot contains.
     """
 
     def __init__(self, most: int = MAX_TOLD) -> None:
@@ -123,12 +124,12 @@ class OperationCursor:
         self._heard_snapshot = False
 
     def is_new(self, epoch: int, record: OperationRecord, *, repeated: bool) -> bool:
-        """Whether what is told of an operation is to be told on; it counts as told from then on.
+        """Whether the state of an operation is to be sent; it counts as sent from then on.
 
         Args:
-            epoch: of the core that tells.
-            record: what it tells; one that is under way is never told on.
-            repeated: whether a snapshot tells it.
+            epoch: of the core.
+            record: of the operation; while it is under way, it is not sent.
+            repeated: whether it is part of a snapshot.
         """
         if record.outcome is None:
             return False
@@ -148,5 +149,5 @@ class OperationCursor:
         return self._heard_snapshot or not repeated
 
     def snapshot_ended(self) -> None:
-        """A snapshot was heard to its end."""
+        """Note that a snapshot was received completely."""
         self._heard_snapshot = True

@@ -1,7 +1,7 @@
-"""What clients ask to be done, as requests to the core, and its answers as what the virtual machine is told.
+"""Turns the operations of clients into requests to the core, and its answers into replies.
 
-Nothing is decided here: the core says what may be set or invoked, by whom, and with what values. A client has
-its answer when the virtual machine shows what the operation led to.
+The core alone decides what may be set or invoked, by whom, and with what values. A client has its answer when
+the virtual machine shows the result of the operation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STATUSES: Final[Mapping[Outcome, Status]] = {
     Outcome.SOURCE_DOWN: Status.UNAVAILABLE,
     Outcome.UNKNOWN: Status.OUTCOME_UNKNOWN,
 }
-"""How each outcome is told to the virtual machine, which raises what JMX has for it."""
+"""The status of each outcome, for which the virtual machine raises an exception of JMX."""
 
 _GONE: Final = Reply(Status.GONE, f"{Outcome.OBJECT_GONE.value}: the object is gone")
 _FOUND: Final = (Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED)
@@ -74,9 +74,9 @@ class Operations:
     Args:
         objects: what there is.
         ask: the core.
-        caught_up: returns when the virtual machine shows all that the core has told.
+        caught_up: returns when the virtual machine shows all that the core has sent.
         timeout: nanoseconds that the core has for an answer.
-        report: told of each attempt that is refused here (`gateway.feed.client`).
+        report: called with each attempt that is refused here (`gateway.feed.client`).
     """
 
     def __init__(

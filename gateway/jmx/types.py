@@ -1,7 +1,7 @@
 """How each type of the model is shown in JMX: the type of an attribute, and its values.
 
 The type is chosen per element, never per value. What a value of the wrong kind or size would become is not
-guessed: it is shown as absent (null), and the caller is told (`UnfitValueError`).
+guessed: it is shown as absent (null), and the caller gets `UnfitValueError`.
 
 ==============================  ============================================================================
 model type                      attribute type
@@ -62,7 +62,7 @@ _TYPES: Mapping[ValueType, AttributeType] = {
 
 
 class UnfitValueError(Exception):
-    """A value that its attribute's type has no room for, or that is not of the type its schema tells."""
+    """A value that does not fit its attribute's type, or is not of the type in its schema."""
 
 
 def is_enumeration(element: Element | Argument) -> bool:
@@ -80,7 +80,7 @@ def attribute_type(element: Element | Argument, *, statistic: bool = False) -> A
 
 
 def converter(element: Element | Argument, *, statistic: bool = False) -> Converter:
-    """What makes an attribute's values; of a reference, where objects are known, somebody else does."""
+    """Return what makes an attribute's values. References to known objects are converted elsewhere."""
     if is_enumeration(element):
         return _enumeration(element.values)
     if element.type is ValueType.UUID:
@@ -98,7 +98,7 @@ def legal_values(element: Element | Argument) -> tuple[str, ...]:
 def limits(
     element: Element | Argument, type_: AttributeType
 ) -> tuple[int | float | None, int | float | None]:
-    """Smallest and greatest value as the schema tells them, where a descriptor of this type can say so."""
+    """Return smallest and greatest value of the schema, where a descriptor of this type can contain them."""
     low, high = (_limit(bound, type_) for bound in (element.minimum, element.maximum))
     if low is not None and high is not None and low > high:
         return None, None
@@ -151,7 +151,7 @@ def item_text(value: FeedValue) -> str:
     """A value inside a text, as it stands in a map or list.
 
     Raises:
-        UnfitValueError: it cannot be told, because it is nested too deeply.
+        UnfitValueError: it is nested too deeply.
     """
     return _item(value)
 
@@ -175,7 +175,7 @@ def _big_integer(value: FeedValue) -> JmxValue:
 
 
 def _double(value: FeedValue) -> JmxValue:
-    # A peer may tell a whole number where its schema says float.
+    # A peer may send a whole number where its schema says float.
     if isinstance(value, bool) or not isinstance(value, float | int):
         raise UnfitValueError
     try:
@@ -300,14 +300,14 @@ def moment(nanoseconds: int) -> str:
 
 
 MAX_LOGGED: Final = 1000
-"""Elements that are told apart."""
+"""So many elements are distinguished."""
 
 
 class UnfitValues:
-    """The elements of which one was seen.
+    """The elements of which a value could not be shown; each is logged once.
 
     Args:
-        log: an event name, and a detail for people.
+        log: called with an event name and a text.
     """
 
     def __init__(self, log: Callable[[str, str], None]) -> None:
@@ -318,7 +318,7 @@ class UnfitValues:
         return len(self._seen)
 
     def seen(self, class_name: str, element: str, value: object) -> None:
-        """A value cannot be shown."""
+        """Count and log a value that cannot be shown."""
         if (class_name, element) not in self._seen and len(self._seen) < MAX_LOGGED:
             self._seen.add((class_name, element))
             self._log(

@@ -1,7 +1,6 @@
-"""The virtual machine as a child process: started, told what to show, watched, ended.
+"""The virtual machine as a child process.
 
-It does not outlive us: the end of its standard input is its end. Whether another is started is the caller's
-decision; here each is started once.
+It does not outlive this process: it ends with its standard input. The caller may then start another.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class MachineSettings:
     Attributes:
         address: numeric, to listen on for JMX.
         port: of registry and objects alike; 0 for any.
-        hostname: what clients are told to connect to; default: the address, or this machine's name where the
+        hostname: that clients connect to; default: the address, or this machine's name where the
             address is none in particular.
         java: the runtime's folder; default: ``$JAVA_HOME``, else ``java`` on the path.
         heap: largest heap, in MiB.
@@ -121,8 +120,8 @@ class MachineUsage:
 class JavaMachine:
     """One life of a virtual machine: ``async with JavaMachine(settings, authenticate) as machine``.
 
-    It listens when it is entered, so that the port is ours, and lets clients in after `open`: tell it
-    everything there is before, and no client finds an object missing.
+    It listens when it is entered, so that no other process takes the port, and accepts clients after `open`.
+    Push all objects before that, and no client finds one missing.
 
     Args:
         settings: how to run it.
@@ -152,7 +151,7 @@ class JavaMachine:
 
     @property
     def ended_by_signal(self) -> bool:
-        """Whether somebody ended it, which says nothing of whether it can work."""
+        """Whether a signal ended it, which does not show whether it can work."""
         return self._process is not None and (self._process.returncode or 0) < 0
 
     async def __aenter__(self) -> Self:
@@ -223,8 +222,8 @@ class JavaMachine:
     def kill(self) -> None:
         """End it at once; nothing, if it has ended already."""
         process = self._running()
-        # Not by its own method, which asks for the status of one that has just ended, and loses it: whoever
-        # waits for the end would be told 255. A process that nobody has waited for keeps its number.
+        # Process.kill would ask for the status of one that has just ended, and lose it: its waiter would get
+        # 255. A process that was not waited for keeps its number.
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
@@ -250,7 +249,7 @@ class JavaMachine:
         jars = await asyncio.to_thread(class_path)
         self._temporary = TemporaryFolder("amqp-gateway-jmx")
         folder = self._temporary.path
-        # What is slower than its own deadline has lost its way: nobody waits for it for ever.
+        # A request that outlasts its own deadline is stuck, and is not waited for any longer.
         patience = max(_ANSWER_SECONDS, settings.operation_deadline) + _GRACE_SECONDS
         self._bridge = Bridge(self._backend.answer, patience)
         handed_over = self._handed_over(self._bridge, patience + _GRACE_SECONDS)
@@ -372,7 +371,7 @@ async def _line(stream: asyncio.StreamReader) -> str:
 
 
 def _hostname(address: str) -> str:
-    """Where clients find us when nobody says it."""
+    """Return the host that clients connect to where none is configured."""
     return socket.gethostname() if ipaddress.ip_address(address).is_unspecified else address
 
 

@@ -1,7 +1,7 @@
 """What clients write, as values of the model: the way back of `types`.
 
 Nothing is judged here. A value that is not of the element's type becomes the value of the model that it is
-by itself, and the core, which tells every north the same, refuses it. Only this much is syntax:
+by itself, and the core refuses it, as for every front end. Only this much is syntax:
 
 - an enumeration is written as its label;
 - what stands in a map or a list is text, and JSON where it can be read as JSON: ``5`` is a number, ``"5"`` a

@@ -33,7 +33,7 @@ class ShownClass:
     Attributes:
         name: ``package:class``.
         families: by position of the element.
-        indexed: positions and label names of the elements that tell its objects apart.
+        indexed: positions and label names of the elements that distinguish its objects.
         positions: all of these, whose values are kept.
     """
 

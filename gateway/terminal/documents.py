@@ -84,7 +84,7 @@ def object_document(known: KnownObject, view: TerminalView, elements: Iterable[E
 def answer_document(
     answer: OperationAnswer, described: Mapping[str, Element | Argument], source: str
 ) -> Document:
-    """What came of an operation; ``described`` tells of its values by name."""
+    """Make the document of an answer; ``described`` has the elements or arguments of its values by name."""
     return {
         "outcome": answer.outcome.value,
         "operation_id": answer.operation_id,
@@ -122,7 +122,7 @@ def operation_document(record: OperationRecord, view: TerminalView) -> Document:
 
 
 def descriptions(view: TerminalView, class_name: str, method: str = "") -> dict[str, Element | Argument]:
-    """What tells of values by name: a method's arguments, or a class's elements."""
+    """Return what describes values, by name: a method's arguments, or a class's elements."""
     in_class = view.classes.get(class_name)
     if in_class is None:
         return {}
@@ -135,9 +135,9 @@ def descriptions(view: TerminalView, class_name: str, method: str = "") -> dict[
 def named_values(
     values: Mapping[str, FeedValue], described: Mapping[str, Element | Argument], source: str
 ) -> Document:
-    """Values by name, of which some may be nobody's that is known."""
-    nobody = Element("", ValueType.STRING)
-    return {name: json_form(described.get(name, nobody), value, source) for name, value in values.items()}
+    """Make a document of values by name, some of which may belong to no known element."""
+    unknown = Element("", ValueType.STRING)
+    return {name: json_form(described.get(name, unknown), value, source) for name, value in values.items()}
 
 
 def source_document(record: SourceRecord, view: TerminalView) -> Document:
@@ -157,23 +157,23 @@ def source_document(record: SourceRecord, view: TerminalView) -> Document:
     }
 
 
-def event_document(told: EventOccurred) -> Document:
+def event_document(event: EventOccurred) -> Document:
     """An event."""
-    record = told.record
-    described = told.in_class.schema.arguments
+    record = event.record
+    described = event.in_class.schema.arguments
     return {
         "event_id": record.event_id,
-        "event": str(told.in_class.schema.key),
-        "source": told.source,
+        "event": str(event.in_class.schema.key),
+        "source": event.source,
         "severity": record.severity.name.lower(),
         "state": record.state.value,
         "condition": record.condition,
-        "object": None if record.subject is None else link_path(record.subject, told.source),
+        "object": None if record.subject is None else link_path(record.subject, event.source),
         "text": record.text,
         "occurred": time_text(record.time),
         "heard": time_text(record.heard),
         "values": {
-            described[position].name: json_form(described[position], value, told.source)
+            described[position].name: json_form(described[position], value, event.source)
             for position, value in sorted(record.values.items())
             if 0 <= position < len(described)
         },

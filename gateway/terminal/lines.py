@@ -172,9 +172,9 @@ def assignments(
     values: Mapping[str, FeedValue], described: Mapping[str, Element | Argument], source: str
 ) -> str:
     """``name=value name=value``, as they are written on a command line."""
-    nobody = Element("", ValueType.STRING)
+    unknown = Element("", ValueType.STRING)
     return " ".join(
-        f"{name}={text_form(described.get(name, nobody), value, source)}" for name, value in values.items()
+        f"{name}={text_form(described.get(name, unknown), value, source)}" for name, value in values.items()
     )
 
 

@@ -76,7 +76,7 @@ def link_path(link: ObjectLink, source: str) -> str:
 
 
 def _inner(value: object, source: str) -> object:
-    """What stands inside a map or list, whose type nobody tells."""
+    """Convert what is inside a map or list, whose type is in no schema."""
     if isinstance(value, ObjectLink):
         return link_path(value, source)
     if isinstance(value, Mapping):

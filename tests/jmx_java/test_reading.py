@@ -188,7 +188,7 @@ async def test_the_description_tells_types_ranges_units_and_that_it_never_change
         "rabbitmq:queue: A queue {immutableInfo=true}",
         "name java.lang.String (Its name) r {}",
         "messages java.lang.Long (In it) r min java.lang.Long 0 {oid=1.3.6, units=messages}",
-        "Stale java.lang.Boolean (Whether nobody vouches for the values any more) r {}",
+        "Stale java.lang.Boolean (Whether the values may be out of date.) r {}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What the core tells: its feed, its sources, its instance index, and the requests of its agents."""
+"""Readings of the core: its feed, its sources, its instance index, and the requests of its agents."""
 
 from __future__ import annotations
 

@@ -100,11 +100,11 @@ Collector: TypeAlias = Callable[[], Iterable[Reading]]
 """Reads counters that are there anyway: quickly, because it holds the loop."""
 
 SlowCollector: TypeAlias = Callable[[], Awaitable[Iterable[Reading]]]
-"""Asks somebody else; what has not come after `SLOW_SECONDS` is left out."""
+"""Waits for another process; an answer that takes longer than `SLOW_SECONDS` is left out."""
 
 
 class Metrics:
-    """All that a process can tell of itself. Names tell collectors apart: a later one replaces a former."""
+    """The readings of a process. A collector replaces a former one of the same name."""
 
     def __init__(self) -> None:
         self._collectors: dict[str, Collector] = {}
@@ -129,7 +129,7 @@ class Metrics:
         for name, collector in tuple(self._collectors.items()):
             try:
                 readings += list(collector())  # all of one collector, or nothing
-            except Exception:  # what we tell of ourselves must never end what we do
+            except Exception:  # measuring must never end the work that is measured
                 log.exception("metrics-failed", collector=name)
         for name, slow in tuple(self._slow.items()):
             try:

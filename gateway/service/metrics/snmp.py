@@ -1,4 +1,4 @@
-"""What the SNMP process tells: requests, rows, and receivers of notifications."""
+"""Readings of the SNMP process: requests, rows, and receivers of notifications."""
 
 from __future__ import annotations
 

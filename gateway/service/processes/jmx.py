@@ -1,6 +1,6 @@
-"""The JMX process: the feed in, MBeans of a Java virtual machine out. It holds no broker credentials.
+"""The JMX process: the feed in, MBeans of a Java virtual machine out. It has no credentials of brokers.
 
-The virtual machine may die at any time: another takes its place and is told everything again.
+The virtual machine may die at any time: another takes its place and receives everything again.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _JmxAgent:
     Args:
         loaded: the configuration.
         clock: for the projection.
-        lifeline: told once clients can connect for the first time.
+        lifeline: to the supervisor; it learns when clients can connect for the first time.
         users: who may come in.
         oids: for descriptors.
     """
@@ -231,7 +231,7 @@ class _JmxAgent:
             metrics.add("delivery", lambda: delivery_readings(projection, delivery))
             metrics.add_slow("virtual machine", partial(machine_readings, machine))
             await until_one_ends(
-                _end_of(machine),  # first, because it tells best why the others end
+                _end_of(machine),  # first, because its reason explains why the others end
                 delivery.run(link.judge),
                 delivery.tick(),
                 link.run(),
@@ -252,7 +252,7 @@ class _JmxAgent:
             self._was_ready = True
             self._lifeline.ready()
         await asyncio.get_running_loop().create_future()
-        raise AssertionError("a future that nobody sets is never done")
+        raise AssertionError("a future without a result is never done")
 
     async def _authenticate(self, user: str, password: str) -> bool:
         is_known = await self._users.authenticate(user, password)
@@ -291,7 +291,7 @@ class LoginOutcome(enum.StrEnum):
 
 
 def agent_readings(starts: int, logins: Mapping[LoginOutcome, int], buffer: int) -> Iterator[Reading]:
-    """Of what outlives a virtual machine; ``buffer`` is how many notifications one keeps."""
+    """Read what outlives a virtual machine; ``buffer`` is how many notifications one keeps."""
     yield families.JMX_STARTS.at(starts)
     yield families.JMX_BUFFER.at(buffer)
     for outcome in LoginOutcome:
@@ -299,7 +299,7 @@ def agent_readings(starts: int, logins: Mapping[LoginOutcome, int], buffer: int)
 
 
 def delivery_readings(projection: Projection, delivery: Delivery) -> Iterator[Reading]:
-    """Of what one virtual machine is told."""
+    """Read the counters of a projection and its delivery."""
     health, counts = projection.health, projection.counts
     yield from feed_readings(projection.status, PROCESS)
     yield families.NORTH_OBJECTS.at(counts["Objects"], PROCESS)
@@ -313,7 +313,7 @@ def delivery_readings(projection: Projection, delivery: Delivery) -> Iterator[Re
 
 
 async def machine_readings(machine: JavaMachine) -> Iterable[Reading]:
-    """Of the virtual machine itself; nothing of one that has ended."""
+    """Read the usage of the virtual machine; nothing of one that has ended."""
     try:
         used, pid = await machine.usage(), machine.pid
     except MachineEndedError:

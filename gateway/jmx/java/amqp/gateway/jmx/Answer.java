@@ -29,7 +29,7 @@ final class Answer {
         return new Answer(Status.read(reader), reader.readString(), reader);
     }
 
-    /** Nobody can say what came of the request. */
+    /** The outcome of the request is unknown. */
     static Answer unknown(String reason) {
         return new Answer(Status.OUTCOME_UNKNOWN, "unknown: " + reason + ": it may have been carried out", null);
     }
@@ -39,7 +39,7 @@ final class Answer {
         return new Answer(status, reason, null);
     }
 
-    /** Raises what a client is told of an attribute that was not set; nothing if it was. */
+    /** Throws what a client gets for an attribute that was not set; nothing if it was. */
     void checkSet() throws InstanceNotFoundException, AttributeNotFoundException,
             InvalidAttributeValueException, MBeanException {
         if (status == Status.UNKNOWN_ELEMENT) {
@@ -51,7 +51,7 @@ final class Answer {
         checkCommon();
     }
 
-    /** Raises what a client is told of an operation that was not carried out; nothing if it was. */
+    /** Throws what a client gets for an operation that was not carried out; nothing if it was. */
     void checkInvoked() throws InstanceNotFoundException, ReflectionException, MBeanException {
         if (status == Status.UNKNOWN_ELEMENT) {
             throw new ReflectionException(new NoSuchMethodException(text), text);
@@ -74,7 +74,7 @@ final class Answer {
         }
     }
 
-    /** By its class programs tell apart what an {@code MBeanException} says to people. */
+    /** Makes the cause of an {@code MBeanException}, by whose class programs distinguish outcomes. */
     private Exception cause() {
         if (status == Status.NOT_NOW) {
             return new IllegalStateException(text);

@@ -5,7 +5,7 @@ import javax.management.ImmutableDescriptor;
 import javax.management.openmbean.OpenMBeanAttributeInfo;
 import javax.management.openmbean.OpenMBeanAttributeInfoSupport;
 
-/** One attribute of a class, as it was told. */
+/** An attribute of a class. */
 final class AttributeDefinition {
     final String name;
     final AttributeType type;
@@ -14,7 +14,7 @@ final class AttributeDefinition {
     final boolean readable;
     final boolean writable;
 
-    /** What is shown while nobody tells; null where that is the last value. */
+    /** What is shown while Python does not call; null where that is the last value. */
     final Object whenAbandoned;
 
     private final Description description;

@@ -14,7 +14,7 @@ import javax.management.openmbean.SimpleType;
 import javax.management.openmbean.TabularDataSupport;
 import javax.management.openmbean.TabularType;
 
-/** What a client sees in Java, numbered and written as {@code gateway/jmx/commands.py} tells. */
+/** What a client sees in Java, numbered and encoded as {@code gateway/jmx/commands.py} defines. */
 enum AttributeType {
     BOOLEAN(SimpleType.BOOLEAN) {
         @Override
@@ -87,7 +87,7 @@ enum AttributeType {
             for (int pair = 0; pair < pairs; pair++) {
                 reader.readArray(2, "a pair");
                 CompositeData row = Composed.row(reader.readString(), reader.readString());
-                table.remove(new Object[] {row.get("key")});  // of a key told twice the last value counts
+                table.remove(new Object[] {row.get("key")});  // of a repeated key the last value counts
                 table.put(row);
             }
             return table;

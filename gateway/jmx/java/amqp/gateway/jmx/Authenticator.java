@@ -8,7 +8,7 @@ import javax.management.remote.JMXPrincipal;
 import javax.security.auth.Subject;
 import py4j.Py4JException;
 
-/** Lets in whom Python knows; whatever goes wrong, nobody. */
+/** Asks Python whether a user may log in; whatever fails, the login is refused. */
 final class Authenticator implements JMXAuthenticator {
     static final int MAX_SESSIONS = 50;
     private static final int MAX_AT_A_TIME = 8;
@@ -19,16 +19,16 @@ final class Authenticator implements JMXAuthenticator {
     private final IntSupplier sessions;
     private final Semaphore places = new Semaphore(MAX_AT_A_TIME);
 
-    /** {@code sessions} tells how many clients are connected. */
+    /** {@code sessions} returns how many clients are connected. */
     Authenticator(Backend backend, IntSupplier sessions) {
         this.backend = backend;
         this.sessions = sessions;
     }
 
     /**
-     * Who it is that shows {@code credentials}.
+     * Returns the user who has these credentials.
      *
-     * @throws SecurityException nobody we know
+     * @throws SecurityException the login is refused
      */
     @Override
     public Subject authenticate(Object credentials) {

@@ -4,7 +4,7 @@ import javax.management.ObjectName;
 import javax.management.openmbean.CompositeData;
 
 /**
- * Carries out a batch of commands, written as {@code gateway/jmx/commands.py} tells, in their order.
+ * Carries out a batch of commands, encoded as {@code gateway/jmx/commands.py} defines, in their order.
  *
  * <p>What is wrong with a command is an error of that command; of a value, of that value, which is absent
  * then. Neither stops what follows. Only behind octets that are not MessagePack nothing can be read.

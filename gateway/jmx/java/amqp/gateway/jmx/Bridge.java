@@ -1,6 +1,9 @@
 package amqp.gateway.jmx;
 
 import java.io.IOException;
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryUsage;
 import java.net.ServerSocket;
 
 /** What Python calls, over one connection. */
@@ -26,7 +29,7 @@ public final class Bridge {
         this.life = life;
     }
 
-    /** Python is here: from now on nobody else can come. */
+    /** Python is connected: from now on no other process can connect. */
     public void connected() throws IOException {
         door.close();
     }
@@ -35,13 +38,29 @@ public final class Bridge {
     public synchronized byte[] push(byte[] batch) {
         MessageWriter answer = new MessageWriter();
         new Batch(batch, objects, eventTypes).carryOut().write(answer);
-        life.heard();
+        life.received();
         return answer.toBytes();
     }
 
-    /** See {@link Usage}. */
+    /**
+     * What the virtual machine uses, as the MessagePack array {@code [clients, their bound, operations, their bound,
+     * heap, its bound, GC ms, GC count, threads]}.
+     */
     public byte[] usage() {
-        return Usage.toBytes(connector.sessions(), operations.underWay());
+        MemoryUsage heap = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage();
+        long milliseconds = 0;
+        long collections = 0;
+        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
+            // A collector that does not count returns -1.
+            milliseconds += Math.max(0, collector.getCollectionTime());
+            collections += Math.max(0, collector.getCollectionCount());
+        }
+        return new MessageWriter().array(9)
+            .integer(connector.sessions()).integer(Authenticator.MAX_SESSIONS)
+            .integer(operations.underWay()).integer(Operations.MAX_AT_A_TIME)
+            .integer(heap.getUsed()).integer(heap.getMax())
+            .integer(milliseconds).integer(collections)
+            .integer(ManagementFactory.getThreadMXBean().getThreadCount()).toBytes();
     }
 
     /** Lets JMX clients in. */

@@ -51,7 +51,7 @@ final class ClassDefinition {
             }
         }
         shown.add(new OpenMBeanAttributeInfoSupport(
-            STALE, "Whether nobody vouches for the values any more", SimpleType.BOOLEAN, true, false, false));
+            STALE, "Whether the values may be out of date.", SimpleType.BOOLEAN, true, false, false));
         for (OperationDefinition operation : operations) {
             if (operation.name.isBlank() || this.operations.putIfAbsent(operation.name, operation) != null) {
                 errors.add("class " + name + ": no operation or a second one has the name '"
@@ -99,7 +99,7 @@ final class ClassDefinition {
             reader.since(start), name, description, attributes, notifications, operations, errors);
     }
 
-    /** Whether it was told in the same words as {@code other}. */
+    /** Whether its definition has the same bytes as that of {@code other}. */
     boolean isSameAs(ClassDefinition other) {
         return other != null && Arrays.equals(source, other.source);
     }
@@ -133,7 +133,7 @@ final class ClassDefinition {
         return operations.get(name);
     }
 
-    /** The positions of the attributes whose changes are told. */
+    /** The positions of the attributes whose changes are notified. */
     int[] notifying() {
         return notifying;
     }

@@ -8,7 +8,7 @@ import javax.management.openmbean.CompositeData;
 import javax.management.openmbean.TabularData;
 
 /**
- * What clients give, as Python is told it: nil, or {@code [type, value]} with the type that the value has by itself.
+ * Values of clients, encoded for Python: nil, or {@code [type, value]} with the type that the value has by itself.
  *
  * <p>Whether it is of the type of its attribute is for the gateway's core to say.
  */

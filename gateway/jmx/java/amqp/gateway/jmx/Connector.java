@@ -40,7 +40,7 @@ final class Connector {
         Executors.newSingleThreadScheduledExecutor(Connector::daemon);
 
     /**
-     * Listens, so that nobody else can take the port; clients find the connector only after {@link #open}.
+     * Listens, so that no other process can take the port; clients find the connector only after {@link #open}.
      *
      * @throws IOException the address cannot be listened on; a port that is taken is tried for a while
      */

@@ -12,7 +12,7 @@ import javax.management.NotificationFilter;
 import javax.management.NotificationListener;
 import javax.management.ObjectName;
 
-/** An MBean of a class that has events, or attributes whose changes are told. */
+/** An MBean of a class that has events, or attributes whose changes are notified. */
 final class EmittingObject extends ManagedObject implements NotificationEmitter {
     /** Numbers the changes of attributes, of all objects in one row. */
     private static final AtomicLong CHANGES = new AtomicLong();
@@ -37,12 +37,12 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
         super.replace(newGroup, newValues);
         for (int position : definition.notifying()) {
             if (shows(position) && !Objects.deepEquals(before[position], newValues[position])) {
-                tell(position, before[position], newValues[position]);
+                notifyChange(position, before[position], newValues[position]);
             }
         }
     }
 
-    private void tell(int position, Object before, Object after) {
+    private void notifyChange(int position, Object before, Object after) {
         AttributeDefinition attribute = definition.attribute(position);
         broadcaster.sendNotification(new AttributeChangeNotification(
             name, CHANGES.incrementAndGet(), System.currentTimeMillis(), attribute.name + " has changed",

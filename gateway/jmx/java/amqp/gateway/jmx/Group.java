@@ -1,8 +1,8 @@
 package amqp.gateway.jmx;
 
-/** Objects that are believed or not believed together. */
+/** Objects that become stale and fresh together. */
 final class Group {
-    /** Numbered as {@code gateway/jmx/commands.py} tells. */
+    /** Numbered as in {@code gateway/feed/freshness.py}. */
     enum Freshness { FRESH, STALE, WITHHELD }
 
     private final SignsOfLife python;
@@ -20,7 +20,7 @@ final class Group {
         return freshness != Freshness.FRESH || python.areMissing();
     }
 
-    /** Whether whoever tells how far they can be believed stands still. */
+    /** Whether Python does not call any more, so that freshness is unknown. */
     boolean isAbandoned() {
         return python.areMissing();
     }

@@ -174,7 +174,7 @@ final class Guard implements InvocationHandler {
             }
         }
         SecurityException refusal = refusedToEverybody(method);
-        refusals.tell("invoke", name, 0, method, List.of(), "refused", refusal.getMessage());
+        refusals.report("invoke", name, 0, method, List.of(), "refused", refusal.getMessage());
         return refusal;
     }
 

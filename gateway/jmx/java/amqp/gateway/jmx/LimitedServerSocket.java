@@ -13,7 +13,7 @@ import java.net.Socket;
  *
  * <p>RMI reads a whole request before it answers, and a filter of classes does not look at texts: without this
  * a stranger could fill the heap with one long user name. So what arrives between two answers is counted, and
- * a connection that tells too much is closed.
+ * a connection that sends too much is closed.
  */
 final class LimitedServerSocket extends ServerSocket {
     /** 1 MiB: names of some thousand MBeans, to listen to all at once. */

@@ -61,7 +61,7 @@ public final class Main {
     private static void endWithParent() {
         try {
             while (System.in.read() >= 0) {
-                // Nothing more is told; what counts is the end.
+                // Python sends nothing more; the end of the input is what matters.
             }
         } catch (IOException error) {
             // No input is an end too.

@@ -15,7 +15,7 @@ import javax.management.RuntimeOperationsException;
  * <p>A reader takes the array of values once and never waits: what it sees of one object belongs together.
  */
 class ManagedObject implements DynamicMBean {
-    /** The attribute that tells the identity of an object. */
+    /** The attribute that has the identity of an object. */
     private static final String STABLE_NAME = "StableName";
 
     final long number;
@@ -44,7 +44,7 @@ class ManagedObject implements DynamicMBean {
         return values.clone();
     }
 
-    /** Takes the values, which nobody changes any more, and the group. */
+    /** Takes the values, an array that is not changed any more, and the group. */
     void replace(Group newGroup, Object[] newValues) {
         group = newGroup;
         values = newValues;

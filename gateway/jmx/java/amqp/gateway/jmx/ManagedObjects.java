@@ -19,7 +19,7 @@ final class ManagedObjects {
     private final Map<Long, ManagedObject> objects = new HashMap<>();
     private final Map<ObjectName, ManagedObject> named = new ConcurrentHashMap<>();
 
-    /** Objects are MBeans of {@code server}, and only of the domain; believed only while {@code python} lives. */
+    /** Objects are MBeans of {@code server}, and only of the domain; stale while {@code python} is missing. */
     ManagedObjects(MBeanServer server, String domain, SignsOfLife python) {
         this.server = server;
         this.domain = domain;

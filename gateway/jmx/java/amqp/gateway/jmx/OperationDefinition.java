@@ -13,7 +13,7 @@ import javax.management.openmbean.OpenMBeanParameterInfo;
 import javax.management.openmbean.OpenType;
 import javax.management.openmbean.SimpleType;
 
-/** One operation of a class, as it was told. */
+/** An operation of a class. */
 final class OperationDefinition {
     final String name;
     private final String description;

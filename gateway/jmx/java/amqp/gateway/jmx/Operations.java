@@ -71,7 +71,7 @@ final class Operations {
     /**
      * As {@code MBeanServer.setAttributes}: as one operation, and without an exception.
      *
-     * @return the attributes that are known to have been set; what is missing is told by the MBean itself, and
+     * @return the attributes that are known to have been set; the outcome of the others is in the MBean itself, and
      *     by a notification
      */
     AttributeList setAll(ObjectName name, AttributeList attributes) throws InstanceNotFoundException {
@@ -105,7 +105,7 @@ final class Operations {
     private byte[] written(ManagedObject object, Attribute attribute) {
         String name = attribute.getName();
         if (!object.definition.isWritable(name)) {
-            refusals.tell("set", object.name, object.number, "", List.of(name),
+            refusals.report("set", object.name, object.number, "", List.of(name),
                 object.definition.position(name) == null ? "unknown-element" : "read-only",
                 name + " cannot be set");
             return null;
@@ -115,7 +115,7 @@ final class Operations {
             values.write(attribute.getValue(), writer);
             return writer.toBytes();
         } catch (CommandException error) {
-            refusals.tell("set", object.name, object.number, "", List.of(name), "wrong-type",
+            refusals.report("set", object.name, object.number, "", List.of(name), "wrong-type",
                 name + ": " + error.getMessage());
             return null;
         }
@@ -143,8 +143,8 @@ final class Operations {
         ManagedObject object = object(name);
         OperationDefinition definition = object.definition.operation(required(operation));
         // RMI makes an empty signature of one that is left out.
-        boolean told = signature != null && signature.length > 0;
-        if (definition == null || told && !Arrays.equals(signature, definition.signature())) {
+        boolean isGiven = signature != null && signature.length > 0;
+        if (definition == null || isGiven && !Arrays.equals(signature, definition.signature())) {
             throw noSuchOperation(name, operation, definition);
         }
         int given = parameters == null ? 0 : parameters.length;
@@ -166,7 +166,7 @@ final class Operations {
             return definition.readResult(answer.items);
         } catch (MalformedException | CommandException error) {
             String text =
-                "applied: it was carried out, but what it returned cannot be told: " + error.getMessage();
+                "applied: it was carried out, but what it returned cannot be shown: " + error.getMessage();
             throw new MBeanException(new Exception(text), text);
         }
     }
@@ -177,7 +177,7 @@ final class Operations {
         return object == null ? 0 : object.number;
     }
 
-    /** Whether an object is the gateway's, and not an MBean that somebody else in this machine registered. */
+    /** Whether an object is the gateway's, and not one that other code in this virtual machine registered. */
     boolean knows(ObjectName name) {
         return objects.find(required(name)) != null;
     }

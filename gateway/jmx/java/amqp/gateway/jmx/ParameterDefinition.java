@@ -5,7 +5,7 @@ import javax.management.ImmutableDescriptor;
 import javax.management.openmbean.OpenMBeanParameterInfo;
 import javax.management.openmbean.OpenMBeanParameterInfoSupport;
 
-/** One parameter of an operation, as it was told. */
+/** A parameter of an operation. */
 final class ParameterDefinition {
     final AttributeType type;
     private final Description description;

@@ -9,17 +9,17 @@ import javax.management.ReflectionException;
 import py4j.Py4JException;
 
 /**
- * Tells Python of attempts to change something that are refused here, without anybody being asked: for the record.
+ * Reports attempts to change something that are refused here, without asking Python, so that they are recorded.
  *
- * <p>In the thread of the client, who waits for it: who tries very often is slowed down. Python bounds what is
- * recorded of them.
+ * <p>It runs in the thread of the client, which waits for it: frequent attempts are slowed down. Python limits how
+ * many are recorded.
  */
 final class Refusals {
     /** At a time; Python has a thread for each beside those for {@link Operations}. */
     static final int MAX_AT_A_TIME = 8;
     /** Characters of a name or text; a client may say anything. */
     static final int MAX_TEXT = 1000;
-    /** Names of attributes that are told of an attempt. */
+    /** Names of attributes that are reported of an attempt. */
     static final int MAX_NAMES = 100;
 
     private final Backend backend;
@@ -41,11 +41,11 @@ final class Refusals {
         asked.set(true);
     }
 
-    /** The request of this thread failed; nothing is told where Python was asked. */
+    /** Reports that the request of this thread failed, unless Python was asked. */
     void failed(String kind, ObjectName name, long number, String method, Collection<String> elements,
             Exception error) {
         if (!asked.get()) {
-            tell(kind, name, number, method, elements, outcome(error), String.valueOf(error.getMessage()));
+            report(kind, name, number, method, elements, outcome(error), String.valueOf(error.getMessage()));
         }
     }
 
@@ -57,10 +57,10 @@ final class Refusals {
      * @param number of the managed object; 0 where it is none of ours
      * @param method that was called; empty of a set
      * @param elements attributes that were to be set
-     * @param outcome as the record tells it
+     * @param outcome as in the record
      * @param text why, for people
      */
-    void tell(String kind, ObjectName name, long number, String method, Collection<String> elements,
+    void report(String kind, ObjectName name, long number, String method, Collection<String> elements,
             String outcome, String text) {
         MessageWriter request = new MessageWriter().array(10).string("refused").string(user()).string(Caller.host())
             .string(kind).integer(number).string(cut(method)).array(Math.min(elements.size(), MAX_NAMES));

@@ -16,7 +16,7 @@ final class SerialFilters {
         "java.lang.Integer", "java.lang.Long", "java.lang.Number", "java.lang.Object", "java.lang.Short",
         "java.lang.String", "java.math.BigDecimal", "java.math.BigInteger", "java.rmi.MarshalledObject",
         "java.util.ArrayList", "java.util.Date", "java.util.HashSet", "java.util.Vector",
-        // List.of and Map.of: no attribute has them, but who gives them is told so.
+        // List.of and Map.of: no attribute takes them, but a client that sends them gets a clear answer.
         "java.util.CollSer", "java.util.ImmutableCollections*",
         // Maps that are written: a table of texts, and what it is made of.
         "java.util.Arrays$ArrayList", "java.util.Collections$UnmodifiableCollection",

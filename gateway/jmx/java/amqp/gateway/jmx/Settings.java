@@ -4,7 +4,7 @@ import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 
-/** What Python tells on standard input before anything else: a length of 32 bits, and a MessagePack array. */
+/** What Python sends on standard input before anything else: a length of 32 bits, and a MessagePack array. */
 final class Settings {
     private static final int MAX_OCTETS = 65_536;
 
@@ -18,7 +18,7 @@ final class Settings {
     final String address;
     /** Of registry and objects; 0 for any. */
     final int port;
-    /** What clients are told to connect to. */
+    /** The host that clients connect to. */
     final String hostname;
     /** How long to wait for a port that is taken, because a predecessor may be dying. */
     final int listenMilliseconds;

@@ -1,9 +1,9 @@
 package amqp.gateway.jmx;
 
 /**
- * Whether the Python process lives, which calls every second at least.
+ * Whether the Python process responds, which calls every second at least.
  *
- * <p>One that stands still ends nothing: the virtual machine would show its last word as true for ever.
+ * <p>A process that hangs closes no connection: without this, its last values would be shown as fresh for ever.
  */
 final class SignsOfLife {
     private static final long NANOSECONDS = 1_000_000L;
@@ -17,11 +17,11 @@ final class SignsOfLife {
     }
 
     /** Python has called. */
-    void heard() {
+    void received() {
         last = System.nanoTime();
     }
 
-    /** Whether it has not for so long that it must stand still. */
+    /** Whether Python has not called for so long that it hangs. */
     boolean areMissing() {
         return System.nanoTime() - last > silence;
     }

@@ -1,10 +1,10 @@
 package amqp.gateway.jmx;
 
-/** How a request to Python ended, numbered as {@code gateway/jmx/backend.py} tells. */
+/** How a request to Python ended, numbered as in {@code gateway/jmx/backend.py}. */
 enum Status {
     /** Done. */
     APPLIED,
-    /** Reported as done, but another value was found when it was read back; the text tells which. */
+    /** Reported as done, but another value was read back; the text has it. */
     APPLIED_DIFFERENTLY,
     /** The object is gone. */
     GONE,
