@@ -34,6 +34,8 @@ RESTORE = "restore a backup with `amqp-gateway state restore`"
 _SECRET_OCTETS = 18
 _LOCK_POLL_SECONDS = 0.05
 _OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
+AGENTS = "agents"
+"""Folder of the state folders of agents, each of which is a gateway of its own; no part of the state."""
 _MAX_SHOWN = 20
 
 
@@ -225,12 +227,12 @@ class StateFolder:
 
 
 def is_empty(path: Path) -> bool:
-    """Whether a folder holds nothing but what a file system keeps of its own, and perhaps a lock.
+    """Whether a folder holds nothing but what a file system keeps of its own, perhaps a lock, and agents.
 
     Raises:
         OSError: it cannot be read.
     """
-    return all(entry.name in {*_OF_THE_FILE_SYSTEM, "LOCK"} for entry in path.iterdir())
+    return all(entry.name in {*_OF_THE_FILE_SYSTEM, "LOCK", AGENTS} for entry in path.iterdir())
 
 
 @contextmanager

@@ -21,15 +21,14 @@ from gateway.service.processes.termination import until_terminated
 @config_option
 @lifeline_option
 def agent(name: str, config: Path | None, lifeline: int | None) -> None:
-    """Run the agent NAME of the configuration, which publishes a broker by QMF."""
+    """Run the agent NAME of the configuration as a process of its own, on its broker's QMF exchange."""
     configuration = loaded(config)
     configure_logs(f"agent {name}")
-    settings = configuration.settings.agents.get(name)
-    if settings is None:
+    if name not in configuration.settings.agents:
         known = ", ".join(sorted(configuration.settings.agents)) or "none"
         raise CommandError(
             ExitCode.CONFIGURATION,
             f"{configuration.path}: no agent {name!r} under 'agents'; there are: {known}",
         )
-    running = run_agent(name, settings, configuration.folder, SystemClock(), Lifeline(lifeline))
+    running = run_agent(configuration, name, SystemClock(), Lifeline(lifeline))
     asyncio.run(until_terminated(running))

@@ -1,4 +1,4 @@
-"""The work of `amqp-gateway process`, imported after the guard of its parent has started."""
+"""What `amqp-gateway process` does, behind what it must not wait for."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def run_process(
     Args:
         name: of the process.
         place: module and function that do its work, ``MODULE:FUNCTION``.
-        config: the configuration as on the command line, and the copy that is read in its place.
-        inherited: descriptors of the lifeline and of the state folder's lock, and the guard of the lifeline.
+        config: the configuration, as on the command line, and what is read in place of it.
+        inherited: descriptors of the lifeline and of the state folder's lock, and who guards the former.
 
     Raises:
-        CommandError: the process cannot run.
+        CommandError: it cannot work.
     """
     configuration = loaded(*config)
     configure_logs(name)

@@ -1,4 +1,4 @@
-"""``amqp-gateway quickstart``: from the address of a RabbitMQ to a running gateway in one command."""
+"""``amqp-gateway quickstart``: from the address of a RabbitMQ to a gateway that runs, in one command."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ import httpx
 
 from gateway.agents.rabbitmq.provisioning import plan
 from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
-from gateway.cli.broker_look import BrokerFound, Login, login_option, login_to, look, password_option
+from gateway.cli.broker_look import BrokerFound, look
+from gateway.cli.login import Login, login_option, login_to, password_option
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
     NAME,
-    Password,
     checked,
     dry_run_option,
     management_client,
     set_up,
     users_to_be,
 )
+from gateway.cli.provision_passwords import Password
 from gateway.cli.run import run
 from gateway.config.files import LoadedConfiguration
-from gateway.config.snmp import COMMUNITY
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.snmp import COMMUNITY
 from gateway.snmp.mib.lint import missing_base_modules
 from gateway.state_folder import StateError, StateFolder
 
@@ -55,7 +56,7 @@ snmp:
   listen: [127.0.0.1:{snmp_port}]
   # notifications: {{ manager: {{ address: "192.0.2.1:162", kind: inform }} }}
 
-# MBeans for JConsole. It needs a Java runtime of version 11 or newer.
+# MBeans for JConsole. It needs a Java runtime of version 17 or newer.
 jmx: {{ enabled: {jmx}, listen: 127.0.0.1:{jmx_port} }}
 
 # For Prometheus.
@@ -64,13 +65,13 @@ metrics:
   listen: 127.0.0.1:{metrics_port}
   objects: {{}} # queues and nodes, at /metrics/objects
 
-# Changes need rules: docs/set-and-invoke.md. Without any, every change is refused.
+# Nobody may change anything before it stands here: docs/set-and-invoke.md.
 # operations: {{ allow: [] }}
 """
 
 
 _quoted = partial(json.dumps, ensure_ascii=False)
-"""Quotes text for YAML, of which JSON is a subset."""
+"""Text as YAML has it, of which JSON is a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wishes:
-    """Options of the command: the folder, the user to create, whether to change anything and to ask first."""
+    """Where all is to be, who is made to read, whether anything is to be changed, and asked before."""
 
     folder: Path
     user: str
@@ -106,24 +107,22 @@ class _Wishes:
     default="gateway",
     show_default=True,
     callback=NAME,
-    help="The user to create, if you log in as an administrator.",
+    help="The user that an administrator makes.",
 )
-@click.option(
-    "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust. Default: the system's."
-)
+@click.option("--ca-file", type=click.Path(path_type=Path), help="Certificates to trust; else the system's.")
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("amqp-gateway"),
     show_default=True,
-    help="Folder for configuration, passwords, state and log.",
+    help="Where configuration, passwords, state and log are to be.",
 )
 @click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--metrics-port", default=9464, show_default=True, type=click.IntRange(1, 65535))
 @dry_run_option
 @click.option("--yes", is_flag=True, help="Change the broker without asking.")
-@click.option("--no-run", is_flag=True, help="Prepare everything, but do not run the gateway.")
+@click.option("--no-run", is_flag=True, help="Prepare everything, and do not run the gateway.")
 @lifeline_option
 @click.pass_context
 def quickstart(  # noqa: PLR0913  one for each option
@@ -143,15 +142,15 @@ def quickstart(  # noqa: PLR0913  one for each option
     no_run: bool,
     lifeline: int | None,
 ) -> None:
-    """Watch the RabbitMQ whose management API is at URL: prepare everything, and run the gateway.
+    """Watch the RabbitMQ whose management API is at URL: make what is needed, and run the gateway.
 
-    As an administrator, create a user with the least rights for the gateway; as any other user, read the
-    broker as that user. What exists already is kept, so that the command can be repeated.
+    Of an administrator it makes a user with the least rights; of any other it uses what it is given. Done
+    again it keeps what is there.
     """
     folder = folder.absolute()
     path = folder / "gateway.yaml"
     if path.exists():
-        click.echo(f"{path} exists and is not changed")
+        click.echo(f"{path} is there, and stays as it is")
     else:
         ports = _Ports(snmp_port, jmx_port, metrics_port)
         wishes = _Wishes(folder=folder, user=gateway_user, dry_run=dry_run, asks=not yes)
@@ -171,7 +170,7 @@ def quickstart(  # noqa: PLR0913  one for each option
 
 
 def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wishes, ports: _Ports) -> str:
-    """Create what is missing on the broker, and return the text of the configuration.
+    """Make what is missing on the broker, and the text of the configuration.
 
     Raises:
         CommandError: the broker does not answer, or refuses something.
@@ -188,7 +187,7 @@ def _tags(found: BrokerFound) -> str:
 
 
 def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wishes) -> _Reader:
-    """Return the user who is to read the broker.
+    """Who reads the broker from now on.
 
     Raises:
         CommandError: this user may not read it.
@@ -200,7 +199,7 @@ def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wis
     if "monitoring" not in found.tags:
         tags = shlex.join(["rabbitmqctl", "set_user_tags", login.user, "monitoring"])
         raise CommandError(
-            ExitCode.FORBIDDEN, f"{login.user} may not read the broker; this command permits it: {tags}"
+            ExitCode.FORBIDDEN, f"{login.user} may not read the broker; this permits it: {tags}"
         )
     path = Password.path_of(login.user, secrets)
     if not wishes.dry_run and not path.exists():
@@ -209,31 +208,31 @@ def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wis
 
 
 def _make_user(client: httpx.Client, found: BrokerFound, secrets: Path, wishes: _Wishes) -> Path:
-    """Create a user with the least rights, and return the file of the password."""
+    """A user with the least rights; returns the file of the password."""
     rights = {wishes.user: gateway_rights(found.vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
     passwords = {name: Password.of(client, name, secrets) for name in rights}
     steps = plan(client, users_to_be(rights, passwords), vhost="", exchange=MANAGEMENT_EXCHANGE)
     if steps and wishes.asks and not wishes.dry_run:
         click.echo("To be changed on the broker:")
         for step in steps:
-            _show(step.told)
-        click.confirm("Change the broker?", default=True, abort=True)
-    set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, show=_show)
+            _tell(step.told)
+        click.confirm("Change it?", default=True, abort=True)
+    set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, tell=_tell)
     return passwords[wishes.user].path
 
 
-def _show(line: str) -> None:
+def _tell(line: str) -> None:
     click.echo(f"  {line}")
 
 
 def _text(management: str, found: BrokerFound, reader: _Reader, ca_file: Path | None, ports: _Ports) -> str:
-    """Return the configuration, with comments for its reader."""
+    """The configuration, with comments for whoever goes on from here."""
     events = "    # The broker's events report what comes and goes between two readings.\n"
-    if found.has_events:
+    if found.tells_events:
         events += f'    events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
     else:
         events += (
-            "    # Missing, or hidden from this user: rabbitmq-plugins enable rabbitmq_event_exchange\n"
+            "    # It has none that this user sees: rabbitmq-plugins enable rabbitmq_event_exchange\n"
             f'    # events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
         )
     return _CONFIGURATION.format(
@@ -258,7 +257,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _make_state(configuration: LoadedConfiguration) -> None:
-    """Create the identity of the gateway, unless it has one."""
+    """The identity of the gateway, unless it has one."""
     folder = configuration.state_folder
     try:
         if not folder.exists():
@@ -269,25 +268,25 @@ def _make_state(configuration: LoadedConfiguration) -> None:
 
 
 def _missing() -> list[str]:
-    """Return the commands that install what is missing on this machine."""
+    """What the commands need that is not on this machine."""
     if shutil.which("snmpwalk") is None:
         return [
-            "  apt-get install snmp erlang-snmp        # net-snmp's commands and the standard MIB modules"
+            "  apt-get install snmp erlang-snmp        # net-snmp's commands, and the texts of basic MIBs"
         ]
     if missing_base_modules():
-        return ["  apt-get install erlang-snmp             # the standard MIB modules, which names need"]
+        return ["  apt-get install erlang-snmp             # the texts of basic MIBs: names need them"]
     return []
 
 
 def _shown(address: tuple[str, int]) -> str:
-    """Return a listening address as a client on this machine reaches it."""
+    """An address that is listened on, as whoever is on this machine reaches it."""
     host, port = address
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  not listened on: printed
     return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"
 
 
 def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
-    """Return commands for this machine, to be typed as printed."""
+    """The commands for this machine, to be typed as they are printed."""
     state, settings = StateFolder(configuration.state_folder), configuration.settings
     address = _shown(settings.snmp.listen[0])
     snmp = SnmpCommands.configured(configuration.path.parent / "snmp", address, state.secret(COMMUNITY))
@@ -311,4 +310,4 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
             f" {state.secret_path('jmx-monitor')}, Insecure connection"
         )
     again = f"  {ours} run --config {shlex.quote(str(configuration.path))}"
-    return "\n".join([*lines, "", "Ctrl-C stops it. This command runs it again:", again, ""])
+    return "\n".join([*lines, "", "Ctrl-C ends it. This runs it again:", again, ""])

@@ -303,6 +303,7 @@ class ReadAsked:
     key: ClassKey
     number: int
     deadline: int
+    user_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

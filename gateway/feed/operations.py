@@ -161,7 +161,8 @@ class OperationState(enum.Enum):
     """How far an operation is.
 
     ``begun``: recorded before anything is sent. ``ended``: with an outcome. ``settled``: ended as unknown,
-    and now it is known what came of it. A refused operation has one record, ``ended``.
+    and now it is known what came of it, or, where the outcome is unknown still, that nobody will know. A
+    refused operation has one record, ``ended``.
     """
 
     BEGUN = "begun"

@@ -162,6 +162,7 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
     everything else: a subscriber passes over those whose number it has seen. Where ``boot`` is not 0, a core
     before this one made the event, in that epoch: perhaps no front end has received it. It stands in
     snapshots only.
+    ``cause`` is that of `EventSeen`: the same whichever gateway reports the same event of a broker.
     """
 
     event_id: str
@@ -178,6 +179,7 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
     state: EventState = EventState.ONE_SHOT
     condition: str = ""
     boot: int = 0
+    cause: str = ""
 
 
 class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):

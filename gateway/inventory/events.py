@@ -54,6 +54,7 @@ class EventRecorder:
             heard=now,
             subject=self._subject(schema, values, rule),
             text=_text(schema, values, rule),
+            cause=seen.cause,
         )
 
     def own(

@@ -245,7 +245,8 @@ class OperationManager:
         refusal: Rejected,
         now: int,
     ) -> list[Effect]:
-        answer = OperationAnswer(request.request, "", refusal.outcome, refusal.text, refusal.element)
+        text, element, code = refusal.text, refusal.element, refusal.code
+        answer = OperationAnswer(request.request, "", refusal.outcome, text, element, code)
         is_unrecorded = request.check_only or request.reports_failed_check
         if is_unrecorded and refusal.outcome is not Outcome.REFUSED:
             return [Reply(reply, answer)]
@@ -487,4 +488,4 @@ def check_with_source(operation: Operation, precheck: Precheck) -> None:
         message = message_of(operation, 0, step)
         found = None if message is None or isinstance(message, ObjectFetch) else precheck(message)
         if found is not None:
-            raise Rejected(found.outcome, found.text, element)
+            raise Rejected(found.outcome, found.text, element, found.code)

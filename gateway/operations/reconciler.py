@@ -200,7 +200,9 @@ class Reconciler:
         if answer.token != one.call_token:
             return self._was_read(one, answer, now)
         if answer.outcome is Outcome.UNKNOWN:
-            return []
+            # With a status, the source says that nobody will find out; without one, it only waits no longer.
+            is_final = answer.code is not None and not one.operation.can_be_read
+            return self._settle(one, one.operation.late(answer), now) if is_final else []
         if one.operation.can_be_read and answer.outcome is Outcome.APPLIED:
             one.reported, one.readings, one.since = True, 0, now
             one.operation.noted(answer.text)

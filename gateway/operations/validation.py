@@ -26,13 +26,15 @@ class Rejected(Exception):  # noqa: N818  nothing went wrong here: it is the ans
         outcome: what the answer says.
         text: one line for people.
         element: the element, argument or method that it is about.
+        code: status of the dialect, where the source itself would refuse it; ``None`` else.
     """
 
-    def __init__(self, outcome: Outcome, text: str, element: str = "") -> None:
+    def __init__(self, outcome: Outcome, text: str, element: str = "", code: int | None = None) -> None:
         super().__init__(text)
         self.outcome = outcome
         self.text = text
         self.element = element
+        self.code = code
 
 
 MAX_DEPTH: Final = 16

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer
@@ -14,6 +13,7 @@ from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
+from tests.components.served_rabbitmq import ServedRabbitMq
 from tests.simulation.half_open import Silence
 from tests.simulation.management_api import ManagementLink
 from tests.simulation.management_changes import ManagementChanges
@@ -194,7 +194,7 @@ class AgentRun(SourceRunInProcess):
         session: AgentConfig,
     ) -> None:
         super().__init__(stage, rabbitmq, changes, clock, config, event_limit)
-        self.agent = RabbitMqAgent(self.source, config, session)
+        self.agent = ServedRabbitMq(self.source, config, session)
         self.conversation = SimulatedDriver(
             stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -59,8 +58,6 @@ class HttpPublisher:
     """
 
     def __init__(self, endpoint: ManagementEndpoint, virtual_host: str) -> None:
-        self.on_blocked: Callable[[], None] = lambda: None
-        """Called when the broker seems to block our connection."""
         self._user = endpoint.user
         self._host = quote(virtual_host, safe="")
         self._client = management_client(endpoint)
@@ -68,6 +65,7 @@ class HttpPublisher:
         self._wanted = asyncio.Event()
         self._unwanted = asyncio.Event()
         self._unwanted.set()
+        self._blocked = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -106,7 +104,12 @@ class HttpPublisher:
 
     def blocked(self) -> None:
         """The broker seems to block our connection."""
-        self.on_blocked()
+        self._blocked.set()
+
+    async def until_blocked(self) -> None:
+        """Wait until the broker seems to block our connection: since the last call, or from now on."""
+        await self._blocked.wait()
+        self._blocked.clear()
 
     async def cut_off(self, connection_name: str) -> bool:
         """Have the broker close our connection of this name; what it has not read of it is then forgotten.

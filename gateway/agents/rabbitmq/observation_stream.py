@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from gateway.agents.rabbitmq.event_backlog import EventBacklog, Loss
 from gateway.agents.rabbitmq.event_making import RaisedEvent
 from gateway.agents.rabbitmq.known_objects import Change, Gone, KnownObject, KnownObjects
 from gateway.agents.rabbitmq.object_names import ObjectName, native_id, object_number
 from gateway.agents.rabbitmq.reading import ClassReader, reference_positions, target_of
+from gateway.dialects.event_backlog import EventBacklog, Loss
 from gateway.dialects.qmf import absence
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.schema_records import described_class, described_event

@@ -14,7 +14,6 @@ from datetime import datetime
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_events import BrokerEvents
 from gateway.agents.rabbitmq.broker_view import BrokerView
-from gateway.agents.rabbitmq.event_backlog import Loss
 from gateway.agents.rabbitmq.events import Changed, Created
 from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.hearing import Hearing
@@ -30,6 +29,7 @@ from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, Scra
 from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
 from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.dialects.event_backlog import Loss
 from gateway.dialects.session import Effect, Note, Observed, WakeAt
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Gap, SourceState, SourceStateSeen

@@ -49,13 +49,17 @@ class AgentStatus:
     """The state of the source and a line that says why it is so and what to do; empty where all is well.
 
     ``blocked``: an alarm is raised, and the broker takes no messages over AMQP. ``changes_wait``: as of
-    `gateway.model.observations.SourceStateSeen`.
+    `gateway.model.observations.SourceStateSeen`. ``distrust``: why no request of a console may be served;
+    empty where nothing speaks against it. ``events_since``: since when (ns) every event of the broker has
+    been received, as far as is known; 0 while none is.
     """
 
     state: SourceState
     detail: str = ""
     blocked: bool = False
     changes_wait: bool = False
+    distrust: str = ""
+    events_since: int = 0
 
 
 def failure_text(answer: Answer, user: str) -> str:
@@ -378,7 +382,9 @@ class Visibility:
         """
         if self.failure:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
-            return AgentStatus(state, self.failure, blocked)
+            return AgentStatus(
+                state, self.failure, blocked, distrust=distrust, events_since=self.unbroken_since
+            )
         parts = [one for one in (distrust, self.without_majority) if one]
         if not_permitted:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
@@ -399,7 +405,8 @@ class Visibility:
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
         state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
-        return AgentStatus(state, "; ".join(parts), blocked, bool(self.without_majority))
+        waits = bool(self.without_majority)
+        return AgentStatus(state, "; ".join(parts), blocked, waits, distrust, self.unbroken_since)
 
     def _refused_texts(self, *, withheld: bool) -> list[str]:
         """Why something is not shown, each once: what is for administrators only, or all else."""

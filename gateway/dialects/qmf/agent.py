@@ -19,12 +19,14 @@ from gateway.dialects.qmf.agent_config import SECOND, AgentConfig
 from gateway.dialects.qmf.agent_objects import MAX_BODY, AgentObjects, ManagedObject
 from gateway.dialects.qmf.agent_publishing import AgentPublishing
 from gateway.dialects.qmf.agent_queries import AgentQueries
-from gateway.dialects.qmf.definitions import Definitions, EventDefinition
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
     FAILED,
     AttachRequest,
     BrokerRequest,
     BrokerResponse,
+    ClassIndication,
+    ClassKind,
     ClassQuery,
     CommandComplete,
     EventIndication,
@@ -83,12 +85,10 @@ class AgentSession:
         self._queries = AgentQueries(self._objects)
         for agent_class in self._objects.classes.values():
             self._queries.serve(agent_class.definition)
-        for schema in events:
-            event = described_event(schema)
-            self._events[schema.key.package, schema.key.name] = event
-            self._queries.serve(event)
         self._definitions = self._queries.definitions
         self._publishing = AgentPublishing(config, self._objects)
+        for schema in events:
+            self.learn_event(schema)
         self._distrust = ""
         self._calls = AgentCalls(config.call_deadline)
         self._late_answers: list[Send] = []
@@ -98,7 +98,41 @@ class AgentSession:
         keys = (addresses.BROKER_KEY, addresses.agent_key(addresses.BROKER_AGENT), "schema.#")
         return tuple(Binding(self._config.management_exchange, key) for key in keys)
 
-    # The program's side: objects.
+    # The program's side: classes, events and objects.
+
+    def learn_class(self, schema: ClassSchema) -> list[Effect]:
+        """Serve a class from now on, and announce it where consoles are listening already.
+
+        A class of the same package and name is replaced: its objects have to be put again.
+
+        Raises:
+            LocalProtocolError: AM2 cannot carry the class.
+        """
+        definition = self._objects.serve(schema)
+        return [] if definition is None else self._announced(ClassKind.OBJECT, definition)
+
+    def learn_event(self, schema: EventSchema) -> list[Effect]:
+        """Serve an event from now on, and announce it where consoles are listening already.
+
+        Raises:
+            LocalProtocolError: AM2 cannot carry the event.
+        """
+        event = described_event(schema)
+        served = self._events.get((schema.key.package, schema.key.name))
+        if served is not None and served.key == event.key:
+            return []
+        self._events[schema.key.package, schema.key.name] = event
+        return self._announced(ClassKind.EVENT, event)
+
+    def _announced(self, kind: ClassKind, definition: ClassDefinition | EventDefinition) -> list[Effect]:
+        package = definition.key.package
+        is_new_package = package not in self._queries.packages
+        self._queries.serve(definition)
+        if not self._publishing.started:
+            return []
+        body = write(PackageIndication(0, package)) if is_new_package else b""
+        body += write(ClassIndication(0, kind, definition.key))
+        return [self._publishing.message(addresses.PACKAGE_KEY, body)]
 
     def put(self, managed: ManagedObject) -> None:
         """Add an object, or change the values of one; consoles get it by `flush` or with the timer.
@@ -111,6 +145,10 @@ class AgentSession:
     def delete(self, number: int, deleted_at: int) -> bool:
         """Remove an object, deleted at ``deleted_at`` (nanoseconds); False if there is none."""
         return self._objects.delete(number, deleted_at)
+
+    def forget(self, number: int) -> None:
+        """Remove an object of which no deletion is to be published: it is put again in another class."""
+        self._objects.forget(number)
 
     @property
     def objects(self) -> AgentObjects:

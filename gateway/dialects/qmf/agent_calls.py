@@ -144,7 +144,8 @@ class AgentCalls:
             return CommandComplete(query.sequence, FAILED, text)
         handle = self._wait(Waiting(delivery.reply_to, query.sequence, target.object_id))
         key = target.definition.key
-        return ReadAsked(handle, key, target.object_id.number, self._deadline_of(delivery, now))
+        number, deadline = target.object_id.number, self._deadline_of(delivery, now)
+        return ReadAsked(handle, key, number, deadline, delivery.user_id)
 
     def ended(self, handle: int) -> Waiting | None:
         """The program has answered; ``None`` where nobody waits for it."""

@@ -178,6 +178,20 @@ class AgentObjects:
         self._changed: dict[int, AgentObject] = {}
         self._deleted: deque[_Deletion] = deque(maxlen=deletion_limit)
 
+    def serve(self, schema: ClassSchema) -> ClassDefinition | None:
+        """Serve a class, in place of one of the same package and name; ``None`` where it is served already.
+
+        Raises:
+            LocalProtocolError: AM2 cannot carry the class.
+        """
+        agent_class = AgentClass(schema)
+        name = (schema.key.package, schema.key.name)
+        served = self.classes.get(name)
+        if served is not None and served.definition.key == agent_class.definition.key:
+            return None
+        self.classes[name] = agent_class
+        return agent_class.definition
+
     def __len__(self) -> int:
         return len(self._objects)
 
@@ -239,6 +253,14 @@ class AgentObjects:
         unknown_to_consoles = self._created.pop(number, None) is not None
         self._deleted.append(_Deletion(gone, deleted, unknown_to_consoles))
         return True
+
+    def forget(self, number: int) -> None:
+        """Remove an object of which no deletion is to be published."""
+        known = self._objects.pop(number, None)
+        if known is not None:
+            del known.agent_class.objects[number]
+            self._changed.pop(number, None)
+            self._created.pop(number, None)
 
     def forget_untold(self) -> None:
         """Forget what was created and deleted until now: nobody has heard anything yet."""

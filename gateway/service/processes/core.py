@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -12,6 +12,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
+from gateway.config.sources import AgentPublishing, RabbitMqSettings
 from gateway.config.types import SecretError
 from gateway.eventlog.last_state import (
     EVENTS,
@@ -31,6 +32,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
+from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import MappingError, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
@@ -42,6 +44,7 @@ from gateway.service.metrics.core import (
     operation_readings,
     source_readings,
 )
+from gateway.service.metrics.readings import Metrics
 from gateway.service.processes.ack_tracker import AckTracker
 from gateway.service.processes.event_log import OFF, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -49,7 +52,9 @@ from gateway.service.processes.garbage import tune_garbage_collection
 from gateway.service.processes.history import history_limits
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.operations import CoreOperations, policy_of
+from gateway.service.serving import QmfServer
 from gateway.service.sources.captures import Captures, CaptureTarget
+from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
 from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import needs_last_state, source_of
@@ -65,8 +70,19 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS = 1.0
 
 
-async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
+async def run_core(
+    loaded: LoadedConfiguration,
+    clock: Clock,
+    lifeline: Lifeline,
+    served: Mapping[str, AgentPublishing] | None = None,
+) -> None:
     """Run the core until the supervisor goes or the task is cancelled.
+
+    Args:
+        loaded: the configuration.
+        clock: of the gateway.
+        lifeline: to the supervisor.
+        served: RabbitMQ sources that are served to consoles by QMF, by their names.
 
     Raises:
         CommandError: it cannot work with this configuration or state.
@@ -80,7 +96,7 @@ async def run_core(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
                 InstanceIndex(state.instances, must_exist=state.boots > 0, needs_upkeep=needs_upkeep.set)
             ) as index,
         ):
-            await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep)
+            await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep, served or {})
     except (StateError, InstanceIndexError) as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
     except (DocumentError, MappingError, SecretError) as error:
@@ -94,6 +110,7 @@ async def _run_locked(
     clock: Clock,
     lifeline: Lifeline,
     needs_upkeep: asyncio.Event,
+    served: Mapping[str, AgentPublishing],
 ) -> None:
     mappings = load_mappings(loaded)
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
@@ -108,7 +125,9 @@ async def _run_locked(
             feed.publish(batch)
         if event_log is not None:
             event_log.take(batch)
-        operations.noticed(batch)
+        for server in servers.values():
+            server.take(batch.records)
+        operations.noticed(batch)  # last: answers to operations come behind what these changed
 
     classes, secrets, is_left = ClassRegistry(mappings), SecretRules(patterns), asyncio.Event()
     slicing, limits = BatchSettings(is_left.set), history_limits(loaded.settings.history)
@@ -122,6 +141,7 @@ async def _run_locked(
         ManagerSettings(settings.deadline, settings.max_running),
     )
     operations = CoreOperations(manager, inventory, clock, event_log)
+    servers: dict[str, QmfServer] = {}
     surroundings = SourceContext(
         inventory,
         mappings,
@@ -137,8 +157,14 @@ async def _run_locked(
         state.path,
         _captures(loaded, clock),
         settings.deadline,
+        servers,
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
+    servers |= {
+        source.identity.name: _server(loaded, source, served, operations, clock, epoch)
+        for source in inventory.sources
+        if source.identity.name in served
+    }
     async with AsyncExitStack() as running:
         if event_log is not None:
             await running.enter_async_context(event_log)
@@ -156,13 +182,7 @@ async def _run_locked(
             await feed.start()
         except (OSError, ValueError) as error:
             raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
-        lifeline.metrics.add("feed", partial(feed_readings, feed))
-        lifeline.metrics.add("operations", partial(operation_readings, manager))
-        if event_log is not None:
-            files = file_settings(loaded.settings.log)
-            lifeline.metrics.add("event log", partial(log_readings, event_log, files))
-        lifeline.metrics.add("sources", partial(source_readings, inventory))
-        lifeline.metrics.add("index", partial(index_readings, index, inventory, state.instances))
+        _add_readings(lifeline.metrics, loaded, feed, manager, event_log, inventory, index, state)
         tune_garbage_collection()
         lifeline.ready()
         names = sorted(loaded.settings.sources)
@@ -174,7 +194,50 @@ async def _run_locked(
             keep_index(index, clock, needs_upkeep),
             _keep_event_log(event_log, inventory, clock),
             *(run() for run in sources),
+            *(server.run() for server in servers.values()),
         )
+
+
+def _server(
+    loaded: LoadedConfiguration,
+    source: SourceInventory,
+    served: Mapping[str, AgentPublishing],
+    operations: CoreOperations,
+    clock: Clock,
+    epoch: int,
+) -> QmfServer:
+    name = source.identity.name
+    settings, publishing = loaded.settings.sources[name], served[name]
+    assert isinstance(settings, RabbitMqSettings)
+    return QmfServer(
+        name,
+        publishing,
+        amqp_endpoint(publishing.amqp, loaded.folder, name),
+        http_publisher(settings, publishing, loaded.folder, name),
+        source,
+        operations.submit,
+        clock,
+        epoch,
+    )
+
+
+def _add_readings(
+    metrics: Metrics,
+    loaded: LoadedConfiguration,
+    feed: FeedServer,
+    desk: OperationManager,
+    event_log: CoreEventLog | None,
+    inventory: Inventory,
+    index: InstanceIndex,
+    state: StateFolder,
+) -> None:
+    metrics.add("feed", partial(feed_readings, feed))
+    metrics.add("operations", partial(operation_readings, desk))
+    if event_log is not None:
+        files = file_settings(loaded.settings.log)
+        metrics.add("event log", partial(log_readings, event_log, files))
+    metrics.add("sources", partial(source_readings, inventory))
+    metrics.add("index", partial(index_readings, index, inventory, state.instances))
 
 
 def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:

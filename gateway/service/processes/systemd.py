@@ -138,7 +138,8 @@ def _agent_unit(loaded: LoadedConfiguration) -> str:
         "TimeoutStopSec=15",
         "TasksMax=64",
     )
-    return _unit("AMQP management agent %i", loaded, service, _Needs(read=_read(loaded)))
+    needs = _Needs((loaded.state_folder,), read=_read(loaded))
+    return _unit("AMQP management agent %i", loaded, service, needs)
 
 
 def _unit(description: str, loaded: LoadedConfiguration, service: tuple[str, ...], needs: _Needs) -> str:

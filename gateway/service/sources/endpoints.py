@@ -83,14 +83,16 @@ def _purger(settings: RabbitMqSettings, folder: Path, name: str, patience: float
     return AmqpPurger(events, max(PURGE_SECONDS, patience))
 
 
-def http_publisher(settings: sources.RabbitMqAgent, folder: Path, name: str = "") -> HttpPublisher:
+def http_publisher(
+    settings: RabbitMqSettings, publish: sources.AgentPublishing, folder: Path, name: str = ""
+) -> HttpPublisher:
     """What the agent publishes with during an alarm, as the user who else does so over AMQP.
 
     Raises:
         SecretError: the password cannot be read.
         CommandError: the certificates cannot.
     """
-    amqp = settings.publish.amqp
+    amqp = publish.amqp
     return HttpPublisher(management_endpoint(settings, amqp.user, amqp.password, folder, name), amqp.vhost)
 
 

@@ -25,7 +25,7 @@ from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.service.metrics.core import MeasuredReader
 from gateway.service.sources.endpoints import source_config
-from gateway.service.sources.source_context import SourceContext, remarked
+from gateway.service.sources.source_context import BrokerWatcher, SourceContext, remarked
 from gateway.service.state.restored_objects import restored_rabbitmq_objects
 from gateway.tasks import until_one_ends
 
@@ -82,7 +82,9 @@ async def _observe(
     around: SourceContext,
 ) -> None:
     subscription = around.subscription("events", name, settings.durable)
-    config = replace(source_config(settings), awaits_events=broker.events is not None)
+    watcher = around.watchers.get(name)
+    publishing = None if watcher is None else watcher.publishing
+    config = replace(source_config(settings, publishing), awaits_events=broker.events is not None)
     rabbitmq = around.rabbitmq(name, config)
     driver = SourceDriver(
         name,
@@ -115,15 +117,25 @@ async def _observe(
         else KeptEvents(subscription, lambda: rabbitmq.understands_events, driver.event_taken),
         on_missed=driver.missed,
         counters=source.counters,
+        on_status=None if watcher is None else watcher.status_changed,
+        on_event=None if watcher is None else watcher.event_received,
     )
     around.operations.connect(source.identity.number, RabbitMqPort(rabbitmq, driver.perform, around.clock))
     try:
-        await until_one_ends(runner.run(), driver.failed())
+        blocked = () if watcher is None else (_watch_for_blocked(watcher, runner),)
+        await until_one_ends(runner.run(), driver.failed(), *blocked)
     except Exception:
         driver.perform(rabbitmq.abandon("the source restarts after an internal error"))
         raise
     finally:
         driver.stop()
+
+
+async def _watch_for_blocked(watcher: BrokerWatcher, runner: SourceRunner) -> None:
+    """Tell the source when the broker seems to take no messages: it looks for an alarm at once."""
+    while True:
+        await watcher.blocked()
+        runner.connection_blocked()
 
 
 class SourceDriver:

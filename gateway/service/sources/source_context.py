@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.status import AgentStatus
 from gateway.clock import Clock
-from gateway.config.sources import DurableSettings
+from gateway.config.sources import AgentPublishing, DurableSettings
 from gateway.dialects.session import ConsoleSession
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
@@ -26,6 +28,27 @@ from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
 from gateway.service.processes.ack_tracker import AckTracker
 from gateway.service.sources.captures import Captures, SourceDesign
+
+
+class BrokerWatcher(Protocol):
+    """Told what a RabbitMQ source finds out about its broker, beside the objects."""
+
+    @property
+    def publishing(self) -> AgentPublishing:
+        """How the source is served on that broker."""
+        ...
+
+    def status_changed(self, status: AgentStatus) -> None:
+        """The source sees the broker in another way."""
+        ...
+
+    def event_received(self, key: str, headers: Mapping[str, object], now: int) -> None:
+        """An event of the broker, after the source has taken it; ``key`` is its routing key."""
+        ...
+
+    async def blocked(self) -> None:
+        """Wait until the broker seems to block the connection of the role."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +81,7 @@ class SourceContext:
         state: the state folder; ``None`` where nothing is kept.
         captures: of sessions; ``None`` where none is captured.
         patience: nanoseconds that an operation may take.
+        watchers: of the brokers that sources read, by the name of the source.
     """
 
     inventory: Inventory
@@ -72,6 +96,7 @@ class SourceContext:
     state: Path | None = None
     captures: Captures | None = None
     patience: int = 0
+    watchers: Mapping[str, BrokerWatcher] = field(default_factory=dict)
 
     def captured(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:
         """``session``, captured where the source is to be (`Captures.session`)."""

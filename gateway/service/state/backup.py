@@ -19,13 +19,13 @@ from gateway.inventory.instance_file import copy_index
 from gateway.service.processes.running_configuration import FILE as RUNNING
 from gateway.service.sources.session_logs import FOLDER as SESSION_LOGS
 from gateway.service.state.backup_file import MAX_FILE_OCTETS, NAME, Manifest, entry_of, write_backup
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import AGENTS, StateError, StateFolder
 
 INDEX = "instances.sqlite3"
 SECRETS = "secrets"
 
 _LEFT_OUT = frozenset(
-    {"LOCK", "feed.sock", "feed.objects", "log", SESSION_LOGS, CAPTURES, "lost+found", RUNNING}
+    {"LOCK", AGENTS, "feed.sock", "feed.objects", "log", SESSION_LOGS, CAPTURES, "lost+found", RUNNING}
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )
 """Of the folder itself. The index is copied by its own means; logs and captures are no state, and have their

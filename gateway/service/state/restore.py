@@ -21,7 +21,7 @@ from gateway.durable_files import PRIVATE, sync_folder, write_durably
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.state.backup import INDEX
 from gateway.service.state.backup_file import REQUIRED, Backup, Manifest, open_backup
-from gateway.state_folder import MAX_BOOTS, VERSION, StateError, StateFolder, held, is_empty
+from gateway.state_folder import AGENTS, MAX_BOOTS, VERSION, StateError, StateFolder, held, is_empty
 
 LEAST_BOOTS, LEAST_ROWS, LEAST_SOURCES = 100_000, 1_000_000, 1_000
 """What a wrong clock cannot take away: a day of a core that is started each second, and so on."""
@@ -238,7 +238,7 @@ def _give(folder: Path, owner: os.stat_result) -> None:
 def _empty(folder: Path) -> None:
     """Take away what was written, so that the folder is as it was: empty."""
     for path in folder.iterdir():
-        if path.is_dir() and path.name != "lost+found":
+        if path.is_dir() and path.name not in {"lost+found", AGENTS}:
             shutil.rmtree(path, ignore_errors=True)
         elif path.is_file() and path.name != "LOCK":
             path.unlink(missing_ok=True)

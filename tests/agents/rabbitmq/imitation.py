@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     PAGE_SIZE,
@@ -53,6 +52,7 @@ from gateway.model.observations import (
     ResyncBegan,
 )
 from gateway.model.operations import Answer as OperationAnswer
+from tests.components.served_rabbitmq import ServedRabbitMq
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 MILLISECOND = 1_000_000
@@ -253,7 +253,7 @@ class World:
             UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND, reads_anew=True
         )
         self.source = _NotedSource(self)
-        self.agent = RabbitMqAgent(self.source, self.config, session)
+        self.agent = ServedRabbitMq(self.source, self.config, session)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
         self._agent_wakes = self._console_wakes = 0
         self._asked: tuple[ManagementRequest, Answer, int] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.agents.rabbitmq.event_backlog import MAX_AGE, MAX_WAITING
+from gateway.dialects.event_backlog import MAX_AGE, MAX_WAITING
 from gateway.dialects.session import LinkDown, LinkUp
 from gateway.model.values import Reference
 from tests.agents.rabbitmq.imitation import NODE, SECOND

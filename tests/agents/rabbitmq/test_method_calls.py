@@ -144,7 +144,7 @@ def test_an_end_that_comes_long_after_the_answer_is_missed_is_the_answer() -> No
     passed(play, 1)
     response = play.response()
     assert response.status == Status.OK
-    assert response.text.startswith("it is gone; before: no answer of the broker")
+    assert response.text.startswith("answered late: it is gone; before: no answer of the broker")
 
 
 def test_an_end_by_another_user_does_not_tell_what_came_of_a_call_without_an_answer() -> None:

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
-from gateway.agents.rabbitmq.agent import RabbitMqAgent
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
@@ -49,6 +48,7 @@ from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Reference, Value
 from gateway.service.sources.rabbitmq import SourceDriver
 from tests.components.loopback import USER_ID, carry
+from tests.components.served_rabbitmq import ServedRabbitMq
 from tests.components.waiting import eventually
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
@@ -304,7 +304,7 @@ async def _am2(
     source: RabbitMqSource, config: RabbitMqAgentConfig, watched: Watch, clock: SystemClock
 ) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
     session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
-    agent = RabbitMqAgent(source, config, session)
+    agent = ServedRabbitMq(source, config, session)
     console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
     console_side = MessageDriver("console", console, watched.observed, clock, Counter(), watched.answered)
     watched.call_source = lambda call, now: console_side.perform(console.handle(call, now))

@@ -19,7 +19,8 @@ from pydantic import SecretStr
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.clock import SystemClock
-from gateway.config.sources import RabbitMqAgent
+from gateway.config.files import LoadedConfiguration
+from gateway.config.model import Configuration
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig, HeartbeatRules
@@ -146,16 +147,23 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
         (folder / user.name).chmod(0o600)
     url = f"amqp://127.0.0.1:{broker.ports.amqp}"
     amqp = {"url": url, "user": publisher.name, "password": {"file": publisher.name}}
-    settings = RabbitMqAgent.model_validate(
+    settings = Configuration.model_validate(
         {
-            "kind": "rabbitmq",
-            "management": broker.management_url,
-            "user": agent.name,
-            "password": {"file": agent.name},
-            "events": {"url": url},
-            "publish": {"amqp": amqp, "allowed_users": [gateway.name], "interval": "1s"},
+            "version": 1,
+            "state": {"folder": "state"},
+            "agents": {
+                "shop": {
+                    "kind": "rabbitmq",
+                    "management": broker.management_url,
+                    "user": agent.name,
+                    "password": {"file": agent.name},
+                    "events": {"url": url},
+                    "publish": {"amqp": amqp, "allowed_users": [gateway.name], "interval": "1s"},
+                }
+            },
         }
     )
+    loaded = LoadedConfiguration(settings, folder / "gateway.yaml")
     clock, console = SystemClock(), Console()
     believed = frozenset({publisher.name})
     session = ConsoleSession(ConsoleConfig(believed, heartbeats=HeartbeatRules(interval=2 * SECOND)))
@@ -173,7 +181,7 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
         await queue.bind("qpid.management", "#")
         await queue.consume(count, no_ack=True)
         running = [
-            asyncio.create_task(run_agent("shop", settings, folder, clock, Lifeline(None))),
+            asyncio.create_task(run_agent(loaded, "shop", clock, Lifeline(None))),
             asyncio.create_task(link.run()),
         ]
         try:

@@ -140,7 +140,7 @@ def test_agents_are_services_of_their_own(site: Site) -> None:
     found = unit(site, AGENT_UNIT, agents={"orders": AGENT})
     (line,) = found["ExecStart"]
     assert line.endswith(f"agent %i --config {site.configuration}")
-    assert "StateDirectory" not in found
+    assert found["StateDirectory"] == ["amqp-gateway"]
 
 
 def test_odd_paths_are_one_word(tmp_path: Path) -> None:

@@ -1,0 +1,170 @@
+"""A serving role in the core: between the inventory, the operations, and the link to the consoles."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+import structlog
+
+from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
+from gateway.agents.rabbitmq.http_publisher import HttpPublisher
+from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.clock import Clock
+from gateway.config.sources import AgentPublishing
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.session import Effect, Event
+from gateway.feed.operations import OperationAnswer, OperationRequest
+from gateway.feed.records import Record
+from gateway.feed.server import Reply
+from gateway.inventory.source import SourceInventory
+from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.election import Election, manager_queue
+from gateway.links.session_driver import MessageDriver
+from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
+
+log = structlog.get_logger(__name__)
+
+
+class SubmitOperation(Protocol):
+    """Takes operations (`gateway.service.processes.operations.CoreOperations.submit`)."""
+
+    def __call__(self, request: OperationRequest, reply: Reply) -> None:
+        """Submit ``request``; ``reply`` is given its answer."""
+        ...
+
+
+class QmfServer:
+    """Serves a source by the role ``qmf``, on the broker that the source reads.
+
+    Args:
+        name: of the agent.
+        publishing: where and for whom.
+        endpoint: of the broker, with the virtual host of the management exchange.
+        fallback: publishes by HTTP while the broker takes no messages over AMQP.
+        source: that is served.
+        submit: takes operations.
+        clock: of the gateway.
+        boot: how often the gateway was started on its state folder.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        publishing: AgentPublishing,
+        endpoint: AmqpEndpoint,
+        fallback: HttpPublisher,
+        source: SourceInventory,
+        submit: SubmitOperation,
+        clock: Clock,
+        boot: int,
+    ) -> None:
+        self.publishing = publishing
+        self._name = name
+        self._fallback = fallback
+        self._submit = submit
+        self._clock = clock
+        self._events_since = 0
+        self._exchange = (endpoint.vhost, publishing.exchange)
+        self._manager = (endpoint.vhost, manager_queue(publishing.exchange))
+        session = AgentConfig(
+            broker=uuid.uuid4(),
+            boot=boot,
+            obey=frozenset(publishing.allowed_users),
+            management_exchange=publishing.exchange,
+            direct_exchange=publishing.direct_exchange,
+            publish_interval=publishing.interval,
+            reads_anew=True,
+        )
+        is_rabbitmq = source.identity.kind == "rabbitmq"
+        config = RoleConfig(session, source.identity.number, name, numbered_by_facts=is_rabbitmq)
+        self._role = QmfRole(config, source.by_row)
+        self._driver = MessageDriver(name, self, lambda _: None, clock, Counter())
+        self._election = Election(self._manager[1], self._stand_by, reported_since=lambda: self._events_since)
+        role = AmqpRole(
+            "agent",
+            lambda _: self._role.bindings,
+            declare=[publishing.exchange],
+            probed=publishing.exchange,
+            election=self._election,
+        )
+        self._link = AmqpLink(
+            endpoint,
+            role,
+            self._driver,
+            clock,
+            detour=fallback,
+            on_unsent=self._role.unsent,
+        )
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with AsyncExitStack() as parts:
+            await parts.enter_async_context(self._fallback)
+            parts.callback(self._driver.stop)
+            tasks = await parts.enter_async_context(asyncio.TaskGroup())
+            tasks.create_task(self._warn_if_silent_under_alarms())
+            tasks.create_task(self._link.run())
+
+    def take(self, records: Iterable[Record]) -> None:
+        """Publish what a batch of the inventory says of the source."""
+        self._perform(self._role.take(records, self._clock.now()))
+
+    # ---- the session of the link: as the role, with its operations submitted -----------------------------
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As `QmfRole.handle`."""
+        return self._submitted(self._role.handle(event, now))
+
+    def _perform(self, effects: Iterable[RoleEffect]) -> None:
+        self._driver.perform(self._submitted(effects))
+
+    def _submitted(self, effects: Iterable[RoleEffect]) -> list[Effect]:
+        others: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, Submit):
+                # Behind what runs now: the answer may come before `submit` returns.
+                asyncio.get_running_loop().call_soon(self._submit, effect.request, self._answered)
+            else:
+                others.append(effect)
+        return others
+
+    def _answered(self, answer: OperationAnswer) -> None:
+        self._perform(self._role.operation_answered(answer, self._clock.now()))
+
+    def _stand_by(self) -> None:
+        self._role.stand_by(self._clock.now())
+
+    # ---- what the source finds out about the broker ------------------------------------------------------
+
+    def status_changed(self, status: AgentStatus) -> None:
+        """Follow alarms of the broker, and whether its users can be trusted."""
+        log.info("agent-status", state=status.state.value, detail=status.detail, blocked=status.blocked)
+        self._events_since = status.events_since
+        self._fallback.want(wanted=status.blocked)
+        self._role.distrust(status.distrust)
+
+    def event_received(self, key: str, headers: Mapping[str, object], now: int) -> None:
+        """Notice consoles that come, and another agent that ends."""
+        if key == BINDING_CREATED:
+            event = bound(headers)
+            if event is None or not event.routing_key.startswith(("#", "console")):
+                return
+            if (event.virtual_host, event.exchange) == self._exchange:
+                self._perform(self._role.console_bound(now))
+        elif key == QUEUE_DELETED and (headers.get("vhost"), headers.get("name")) == self._manager:
+            self._election.vacant.set()
+
+    async def blocked(self) -> None:
+        """Wait until the broker seems to block the connection of the role."""
+        await self._fallback.until_blocked()
+
+    async def _warn_if_silent_under_alarms(self) -> None:
+        refusal = await self._fallback.refusal()
+        if refusal:
+            log.warning("silent-under-alarms", detail=f"{refusal}: give this user the tag 'management'")

@@ -1,0 +1,205 @@
+"""A RabbitMQ source that is served by QMF, as `amqp-gateway agent` composes it, without I/O.
+
+Everything happens at once: what the source observes is applied to an inventory, what that publishes is taken
+by the role, and operations are carried out without a pause for the event log.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
+from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.session import Answered, Binding, Effect, Event, Observed, Send, TimerExpired, WakeAt
+from gateway.feed.operations import OperationAnswer
+from gateway.feed.records import Batch
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.inventory import Inventory
+from gateway.links.election import manager_queue
+from gateway.mapping.files import load_shipped_mappings
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.secrets import SecretRules
+from gateway.operations.audit import Audit, Redaction
+from gateway.operations.effects import Effect as OperationEffect
+from gateway.operations.effects import Publish, Reply
+from gateway.operations.effects import Send as SendToSource
+from gateway.operations.manager import ManagerSettings, OperationManager
+from gateway.operations.policy import Permission, Policy
+from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
+from tests.components.opened_index import opened_index
+
+_MAPPINGS = load_shipped_mappings()
+_METHODS = tuple(sorted({method for one in _MAPPINGS["rabbitmq"].classes.values() for method in one.methods}))
+
+
+class ServedRabbitMq:
+    """The gateway that an agent is, around a source of a test.
+
+    Args:
+        source: whose effects are given to `publish`.
+        config: that the source was made of.
+        session: configuration of the agent session; whoever it obeys may call every method.
+
+    Attributes:
+        vacancies: how often the agent that served in place of this one may have ended.
+    """
+
+    def __init__(self, source: RabbitMqSource, config: RabbitMqAgentConfig, session: AgentConfig) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="served-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.vacancies = 0
+        self._source = source
+        self._exchange = (config.management_virtual_host, config.management_exchange)
+        self._manager = (config.management_virtual_host, manager_queue(config.management_exchange))
+        self._out: list[RoleEffect] = []
+        self._operation_effects: deque[OperationEffect] = deque()
+        self._is_operating = False
+        self._now = 0
+        self._source_wake = self._role_wake = self._woken_at = 0
+        classes = ClassRegistry(_MAPPINGS)
+        self._inventory = Inventory(
+            "gateway", session.boot, classes, opened_index(folder / "index"), self._batch
+        )
+        self._served = self._inventory.add_source("rabbitmq", "rabbitmq")
+        users = frozenset(f"qmf:{user}" for user in session.obey)
+        self._operations = OperationManager(
+            self._inventory,
+            classes,
+            Policy([Permission(users, invoke=_METHODS, read=True)]),
+            Audit("gateway", session.boot, Redaction(SecretRules())),
+            ManagerSettings(300 * 10**9, 256),
+        )
+        self._operations.connect(self._served.identity.number, self._precheck)
+        number = self._served.identity.number
+        self.role = QmfRole(RoleConfig(session, number, "agent", numbered_by_facts=True), self._served.by_row)
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """What the link binds the queue of the agent to."""
+        return self.role.bindings
+
+    def publish(self, effects: Iterable[Effect], now: int) -> list[Effect]:
+        """Publish what the source observed and answered; return what the link is to do."""
+        self._now = now
+        self._from_source(effects)
+        self.role.distrust(self._source.status.distrust)
+        return self._taken()
+
+    def _from_source(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Observed(observations):
+                    self._inventory.observed(self._served, observations, self._now)
+                case Answered(answer):
+                    self._operate(self._operations.answered(answer, self._now))
+                case WakeAt(time):
+                    self._source_wake = time
+                case _:
+                    self._out.append(effect)
+
+    def event(self, key: str, headers: Mapping[str, object], now: int) -> list[Effect]:
+        """An event of the broker, after the source has taken it."""
+        self._now = now
+        if key == BINDING_CREATED:
+            event = bound(headers)
+            is_console = event is not None and event.routing_key.startswith(("#", "console"))
+            if event is not None and is_console and (event.virtual_host, event.exchange) == self._exchange:
+                self._do(self.role.console_bound(now))
+        elif key == QUEUE_DELETED and (headers.get("vhost"), headers.get("name")) == self._manager:
+            self.vacancies += 1
+        return self._taken()
+
+    # ---- the session of the link -------------------------------------------------------------------------
+
+    def handle(self, event: Event, now: int) -> list[Effect]:
+        """As `QmfRole.handle`; a timer is that of the source and the operations, too."""
+        self._now = now
+        if not isinstance(event, TimerExpired):
+            self._do(self.role.handle(event, now))
+            return self._taken()
+        self._woken_at = 0
+        if self._source_wake and now >= self._source_wake:
+            self._source_wake = 0
+            self._from_source(self._source.tick(now))
+        if self._operations.wake_at is not None and now >= self._operations.wake_at:
+            self._operate(self._operations.tick(now))
+        self._inventory.tick(now)
+        if self._role_wake and now >= self._role_wake:
+            self._role_wake = 0
+            self._do(self.role.handle(event, now))
+        return self._taken()
+
+    def stand_by(self, now: int) -> None:
+        """Another agent serves."""
+        self.role.stand_by(now)
+
+    def unsent(self, messages: Iterable[Send]) -> None:
+        """The link could not send these."""
+        self.role.unsent(messages)
+
+    # ---- inventory and operations ------------------------------------------------------------------------
+
+    def _batch(self, batch: Batch) -> None:
+        self._do(self.role.take(batch.records, self._now))
+        self._operate(self._operations.noticed(batch.records, self._now))
+
+    def _do(self, effects: Iterable[RoleEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Submit(request):
+                    self._operate(self._operations.submit(request, self._answered, self._now))
+                case WakeAt(time):
+                    self._role_wake = time
+                case _:
+                    self._out.append(effect)
+
+    def _answered(self, answer: OperationAnswer) -> None:
+        self._do(self.role.operation_answered(answer, self._now))
+
+    def _operate(self, effects: Iterable[OperationEffect]) -> None:
+        self._operation_effects.extend(effects)
+        if self._is_operating:
+            return
+        self._is_operating = True
+        while self._operation_effects:
+            match self._operation_effects.popleft():
+                case Publish(record, lasting):
+                    self._inventory.operation_told(record)
+                    if lasting:
+                        self._operation_effects.extend(self._operations.recorded(record.number, self._now))
+                case SendToSource(_, message):
+                    self._send(message)
+                case Reply(to, answer):
+                    to(answer)
+        self._is_operating = False
+
+    def _send(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
+        match message:
+            case MethodCall():
+                self._from_source(self._source.call(message, self._now))
+            case ObjectFetch():
+                self._from_source(self._source.fetch(message, self._now))
+            case _:
+                raise AssertionError("a RabbitMQ has no request to set")
+
+    def _precheck(self, message: MethodCall | ObjectModify) -> Answer | None:
+        assert isinstance(message, MethodCall)
+        return self._source.objection(message, self._now)
+
+    def _taken(self) -> list[Effect]:
+        """What is to be done, and the next time to wake up, if that changed."""
+        out, self._out = self._out, []
+        effects = [one for one in out if not isinstance(one, Submit)]
+        times = (self._source_wake, self._role_wake, self._operations.wake_at or 0)
+        wake = min((time for time in times if time), default=0)
+        if wake and wake != self._woken_at:
+            self._woken_at = wake
+            effects.append(WakeAt(wake))
+        return effects

@@ -1,0 +1,310 @@
+"""The role ``qmf`` on an inventory, for a source of any dialect, with a real console at its other end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.session import Answered, Delivery, Effect, LinkUp, Observed, Send, TimerExpired
+from gateway.feed.operations import (
+    InvokeMethod,
+    OperationAnswer,
+    OperationKind,
+    OperationRecord,
+    OperationRequest,
+    OperationState,
+    ReadFresh,
+)
+from gateway.feed.records import Batch
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.inventory import Inventory
+from gateway.model.events import Severity
+from gateway.model.observations import (
+    AgentLost,
+    ClassLearned,
+    EventLearned,
+    EventSeen,
+    HeartbeatSeen,
+    ObjectSeen,
+    Observation,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome, Principal
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
+from gateway.model.values import Reference, Value, ValueType
+from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
+from tests.components.opened_index import opened_index
+
+SECOND = 10**9
+USER = "monitor"
+PUMP = ClassSchema(
+    ClassKey("plant", "pump", b"v1"),
+    properties=(Element("name", ValueType.STRING, index=True), Element("label", ValueType.STRING)),
+    statistics=(Element("turns", ValueType.U64),),
+    methods=(
+        Method(
+            "measure",
+            (
+                Argument("seconds", ValueType.U32, direction=Direction.IN),
+                Argument("result", ValueType.U64, direction=Direction.OUT),
+            ),
+        ),
+    ),
+)
+VALVE = ClassSchema(
+    ClassKey("plant", "valve", b"v1"), properties=(Element("name", ValueType.STRING, index=True),)
+)
+BURST = EventSchema(
+    ClassKey("plant", "burst", b"v1"), (Argument("pump", ValueType.REFERENCE, references="pump"),)
+)
+
+
+def pump(
+    native_id: str = "line-1#7",
+    *,
+    schema: ClassSchema = PUMP,
+    label: str = "north",
+    turns: int = 5,
+    deleted: int = 0,
+) -> ObjectSeen:
+    name = native_id.partition("#")[0]
+    properties: tuple[Value, ...] = (name, label, "more")[: len(schema.properties)]
+    return ObjectSeen(schema.key, "a1", native_id, 3 * SECOND, 2 * SECOND, deleted, properties, (turns,))
+
+
+class Plant:
+    """A source of an invented dialect, served by the role, and a console of AM2.
+
+    Attributes:
+        seen: what the console observed.
+        requests: operations that the role submitted.
+        answers: what the console was told of its own calls and reads.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.now = 10 * SECOND
+        self.seen: list[Observation] = []
+        self.requests: list[OperationRequest] = []
+        self.answers: list[Answer] = []
+        self.index = opened_index(folder / "index")
+        self.inventory = Inventory("gw", 1, ClassRegistry({}), self.index, self._batch)
+        self.source = self.inventory.add_source("plant", "ami")
+        session = AgentConfig(UUID(int=9), 1, frozenset({USER}), publish_interval=5 * SECOND, reads_anew=True)
+        config = RoleConfig(session, self.source.identity.number, "agent", numbered_by_facts=False)
+        self.role = QmfRole(config, self.source.by_row)
+        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER})))
+        self._console_does(self.console.handle(LinkUp("reply"), self.now))
+        self.do(self.role.handle(LinkUp(""), self.now))
+
+    def observed(self, *observations: Observation) -> None:
+        """The source observes something, and time passes until consoles have been told."""
+        self.inventory.observed(self.source, observations, self.now)
+        self.pass_time()
+
+    def is_read(self, *observations: Observation) -> None:
+        """The source has read everything: these objects."""
+        learned = (ClassLearned(PUMP), EventLearned(BURST))
+        synchronised = SourceStateSeen(SourceState.SYNCHRONISED)
+        heartbeat = HeartbeatSeen("a1", self.now)
+        self.observed(
+            *learned, ResyncBegan(), *observations, heartbeat, ResyncEnded(complete=True), synchronised
+        )
+
+    def pass_time(self, seconds: int = 12) -> None:
+        for _ in range(seconds):
+            self.now += SECOND
+            self.do(self.role.handle(TimerExpired(), self.now))
+            self._console_does(self.console.handle(TimerExpired(), self.now))
+
+    def do(self, effects: list[RoleEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._console_does(self.console.handle(self._delivered(effect), self.now))
+                case Submit(request):
+                    self.requests.append(request)
+
+    def objects(self, class_name: str = "pump") -> list[ObjectSeen]:
+        """What the console was told of objects."""
+        return [one for one in self.seen if isinstance(one, ObjectSeen) and one.key.name == class_name]
+
+    def call(self, *arguments: Value) -> None:
+        """The console calls ``measure`` of the only pump."""
+        target = self.objects()[-1]
+        call = MethodCall(1, target.key, "1.0", target.native_id, "measure", arguments, self.now + 9 * SECOND)
+        self._console_does(self.console.handle(call, self.now))
+
+    def answered(self, outcome: Outcome, text: str = "", **values: int) -> None:
+        """The operation that was submitted last has this outcome."""
+        request = self.requests[-1].request
+        answer = OperationAnswer(request, "gw.1.o1", outcome, text, values=values)
+        self.do(self.role.operation_answered(answer, self.now))
+
+    def _batch(self, batch: Batch) -> None:
+        self.do(self.role.take(batch.records, self.now))
+
+    def _console_does(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.do(self.role.handle(self._delivered(effect), self.now))
+                case Observed(observations):
+                    self.seen += observations
+                case Answered(answer):
+                    self.answers.append(answer)
+
+    def _delivered(self, send: Send) -> Delivery:
+        return Delivery(send.exchange, send.routing_key, send.body, send.reply_to, USER)
+
+
+@pytest.fixture
+def make_plant(tmp_path: Path) -> Callable[[], Plant]:
+    """Return what starts a gateway on one state folder, again and again."""
+    return lambda: Plant(tmp_path)
+
+
+@pytest.fixture
+def plant(make_plant: Callable[[], Plant]) -> Plant:
+    return make_plant()
+
+
+def test_an_object_of_any_source_is_published_with_its_values(plant: Plant) -> None:
+    plant.is_read(pump())
+    told = plant.objects()[-1]
+    assert (told.key.package, told.key.name) == ("plant", "pump")
+    assert (told.created, told.sampled) == (2 * SECOND, 3 * SECOND)
+    assert any(one.properties == ("line-1", "north") for one in plant.objects())
+    assert any(one.statistics is not None and one.statistics[0] == 5 for one in plant.objects())
+
+
+def test_a_change_and_an_end_are_published(plant: Plant) -> None:
+    plant.is_read(pump())
+    told = len(plant.objects())
+    plant.observed(pump(turns=9))
+    assert [one.statistics and one.statistics[0] for one in plant.objects()[told:]] == [9]
+    plant.observed(pump(deleted=8 * SECOND))
+    assert plant.objects()[-1].deleted == 8 * SECOND
+
+
+def test_an_object_keeps_its_id_over_restarts_of_the_gateway(make_plant: Callable[[], Plant]) -> None:
+    ids = set()
+    for native_id in ("line-1#7", "line-1#8"):  # the peer numbers its objects in another way each time
+        plant = make_plant()
+        plant.is_read(pump(native_id))
+        ids.add(plant.objects()[-1].native_id)
+        plant.index.close()
+    assert len(ids) == 1
+
+
+def test_nothing_is_published_before_everything_was_read(plant: Plant) -> None:
+    plant.observed(ClassLearned(PUMP), pump(), SourceStateSeen(SourceState.SYNCHRONISING))
+    assert plant.objects() == []
+    plant.is_read(pump())
+    assert plant.objects()
+
+
+def test_a_stale_agent_silences_the_role(plant: Plant) -> None:
+    plant.is_read(pump())
+    told = len(plant.seen)
+    plant.observed(AgentLost("a1", "silent"))
+    plant.observed(pump(turns=6))
+    assert not [one for one in plant.seen[told:] if isinstance(one, ObjectSeen | HeartbeatSeen)]
+    plant.is_read(pump(turns=6))
+    assert [one.statistics for one in plant.objects() if one.statistics is not None][-1][0] == 6
+
+
+def test_a_class_that_is_learned_later_is_announced(plant: Plant) -> None:
+    plant.is_read(pump())
+    valve = ObjectSeen(VALVE.key, "a1", "v", 3 * SECOND, 0, 0, ("inlet",))
+    plant.observed(ClassLearned(VALVE), valve)
+    plant.pass_time(30)
+    assert [one.properties for one in plant.objects("valve")][-1:] == [("inlet",)]
+
+
+def test_another_version_of_a_class_is_no_end_of_its_objects(plant: Plant) -> None:
+    plant.is_read(pump())
+    first = plant.objects()[-1].native_id
+    more = Element("note", ValueType.STRING)
+    newer = ClassSchema(
+        ClassKey("plant", "pump", b"v2"), (*PUMP.properties, more), PUMP.statistics, PUMP.methods
+    )
+    told = len(plant.objects())
+    plant.observed(ClassLearned(newer), pump(schema=newer))
+    plant.pass_time(30)
+    later = plant.objects()[told:]
+    assert {one.native_id for one in later} == {first}
+    assert not [one for one in later if one.deleted]
+    assert any(one.properties == ("line-1", "north", "more") for one in later)
+
+
+def test_an_event_refers_to_its_object_also_after_its_end(plant: Plant) -> None:
+    plant.is_read(pump())
+    target = plant.objects()[-1].native_id
+    burst = EventSeen(BURST.key, "a1", 7 * SECOND, Severity.MAJOR, (Reference("line-1#7"),))
+    plant.observed(burst, pump(deleted=8 * SECOND), burst)
+    events = [one for one in plant.seen if isinstance(one, EventSeen)]
+    assert [one.arguments for one in events] == [(Reference(target),)] * 2
+    assert {(one.time, one.severity) for one in events} == {(7 * SECOND, Severity.MAJOR)}
+
+
+def test_a_call_is_an_operation_of_its_user(plant: Plant) -> None:
+    plant.is_read(pump())
+    plant.call(3)
+    request = plant.requests[-1]
+    assert request.principal == Principal("qmf", USER, "agent")
+    assert (request.source, request.class_name, request.row) == (1, "plant:pump", 1)
+    assert request.action == InvokeMethod("measure", {"seconds": 3})
+    assert 8 * SECOND <= request.timeout <= 30 * SECOND
+    plant.answered(Outcome.APPLIED, result=77)
+    assert [(one.outcome, one.outputs) for one in plant.answers] == [(Outcome.APPLIED, (77,))]
+
+
+def test_a_call_that_no_rule_allows_is_refused_with_its_reason(plant: Plant) -> None:
+    plant.is_read(pump())
+    plant.call(3)
+    plant.answered(Outcome.REFUSED, "no rule under operations.allow")
+    (answer,) = plant.answers
+    assert answer.outcome is not Outcome.APPLIED
+    assert "no rule under operations.allow" in answer.text
+
+
+def test_an_outcome_that_is_found_out_late_reaches_the_console(plant: Plant) -> None:
+    plant.is_read(pump())
+    plant.call(3)
+    plant.answered(Outcome.UNKNOWN, "no answer in time")
+    assert plant.answers == []
+    settled = OperationRecord(
+        1,
+        "gw.1.o1",
+        OperationKind.INVOKE,
+        OperationState.SETTLED,
+        Principal("qmf", USER),
+        1,
+        "plant:pump",
+        1,
+        *("line-1", "line-1"),
+        found={"result": 5},
+        outcome=Outcome.APPLIED,
+    )
+    plant.do(plant.role.take([settled], plant.now))
+    assert [(one.outcome, one.outputs) for one in plant.answers] == [(Outcome.APPLIED, (5,))]
+
+
+def test_a_console_that_asks_for_an_object_has_it_read_again(plant: Plant) -> None:
+    plant.is_read(pump())
+    target = plant.objects()[-1]
+    fetch = ObjectFetch(4, target.key, "1.0", target.native_id, plant.now + 9 * SECOND)
+    plant._console_does(plant.console.handle(fetch, plant.now))  # noqa: SLF001  as the console of a gateway does
+    assert plant.requests[-1].action == ReadFresh()
+    assert plant.requests[-1].principal.name == USER
+    plant.answered(Outcome.APPLIED)
+    assert [one.outcome for one in plant.answers] == [Outcome.APPLIED]
