@@ -212,7 +212,7 @@ class IdentityMatcher:
         """Return what the name of a report means whose native id is new, and the object that has the name."""
         if name.unresolved and may_wait:
             return Holder.UNRESOLVED, None
-        holder = self._objects.by_name(str(seen.key), name.text)
+        holder = self._objects.by_name(class_record.schema.class_name, name.text)
         if holder is None:
             return (Holder.NONE_YET if name.provisional else Holder.NONE), None
         former = holder.record
@@ -232,7 +232,7 @@ class IdentityMatcher:
         if not entry.provisional or seen.properties is None or seen.deleted:
             return False
         name = self.name(seen, entry.class_record)
-        return not name.provisional and self._objects.by_name(str(entry.key), name.text) is None
+        return not name.provisional and self._objects.by_name(entry.class_name, name.text) is None
 
     def name(self, seen: ObjectSeen, class_record: ClassRecord) -> Name:
         """Return the name of an object that was reported with all its properties."""
@@ -257,7 +257,7 @@ class IdentityMatcher:
         restored = self._restored.link(seen.native_id)
         if (
             restored is not None
-            and restored.class_name == str(schema.key)
+            and restored.class_name == schema.class_name
             and restored.stable_name.startswith(f"{name.text}#")
         ):
             text = restored.stable_name  # made when its creation time was not known
@@ -268,7 +268,9 @@ class IdentityMatcher:
             return False
         name = self.name(seen, class_record)
         return (
-            not name.provisional and name.text == entry.record.stable_name and str(seen.key) == str(entry.key)
+            not name.provisional
+            and name.text == entry.record.stable_name
+            and class_record.schema.class_name == entry.class_name
         )
 
 

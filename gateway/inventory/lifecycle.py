@@ -220,7 +220,7 @@ class ObjectLifecycle:
             return None
         text = duplicate_name(name.text, seen.native_id) if action is Action.CREATE_DUPLICATE else name.text
         durable = action is Action.CREATE and name.durable
-        row = self._rows.row(str(seen.key), text, durable=durable)
+        row = self._rows.row(class_record.schema.class_name, text, durable=durable)
         record = self._record(seen, class_record, row, text, durable=durable, now=now)
         entry = Entry(record, class_record, generation, provisional=action is not Action.CREATE)
         self._objects.add(entry)

@@ -19,9 +19,9 @@ class Entry:
 
     Attributes:
         record: immutable and replaced with each change, so that a snapshot is a list of references.
-        generation: of the resync in which the object was last told.
+        generation: of the resync in which the object was last reported.
         provisional: its name is not the one it should have (a target is not known, or the name is taken):
-            it is named again when it is told again and that has changed.
+            it is renamed when it is reported again and that has changed.
         lost_counters: positions of counters that had a value once and have none now.
     """
 
@@ -33,12 +33,17 @@ class Entry:
 
     @property
     def key(self) -> ClassKey:
-        """Of its class."""
+        """The key of its class."""
         return self.class_record.schema.key
 
+    @property
+    def class_name(self) -> str:
+        """``package:name`` of its class."""
+        return self.class_record.schema.class_name
+
     def link(self) -> ObjectLink:
-        """What a reference to this object resolves to."""
-        return ObjectLink(str(self.key), self.record.row, self.record.stable_name)
+        """Return what a reference to this object resolves to."""
+        return ObjectLink(self.class_name, self.record.row, self.record.stable_name)
 
     def apply(self, update: UpdateRecord, parent: ObjectLink | None) -> ObjectRecord | UpdateRecord:
         """Replace ``record`` by what it is after ``update``; returns what to publish.
@@ -100,7 +105,7 @@ class ObjectTable:
         self._by_native_id: dict[str, Entry] = {}
         self.by_native_id: Callable[[str], Entry | None] = self._by_native_id.get  # no frame
         self._by_name: dict[tuple[str, str], Entry] = {}
-        self._rows: dict[tuple[str, int], Entry] = {}
+        self._rows: dict[str, dict[int, Entry]] = {}  # by class: no tuple is kept for each object
         self._by_agent: dict[str, dict[tuple[str, str], Entry]] = {}
         self._provisional: dict[tuple[str, str], Entry] = {}
 
@@ -111,46 +116,46 @@ class ObjectTable:
         return iter(list(self._by_name.values()))
 
     def of_agent(self, agent: str) -> list[Entry]:
-        """The objects that an agent told of last."""
+        """Return the objects that were last reported by an agent."""
         return list(self._by_agent.get(agent, {}).values())
 
     def count_of(self, agent: str) -> int:
-        """How many these are."""
+        """Return how many these are."""
         return len(self._by_agent.get(agent, ()))
 
     def provisional(self) -> list[Entry]:
-        """The objects whose names are not those that they should have."""
+        """Return the objects whose names are not those that they should have."""
         return list(self._provisional.values())
 
     def by_name(self, class_name: str, name: str) -> Entry | None:
-        """The object that holds this stable name in its class (``package:name``)."""
+        """Return the object that has this stable name in its class (``package:name``)."""
         return self._by_name.get((class_name, name))
 
     def only_called(self, class_name: str, leaf: str) -> Entry | None:
-        """The object of a class (``package:name``) with this leaf name; ``None`` where several have it."""
+        """Return the only object of a class (``package:name``) with this leaf name."""
         entries = self._by_leaf.get((class_name, leaf), {})
         return next(iter(entries.values())) if len(entries) == 1 else None
 
     def by_row(self, class_name: str, row: int) -> Entry | None:
-        """The object that has this row number in its class (``package:name``)."""
-        return self._rows.get((class_name, row))
+        """Return the object that has this row number in its class (``package:name``)."""
+        return self._rows.get(class_name, {}).get(row)
 
     def living(self, link: ObjectLink) -> Entry | None:
-        """The object that a link leads to, if it lives."""
+        """Return the object that a link leads to, if it lives."""
         entry = self._by_name.get((link.class_name, link.stable_name))
         return entry if entry is not None and entry.record.row == link.row else None
 
     def row_in_use(self, class_name: str, row: int) -> bool:
         """Whether a live object of the class has this row number."""
-        return (class_name, row) in self._rows
+        return row in self._rows.get(class_name, ())
 
     def add(self, entry: Entry) -> None:
         """Add a new object; its native id and name are free."""
-        class_name = str(entry.key)
+        class_name = entry.class_name
         key = class_name, entry.record.stable_name
         self._by_native_id[entry.record.native_id] = entry
         self._by_name[key] = entry
-        self._rows[class_name, entry.record.row] = entry
+        self._rows.setdefault(class_name, {})[entry.record.row] = entry
         self._by_agent.setdefault(entry.record.agent, {})[key] = entry
         if entry.provisional:
             self._provisional[key] = entry
@@ -158,31 +163,31 @@ class ObjectTable:
 
     def remove(self, entry: Entry) -> None:
         """Take an object out."""
-        class_name = str(entry.key)
+        class_name = entry.class_name
         self.unbind(entry)
         key = class_name, entry.record.stable_name
         self._by_name.pop(key, None)
-        self._rows.pop((class_name, entry.record.row), None)
+        self._rows[class_name].pop(entry.record.row, None)
         self._provisional.pop(key, None)
         self._leave(entry.record.agent, key)
         self._uncall(class_name, entry)
 
     def unbind(self, entry: Entry) -> None:
-        """The object's native id means nothing any more; it may come back under the same or another one."""
+        """Drop an object's native id; it may come back under the same or another one."""
         if self._by_native_id.get(entry.record.native_id) is entry:
             del self._by_native_id[entry.record.native_id]
 
     def rebind(self, entry: Entry, record: ObjectRecord, class_record: ClassRecord) -> None:
-        """The same object came back as ``record``, under another native id."""
+        """Give an object that came back as ``record`` its new native id."""
         self.unbind(entry)
-        self._uncall(str(entry.key), entry)
+        self._uncall(entry.class_name, entry)
         if record.agent != entry.record.agent:
-            key = str(entry.key), record.stable_name
+            key = entry.class_name, record.stable_name
             self._leave(entry.record.agent, key)
             self._by_agent.setdefault(record.agent, {})[key] = entry
         entry.record = record
         entry.class_record = class_record
-        self._call(str(entry.key), entry)
+        self._call(entry.class_name, entry)
         self._by_native_id[record.native_id] = entry
 
     def _leave(self, agent: str, key: tuple[str, str]) -> None:
@@ -225,11 +230,11 @@ class Resyncs:
 
     def wait_for(self, entry: Entry) -> bool:
         """Whether any resync that covers an object began since the object was reported."""
-        agent, class_name = entry.record.agent, str(entry.key)
+        agent, class_name = entry.record.agent, entry.class_name
         scopes = (("", ""), (agent, ""), ("", class_name), (agent, class_name))
         return any(entry.generation < self._began.get(scope, 0) for scope in scopes)
 
 
 def covers(resync: ResyncBegan | ResyncEnded, entry: Entry) -> bool:
     """Whether an object is in the scope of a resync."""
-    return resync.agent in {"", entry.record.agent} and resync.class_name in {"", str(entry.key)}
+    return resync.agent in {"", entry.record.agent} and resync.class_name in {"", entry.class_name}

@@ -144,6 +144,11 @@ class ClassSchema:
     # These are wanted for each report of an object.
 
     @cached_property
+    def class_name(self) -> str:
+        """``package:name``, one text for all objects of the class."""
+        return str(self.key)
+
+    @cached_property
     def property_positions(self) -> dict[str, int]:
         """Where each property stands, by its name."""
         return {element.name: position for position, element in enumerate(self.properties)}

@@ -27,7 +27,9 @@ _PIECES = re.compile(r"\\.|[^\\|#]+|[|#]", re.DOTALL)
 
 def escaped(part: str) -> str:
     """Escape ``part``, so that nothing in it can be taken for the structure of a name."""
-    return part.translate(_ESCAPES)
+    if "\\" in part or "|" in part or "#" in part:
+        return part.translate(_ESCAPES)
+    return part  # itself, as of most: it is in memory once
 
 
 def joined(parts: Iterable[str]) -> str:
