@@ -21,7 +21,7 @@ ALWAYS_TRANSIENT = frozenset({"connection", "channel", "session", "consumer", "s
 class ClassRegistry:
     """Every version of every class and event met in this epoch over all sources, and the gateway's events.
 
-    Two sources may tell different schemas under one key (a Java broker's hashes are all zero), so a number
+    Two sources may report different schemas under one key (a Java broker's hashes are all zero), so a number
     belongs to a schema, not to a key.
 
     Args:
@@ -47,7 +47,7 @@ class ClassRegistry:
 
         Args:
             schema: as learnt.
-            sets_natively: the dialect of who tells it has a request of its own to set properties.
+            sets_natively: the source's dialect has a request of its own to set properties.
         """
         mapping, rule = self._mappings.get(schema.key.package), self._rule(schema.key)
         mapped = applied(mapping, schema) if mapping else schema

@@ -60,7 +60,7 @@ class EventLogCondition:
             yield self._alarm
 
     def stands(self, record: EventLogRecord, now: int) -> list[Record]:
-        """How the log is now; returns what to tell."""
+        """Take the state of the log; returns what to publish."""
         out: list[Record] = [record] if record != self._record else []
         former, self._record = self._record, record
         if record.state not in _WELL:
@@ -71,7 +71,7 @@ class EventLogCondition:
         return out + self.tick(now)
 
     def tick(self, now: int) -> list[Record]:
-        """Tell the end of trouble that has not come back for a while."""
+        """Publish the end of trouble that has not come back for a while."""
         record = self._record
         if record is None or record.state is not EventLogState.WRITING:
             return []

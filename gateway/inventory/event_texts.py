@@ -20,7 +20,7 @@ from gateway.model.values import Reference, ValueType
 
 ABSENT = "?"
 MAX_TEXT_OCTETS = 255
-"""Of UTF-8: what ``SnmpAdminString`` holds (RFC 3411), so that every north shows the same text."""
+"""Of UTF-8: what ``SnmpAdminString`` holds (RFC 3411), so that every front end shows the same text."""
 
 MAX_VALUE_CHARACTERS = 100
 """Of one value, so that a long one leaves room for the rest."""
@@ -41,7 +41,7 @@ def line_from(template: str, text_of: Callable[[str], str]) -> str:
 
 
 def event_text(schema: EventSchema, values: Mapping[int, FeedValue]) -> str:
-    """The one line of an event for which nobody wrote a template: its name and the arguments it has."""
+    """Return the line of an event without a template: its name and the arguments it has."""
     arguments = (
         f"{argument.name}={shortened(value_text(values[position], argument))}"
         for position, argument in enumerate(schema.arguments)

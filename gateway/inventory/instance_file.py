@@ -17,7 +17,7 @@ from pathlib import Path
 from gateway.durable_files import PRIVATE, sync_folder
 
 MAX_LOG_PAGES = 16_384
-"""Of the write-ahead log (64 MiB): beyond, a checkpoint may hold whoever wants to write."""
+"""Of the write-ahead log (64 MiB): beyond, a checkpoint may hold up a writer."""
 
 _BUSY_SECONDS = 20.0
 _COPIED_PAGES = 2_500
@@ -99,7 +99,7 @@ def open_index(path: Path, *, must_exist: bool) -> sqlite3.Connection:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that commits when it is told and syncs when it is told.
+    """Open a connection that commits and syncs only when asked to.
 
     Raises:
         sqlite3.Error: it cannot be opened.
@@ -124,10 +124,10 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def explanation(path: Path, error: Exception) -> InstanceIndexError:
-    """What ``error`` means for whoever runs the gateway."""
+    """Explain ``error`` to an operator of the gateway."""
     if isinstance(error, OSError):
         return InstanceIndexError(f"{path}: cannot be written: {error.strerror}: {_CHECK}")
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the rest tells the kind
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the rest is the kind
     if code in _BUSY:
         return InstanceIndexError(f"{path}: cannot be used: another program holds it ({error}): let that end")
     if code in _NOT_DAMAGED:
@@ -163,7 +163,7 @@ def sync(path: Path) -> None:
 def checkpoint(database: sqlite3.Connection) -> bool:
     """Move what was committed into the database file, synced.
 
-    Nobody waits for it, unless the log has grown beyond `MAX_LOG_PAGES` because it was written all the time.
+    No writer waits for it, unless the log, written all the time, has grown beyond `MAX_LOG_PAGES`.
 
     Returns:
         Whether the log has nothing more, so that the next to write begins it again, and syncs its head.
@@ -187,7 +187,7 @@ def read_index(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise InstanceIndexError(f"{path}: the index of row numbers is missing: {_RESTORE}")
     with explained(path):
-        # On a disk that was mounted to be read only, shared memory cannot be made, and nobody can write.
+        # On a disk that was mounted to be read only, shared memory cannot be made, and no process can write.
         alone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK)
         address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
         database = sqlite3.connect(address, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
@@ -205,7 +205,7 @@ def copy_index(path: Path, to: Path, progress: Callable[[int, int], None]) -> No
     Args:
         path: of the index.
         to: of a new file.
-        progress: told pages done and pages in all, now and then.
+        progress: called with pages done and pages in all, now and then.
 
     Raises:
         InstanceIndexError: it is missing, damaged or of a newer version, or cannot be copied.
@@ -279,7 +279,7 @@ class ClassRows:
     Attributes:
         source: its number; 0 for series of the gateway's own.
         class_name: ``package:class``.
-        durable: objects whose number is kept, and that were there when last heard of.
+        durable: objects whose number is kept, and that lived when last reported.
         retired: objects that are gone, and whose number waits for their return.
         high_water: no number above this one has been given since the numbers began, or last wrapped.
     """

@@ -103,7 +103,7 @@ class InstanceIndex:
     Changes are gathered in one transaction until `commit`, which callers owe before they publish: a number
     that was seen by anyone survives the death of the process. Blocks of numbers are on the disk before a
     number of them is seen, so that a power cut cannot make one be used twice. Reserving the next block in
-    time, and all other waiting for a disk, is `keep_on_disk`'s, for another thread; where nobody does it,
+    time, and all other waiting for a disk, is `keep_on_disk`'s, for another thread; where no thread does it,
     `commit` waits for the disk once a block.
 
     A failure is final: what was not committed is in memory only, so nothing may be published any more.
@@ -232,7 +232,7 @@ class InstanceIndex:
     ) -> int:
         """A number that no other object of this source and class has, or had since the last wrap.
 
-        ``in_use`` tells of transient objects that live now: after a wrap they keep their numbers too.
+        ``in_use`` says whether a transient object that lives has a number: after a wrap it keeps it, too.
         """
         key = (source, class_name)
         block = self._block(key)
@@ -252,7 +252,7 @@ class InstanceIndex:
     def gave_before(self, source: int, class_name: str, row: int) -> bool:
         """Whether a number was given out before this process began, and to no durable object.
 
-        Numbers of transient objects are not stored: whoever knows one from elsewhere must ask.
+        Numbers of transient objects are not stored: a number known from elsewhere must be checked here.
         """
         key = (source, class_name)
         return 0 < row < self._block(key).began and not self._taken(key, row)
@@ -337,7 +337,7 @@ class InstanceIndex:
                 block.reserved = reservation.upto
 
     def checkpoint(self) -> None:
-        """Do the upkeep here and now; for whoever has no other thread and may wait for the disk."""
+        """Do the upkeep in this thread, which may wait for the disk."""
         upkeep = self.upkeep()
         if upkeep is not None:
             self.reserved(upkeep())
@@ -381,7 +381,7 @@ class InstanceIndex:
         return block
 
     def _reserve(self, key: _Key, block: _Block) -> None:
-        """Reserve the next block in the transaction that is gathered: nobody sees its numbers before."""
+        """Reserve the next block in the gathered transaction, which is committed before it is used."""
         block.reserved = min(block.next + BLOCK - 1, MAX_ROW)
         self._begin()
         self._change(
@@ -442,7 +442,7 @@ class InstanceIndex:
 def keep_on_disk(path: Path, reservations: Collection[Reservation]) -> tuple[Reservation, ...]:
     """Sync what was committed, and reserve blocks.
 
-    Whoever writes in another thread hardly waits: blocks are committed without a sync and synced after it.
+    A writer in another thread hardly waits: blocks are committed without a sync and synced after it.
 
     Args:
         path: of an index that is open.

@@ -111,11 +111,11 @@ class Inventory:
             if slices.is_busy:
                 slices.go_on()
 
-    def event_log_stands(self, record: EventLogRecord, now: int) -> None:
+    def event_log_changed(self, record: EventLogRecord, now: int) -> None:
         """Publish the state of the event log."""
         self._out(self._event_log.stands(record, now))
 
-    def operation_told(self, record: OperationRecord) -> None:
+    def publish_operation(self, record: OperationRecord) -> None:
         """Publish an operation; snapshots have it, too."""
         self._out([record])
 

@@ -29,7 +29,7 @@ _DISCONTINUITY_STEP = 100_000_000
 """Nanoseconds between two discontinuities of one row: SNMP has their times in tenths of a second."""
 
 
-def new_record(  # noqa: PLR0913  what a record has that no message tells
+def new_record(  # noqa: PLR0913  what a record has and no report
     seen: ObjectSeen,
     class_record: ClassRecord,
     link: FindLink,

@@ -1,6 +1,6 @@
 """Events that the gateway makes itself: their schemas, of the package ``gateway``.
 
-They stand in every snapshot from the start, so that a north can prepare for them. No agent may tell an
+They are in every snapshot from the start, so that a front end can prepare for them. No agent may report an
 event of this package.
 """
 
@@ -12,7 +12,7 @@ from gateway.model.values import ValueType
 PACKAGE = "gateway"
 
 SOURCE_DOWN_ALARM = "sourceDown"
-"""The alarm that stands while a source cannot be believed; it has no subject."""
+"""The alarm that is active while a source is not trusted; it has no subject."""
 
 _STATE = Argument(
     "state", ValueType.STRING, label="State", description="How far the source can be believed now."

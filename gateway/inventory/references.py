@@ -1,4 +1,4 @@
-"""Who refers to whom inside one source, by native ids: links follow their targets, also past their end."""
+"""References inside one source, by native ids: links follow their targets, also past their end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class References:
         self._referrers: dict[str, dict[tuple[str, int], None]] = {}
 
     def note(self, schema: ClassSchema, seen: ObjectSeen) -> None:
-        """Remember the references that a message tells of its object, and forget those it replaces."""
+        """Note the references of a report, and drop those that it replaces."""
         properties, statistics = seen.properties or (), seen.statistics or ()
         targets = self._targets.get(seen.native_id)
         if targets is None:
@@ -57,7 +57,7 @@ class References:
         return native_id in self._referrers
 
     def referring_to(self, native_id: str) -> list[tuple[str, int]]:
-        """Native id and position of every reference to an object, as they were told."""
+        """Return native id and position of every reference to an object, in the order of the reports."""
         return list(self._referrers.get(native_id, ()))
 
     def _unlink(self, target: str, referrer: tuple[str, int]) -> None:
@@ -69,7 +69,7 @@ class References:
 
 
 class EndedObjects:
-    """Native ids of objects that ended lately, for events that tell of them afterwards; bounded in number.
+    """Native ids of objects that ended lately, for events that are reported afterwards; bounded in number.
 
     Args:
         limit: ids that are kept; the oldest is forgotten when another comes.
@@ -99,7 +99,7 @@ class EndedObjects:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An object that waits: as it was told, in which resync (its generation), since when and for whom."""
+    """An object that waits: its report, in which resync (its generation), since when and for what."""
 
     seen: ObjectSeen
     generation: int
@@ -108,7 +108,7 @@ class Waiting:
 
 
 class WaitingRoom:
-    """Objects whose names need a target that was not told yet; bounded in number and time.
+    """Objects whose names need a target that was not reported yet; bounded in number and time.
 
     Args:
         limit: objects that may wait; the oldest must leave when another comes.

@@ -1,4 +1,4 @@
-"""What a console session tells of the agents it listens to.
+"""Observations: what a session found out about the objects of its source.
 
 A session yields observations in tuples, one tuple per message body: the inventory applies each tuple
 whole or not at all. Times are nanoseconds since 1970-01-01 UTC in the *agent's* clock unless said
@@ -21,7 +21,7 @@ from gateway.model.values import Values
 class ClassLearned:
     """A class schema, seen for the first time in this session, or again with other contents.
 
-    The later one holds for what is told after it. Where the dialect has no schema hash, the session puts
+    The later one holds for what is reported after it. Where the dialect has no schema hash, the session puts
     one over the contents into the key, so that each version of a class has a key of its own.
     """
 
@@ -37,14 +37,14 @@ class EventLearned:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSeen:
-    """An object exists, or (``deleted`` not 0) existed; with whatever part of its values was told.
+    """An object exists, or (``deleted`` not 0) existed; with whatever part of its values was reported.
 
     ``properties`` and ``statistics`` are in schema order, or ``None`` where this message did not carry
-    that group; a group is always told whole. ``native_id`` is unique within the source: where a dialect's
+    that group; a group is always complete. ``native_id`` is unique within the source: where a dialect's
     own is unique within an agent only, the session puts the agent in front. ``sampled`` is when the agent
-    read the values; 0 where the dialect does not tell, and then receipt stands for it. Where the dialect
-    tells that an object is gone but not when, ``deleted`` is the gateway's time of receipt. ``inferred``:
-    nobody reported the end; readings lack the object, and ``deleted`` is when that was noticed.
+    read the values; 0 where the dialect has none, and then receipt stands for it. Where the dialect
+    reports that an object is gone but not when, ``deleted`` is the gateway's time of receipt. ``inferred``:
+    the end was not reported; readings lack the object, and ``deleted`` is when that was noticed.
     """
 
     key: ClassKey
@@ -77,10 +77,10 @@ class EventSeen:
 
 @dataclass(frozen=True, slots=True)
 class RecordLost:
-    """An agent told an event or the end of an object, of a class whose schema the session has not got.
+    """An agent reported an event or the end of an object, of a class whose schema the session has not got.
 
-    It cannot be read, and will not be told again. What is told of objects that live is no loss: they are told
-    again once their schema is known.
+    It cannot be read, and will not be reported again. Reports of objects that live are no loss: they are
+    repeated once their schema is known.
     """
 
     key: ClassKey
@@ -97,10 +97,10 @@ class HeartbeatSeen:
 
 @dataclass(frozen=True, slots=True)
 class ResyncBegan:
-    """From here on every object within the scope will be told again.
+    """From here on every object within the scope will be reported again.
 
     The scope is the source, or one ``agent`` of it, or one class (``package:name``) of either; empty does
-    not narrow. ``restarted``: who answers restarted, so native ids told before mean nothing any more
+    not narrow. ``restarted``: who answers restarted, so native ids of before mean nothing any more
     and every counter within the scope began again, but for objects whose time of creation is the same.
     """
 
@@ -111,7 +111,7 @@ class ResyncBegan:
 
 @dataclass(frozen=True, slots=True)
 class ResyncEnded:
-    """The end of a resync: if ``complete``, an object not told since its beginning no longer exists.
+    """The end of a resync: if ``complete``, an object not reported since its beginning no longer exists.
 
     It ends the resync of the same scope, and deletes within that scope only. Objects of the agents
     ``without`` are no part of it: they are neither gone nor confirmed.
@@ -124,7 +124,7 @@ class ResyncEnded:
 
 
 class SourceState(enum.Enum):
-    """How far a source can be believed."""
+    """How far a source can be trusted."""
 
     CONNECTING = "connecting"
     SYNCHRONISING = "synchronising"
@@ -134,7 +134,7 @@ class SourceState(enum.Enum):
 
 
 BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-"""States of a source that vouches for what it told, and of which an object that it does not tell is gone."""
+"""States of a trusted source: what it reported is current, and what it does not report is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ class SourceStateSeen:
 
     ``changes_wait``: what the source was asked to change it may carry out much later, whatever it answered,
     as a cluster without a majority does. So a value from before does not show that a change failed.
-    ``heard_until``: until when all was heard (ns since 1970 UTC); 0 while all is. A `Gap` follows when that
-    is over, unless what was missed is told after all.
+    ``heard_until``: until when everything was received (ns since 1970 UTC); 0 while it is. A `Gap` follows
+    when that is over, unless what was missed is reported after all.
     """
 
     state: SourceState
@@ -157,9 +157,9 @@ class SourceStateSeen:
 class AgentLost:
     """An agent is silent or hangs: what is known of its objects is stale from now on.
 
-    ``remote``: it is one beside others, so that the source as a whole is believed all the same. ``leaving``:
-    it is not there any more, but may return. Objects that are told under the names of its own before
-    `AgentGone` are the same ones, whoever tells them.
+    ``remote``: it is one beside others, so that the source as a whole is trusted all the same. ``leaving``:
+    it is not there any more, but may return. Objects that are reported under the names of its own before
+    `AgentGone` are the same ones, whichever agent reports them.
     """
 
     agent: str
@@ -178,7 +178,7 @@ class AgentGone:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Nothing could be heard from ``start`` to ``end`` (the gateway's clock).
+    """Nothing could be received from ``start`` to ``end`` (the gateway's clock).
 
     Short-lived objects and events of that time are lost.
     """

@@ -1,6 +1,6 @@
 """Operations as the south sees them: who wants what done to an object, and what came of it.
 
-`docs/set-and-invoke.md` says how each outcome is told by SNMP, JMX, command line and log.
+`docs/set-and-invoke.md` says how each outcome is shown by SNMP, JMX, command line and log.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gateway.model.values import Value, Values
 class Outcome(enum.Enum):
     """What came of an operation; the words stand in the event log and are never renamed.
 
-    Of ``UNKNOWN`` nobody can say whether it was carried out; of every other one it is certain.
+    With ``UNKNOWN`` it is not known whether it was carried out; with every other one it is certain.
     """
 
     APPLIED = "applied"
@@ -28,7 +28,7 @@ class Outcome(enum.Enum):
     UNKNOWN_ELEMENT = "unknown-element"
     """The object's class has no such element or method."""
     READ_ONLY = "read-only"
-    """There is such an element, and nobody can set it."""
+    """There is such an element, and it cannot be set."""
     REFUSED = "refused"
     """The gateway's configuration does not allow it to this principal."""
     WRONG_TYPE = "wrong-type"
@@ -50,7 +50,7 @@ class Principal:
 
     Attributes:
         north: ``snmp``, ``jmx`` or ``cli``.
-        name: as that north knows them: a writer of the configuration, a user of JMX or of the system.
+        name: as that front end knows them: a writer of the configuration, a user of JMX or of the system.
         origin: where from, for the record: an address and port, a process.
     """
 
@@ -68,7 +68,7 @@ class MethodCall:
     """A call of an object's method, checked against the schema.
 
     Attributes:
-        token: tells calls, modifications and fetches of this run of the core apart; the answer carries it.
+        token: unique among the requests of this run of the core; the answer carries it.
         key: of the object's class.
         agent: that the object belongs to.
         native_id: of the object.
@@ -91,10 +91,10 @@ class ObjectModify:
     """A request to give properties of an object other values, checked against the schema: as one, once.
 
     For dialects that have such a request of their own. That it is reported as done says nothing certain:
-    whoever asked reads the object again afterwards.
+    the requester reads the object again afterwards.
 
     Attributes:
-        token: tells calls, modifications and fetches of this run of the core apart; the answer carries it.
+        token: unique among the requests of this run of the core; the answer carries it.
         key: of the object's class.
         agent: that the object belongs to.
         native_id: of the object.
@@ -112,7 +112,7 @@ class ObjectModify:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFetch:
-    """A request to read an object again. What is read is observed as usual, before the answer is told."""
+    """A request to read an object again. What is read is observed as usual, before the answer."""
 
     token: int
     key: ClassKey
@@ -131,7 +131,7 @@ class Answer:
             followed by another answer to the same token when it comes late.
         text: one line for people: of the agent, or why there is none.
         code: the dialect's own status; ``None`` where the agent did not answer.
-        outputs: the ``OUT`` and ``INOUT`` arguments in the schema's order; empty where none were told.
+        outputs: the ``OUT`` and ``INOUT`` arguments in the schema's order; empty where there are none.
     """
 
     token: int

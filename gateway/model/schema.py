@@ -10,7 +10,7 @@ from gateway.model.values import Scalar, ValueType
 
 
 class Access(enum.Enum):
-    """Who may change a property: nobody, its creator at creation only, or a console at any time."""
+    """Who may change a property: no one, its creator at creation only, or a console at any time."""
 
     READ_ONLY = "read-only"
     READ_CREATE = "read-create"
@@ -18,7 +18,7 @@ class Access(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """How a number behaves over time. No wire carries it: a mapping tells, and the default is a gauge."""
+    """How a number behaves over time. No wire carries it: a mapping has it, and the default is a gauge."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -39,7 +39,7 @@ class Direction(enum.Enum):
 class ClassKey:
     """The name of one version of a class or event.
 
-    ``hash`` is what the agent tells (16 octets in QMF); empty where the dialect has none.
+    ``hash`` is the agent's (16 bytes in QMF); empty where the dialect has none.
     """
 
     package: str
@@ -65,7 +65,7 @@ class Element:
 
     ``minimum``, ``maximum`` and ``default`` are in the element's own type and ``unit``; ``max_length`` is
     in octets. ``references`` names the class pointed to (``name``, or ``package:name``) where ``type`` is
-    REFERENCE and the agent tells it. ``group`` is the path of CML groups the field was found in.
+    REFERENCE and the agent reports it. ``group`` is the path of CML groups the field was found in.
     """
 
     name: str

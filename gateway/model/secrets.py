@@ -1,6 +1,6 @@
 """What must never leave a session: elements that hold secrets, and passwords inside URIs.
 
-Sessions apply these rules before anything else sees a value, so that no store, log or north can leak it.
+Sessions apply these rules before anything else sees a value, so that no store, log or front end can leak it.
 """
 
 from __future__ import annotations

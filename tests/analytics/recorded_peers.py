@@ -123,7 +123,7 @@ class Gateway:
             began=self.now - SECOND,
             ended=self.now,
         )
-        self.inventory.operation_told(record)
+        self.inventory.publish_operation(record)
 
     def _published(self, batch: Batch) -> None:
         self.records += with_all_fields(self._mirror.apply(batch, self.now))

@@ -39,7 +39,7 @@ class Told:
     def stands(self, record: EventLogRecord, now: int) -> list[Record]:
         """What follows from it."""
         self.published.clear()
-        self.inventory.event_log_stands(record, now)
+        self.inventory.event_log_changed(record, now)
         return [record for batch in self.published for record in batch.records]
 
     def tick(self, now: int) -> list[Record]:

@@ -151,8 +151,8 @@ def test_sources_are_found_by_their_numbers(tmp_path: Path) -> None:
 
 def test_an_operation_is_told_to_all_and_again_to_who_comes_later(tmp_path: Path) -> None:
     book = plant(tmp_path)
-    book.inventory.operation_told(BEGUN)
-    book.inventory.operation_told(RECORD)
+    book.inventory.publish_operation(BEGUN)
+    book.inventory.publish_operation(RECORD)
     assert [batch.records for batch in book.batches] == [(BEGUN,), (RECORD,)]
     assert [record for record in book.inventory.snapshot()[0] if record == RECORD] == [RECORD]
     assert BEGUN not in book.inventory.snapshot()[0]

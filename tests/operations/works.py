@@ -275,7 +275,7 @@ class Works:
             match effect:
                 case Publish(record, lasting):
                     self.order.append(f"{record.state.value} {record.number}")
-                    self.inventory.operation_told(record)
+                    self.inventory.publish_operation(record)
                     if lasting and self.auto_record:
                         self.recorded(record.number)
                 case Send(_, message):

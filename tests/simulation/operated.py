@@ -161,7 +161,7 @@ class OperatedCore:
         for effect in effects:
             match effect:
                 case Publish(record, lasting):
-                    self._inventory.operation_told(record)
+                    self._inventory.publish_operation(record)
                     self._commit(record, lasting=lasting)
                 case Send(_, message):
                     self._later(0, lambda message=message: self._send(message))  # type: ignore[misc]  # bound now

@@ -217,7 +217,7 @@ class SetChain(Chain):
         for effect in effects:
             match effect:
                 case Publish(record, lasting):
-                    self._inventory.operation_told(record)
+                    self._inventory.publish_operation(record)
                     self._pass_on()
                     if lasting:
                         self._perform(self.operations.recorded(record.number, self.now))

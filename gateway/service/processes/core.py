@@ -311,7 +311,7 @@ def _names(last: LastState | None) -> Callable[[str], str]:
 
 async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:
     def tell(record: EventLogRecord) -> None:
-        inventory.event_log_stands(record, clock.now())
+        inventory.event_log_changed(record, clock.now())
 
     if event_log is not None:
         await event_log.run(tell)

@@ -132,7 +132,7 @@ class CoreOperations:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Publish(record, lasting):
-                self._inventory.operation_told(record)
+                self._inventory.publish_operation(record)
                 if lasting:
                     self._record(record.number)
             case Send(source, message):

@@ -69,7 +69,7 @@ def back_up(
         now: the time, with its zone.
         with_secrets: whether what was generated as a secret is in it.
         replace: whether ``to`` may be there already.
-        progress: told pages of the index done, and in all.
+        progress: called with pages of the index done, and in all.
 
     Raises:
         StateError: the folder cannot be read, or the file not be written.

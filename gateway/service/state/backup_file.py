@@ -3,7 +3,7 @@
 The second is the checksum of the first. They are against damage: whoever can write the file can forge them.
 
 It is read as something that anybody may have made: every member must be a plain file that the manifest
-names, and nothing is taken whose name, size or checksum is another than told.
+names, and nothing is taken whose name, size or checksum is another than listed.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Backup:
             StateError: a file is not what the manifest says, is missing, or too many.
         """
         missing = dict(self.manifest.files)
-        with _told(self._path):
+        with _explained(self._path):
             while (member := self._tar.next()) is not None:
                 entry = missing.pop(member.name, None)
                 if entry is None or not member.isreg() or member.issparse():
@@ -157,7 +157,7 @@ class Backup:
 
     def _first(self, name: str) -> bytes:
         """One of the members that every backup begins with."""
-        with _told(self._path):
+        with _explained(self._path):
             member = self._tar.next()
             if member is None or member.name != name or not member.isreg():
                 raise StateError(f"{self._path}: is not a gateway's backup")
@@ -169,7 +169,7 @@ class Backup:
         digest, left = hashlib.sha256(), entry.size
         content = _content(self._tar, member)
         while left:
-            with _told(self._path):
+            with _explained(self._path):
                 piece = content.read(min(left, _CHUNK))
             if not piece:
                 raise StateError(f"{self._path}: is cut off in {member.name}")
@@ -190,11 +190,11 @@ def open_backup(path: Path) -> Iterator[Backup]:
     Raises:
         StateError: it cannot be read, or is not a backup.
     """
-    with _told(path):
+    with _explained(path):
         file = path.open("rb")
     with file:
-        with _told(path):
-            tar = tarfile.open(fileobj=file, mode="r|")  # noqa: SIM115  closed below, not where errors are told
+        with _explained(path):
+            tar = tarfile.open(fileobj=file, mode="r|")  # noqa: SIM115  closed below, not where errors are explained
         with tar:
             yield Backup(path, tar)
 
@@ -212,7 +212,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     """Whatever tarfile thinks of hostile octets is one error."""
     try:
         yield

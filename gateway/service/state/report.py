@@ -54,7 +54,7 @@ class StateReport:
     def lines(self) -> list[str]:
         """For people."""
         total = sum(self.octets.values())
-        told = [
+        lines = [
             f"folder        {self.folder}{', in use' if self.in_use else ''}",
             f"version       {self.version}, instance index {self.index_version or 'not made yet'}",
             f"identity      {self.identity}",
@@ -62,19 +62,19 @@ class StateReport:
             f"secrets       {', '.join(self.secrets) or 'none'}",
             f"size          {total:,} octets in {len(self.octets)} files",
         ]
-        told += [f"  {octets:>14,}  {name}" for name, octets in sorted(self.octets.items())]
-        told.append(f"event log     {self.log_octets:,} octets in {self.log_files} files: {self.log}")
+        lines += [f"  {octets:>14,}  {name}" for name, octets in sorted(self.octets.items())]
+        lines.append(f"event log     {self.log_octets:,} octets in {self.log_files} files: {self.log}")
         names = {number: name for name, number in self.sources.items()}
         for number in (_GATEWAY_SERIES, *names):
             rows = [entry for entry in self.classes if entry.source == number]
             if rows or number:
-                told.append(f"source {number}: {names[number]}" if number else "the gateway itself")
-            told += [
+                lines.append(f"source {number}: {names[number]}" if number else "the gateway itself")
+            lines += [
                 f"  {entry.class_name:<40} {entry.durable:>9,} durable, {entry.retired:>9,} gone, "
                 f"numbers reserved to {entry.high_water:,}"
                 for entry in rows
             ]
-        return told
+        return lines
 
 
 def report(state: StateFolder, log: Path) -> StateReport:

@@ -87,7 +87,7 @@ def restore(
         folder: missing or empty, unless ``replace``.
         now: the time, with its zone.
         replace: a folder that holds something is kept beside, under a name with the time.
-        progress: told what is done next.
+        progress: called with what is done next.
 
     Raises:
         StateError: the backup is damaged or newer than this gateway, the folder is in use or not empty, or

@@ -50,8 +50,8 @@ def restored_events(
         if name not in known:
             known[name] = _event_class(name, last.schemas.get(name), classes)
         event_class, source = known[name], sources.get(record.source or "", 0)
-        told_by, _, number = (record.event_id or "").rpartition(".")
-        uuid, _, boot = told_by.rpartition(".")
+        made_by, _, number = (record.event_id or "").rpartition(".")
+        uuid, _, boot = made_by.rpartition(".")
         if event_class is None or uuid != gateway or (record.source and not source):
             continue
         if boot.isdecimal() and number.isdecimal():
@@ -67,7 +67,7 @@ def _event(
 ) -> EventRecord:
     boot, number = place
     values = record.values or {}
-    told = {
+    logged = {
         position: _value(argument, values[argument.name], record.source or "", name_of)
         for position, argument in enumerate(event_class.schema.arguments)
         if argument.name in values
@@ -79,7 +79,7 @@ def _event(
         agent=record.agent or "",
         time=record.sample_ns or 0,
         severity=_severity(record.severity),
-        values={position: value for position, value in told.items() if value is not None},
+        values={position: value for position, value in logged.items() if value is not None},
         number=number,
         heard=nanoseconds_of(record.ingest_ts),
         subject=_subject(record),
@@ -119,7 +119,7 @@ def _event_class(name: str, schema: LogRecord | None, classes: ClassRegistry) ->
 
 
 def _schema(record: LogRecord) -> EventSchema:
-    """The schema that a record tells; any of the exceptions above where it tells none."""
+    """Return the schema of a record; any of the exceptions above where it has none."""
     values = record.values or {}
     key = ClassKey(record.package or "", record.event or "", bytes.fromhex(_text(values.get("hash"))))
     arguments = values.get("arguments") or []
@@ -130,20 +130,20 @@ def _schema(record: LogRecord) -> EventSchema:
     )
 
 
-def _argument(told: dict[str, object]) -> Argument:
-    named = told.get("values") or []
+def _argument(logged: dict[str, object]) -> Argument:
+    named = logged.get("values") or []
     if not isinstance(named, list):
         raise TypeError("values are a list")
     return Argument(
-        _text(told["name"]),
-        ValueType(told["type"]),
-        unit=_text(told.get("unit")),
-        minimum=_number(told.get("minimum")),
-        maximum=_number(told.get("maximum")),
-        references=_text(told.get("references")),
-        label=_text(told.get("label")),
-        description=_text(told.get("description")),
-        optional=told.get("optional") is True,
+        _text(logged["name"]),
+        ValueType(logged["type"]),
+        unit=_text(logged.get("unit")),
+        minimum=_number(logged.get("minimum")),
+        maximum=_number(logged.get("maximum")),
+        references=_text(logged.get("references")),
+        label=_text(logged.get("label")),
+        description=_text(logged.get("description")),
+        optional=logged.get("optional") is True,
         values=tuple(NamedValue(each["label"], each["value"]) for each in named),
     )
 
@@ -156,15 +156,15 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _value(argument: Argument, told: object, source: str, name_of: NamesOf) -> FeedValue | None:
-    """A value as the feed has it; ``None`` where it cannot be told from what the log has."""
-    if not isinstance(told, str):
-        return plain_value(told)
+def _value(argument: Argument, logged: object, source: str, name_of: NamesOf) -> FeedValue | None:
+    """A value as the feed has it; ``None`` where the log does not have it."""
+    if not isinstance(logged, str):
+        return plain_value(logged)
     if argument.type is ValueType.REFERENCE:
-        return _link(told, source, name_of(told))
+        return _link(logged, source, name_of(logged))
     read = _OF_TEXT.get(argument.type, str)
     try:
-        return read(told)
+        return read(logged)
     except ValueError:
         return None
 
