@@ -28,7 +28,7 @@ from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.records import AgentGoneRecord, AgentRecord, EventRecord, GapRecord, SourceRecord
 from gateway.feed.values import FeedValue
 from gateway.model.events import EventState
-from gateway.model.observations import BELIEVED, SourceState
+from gateway.model.observations import TRUSTED, SourceState
 
 HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
@@ -86,7 +86,7 @@ class LoggedSource:
         self._stands(record)
 
     def _stands(self, record: SourceRecord) -> None:
-        if record.state in BELIEVED:
+        if record.state in TRUSTED:
             self.read_whole = True
             self.heard_until = record.heard_until
         elif self.read_whole and (record.heard_until or record.state in UNHEARD):

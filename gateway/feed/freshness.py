@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from gateway.feed.records import AgentGoneRecord, AgentRecord, SourceRecord
-from gateway.model.observations import BELIEVED, SourceState
+from gateway.model.observations import TRUSTED, SourceState
 
 _NOT_REACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
@@ -88,7 +88,7 @@ class FreshnessTracker(Generic[AnyGroup]):
         known = record.number in self._stale_sources
         lost = min(record.since or now, now) if record.state in _NOT_REACHED else now
         former = self._stale_sources.setdefault(record.number, lost)
-        if record.state in BELIEVED:
+        if record.state in TRUSTED:
             if former or not known:
                 self._awaited.add(record.number)
         elif record.state in _NOT_REACHED:

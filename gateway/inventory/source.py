@@ -33,7 +33,7 @@ from gateway.inventory.restored_objects import RestoredObject
 from gateway.inventory.scope import SourceScope
 from gateway.model.events import Severity
 from gateway.model.observations import (
-    BELIEVED,
+    TRUSTED,
     AgentGone,
     AgentLost,
     ClassLearned,
@@ -336,13 +336,13 @@ class SourceInventory:
 
     def _publish_reached(self, now: int) -> None:
         """Publish that the source becomes trusted, is no longer, or cannot be reached to begin with."""
-        if self._state not in BELIEVED | UNREACHED:
+        if self._state not in TRUSTED | UNREACHED:
             return
         key = AlarmKey(SOURCE_DOWN_ALARM)
         arguments = (self._state.value, self._detail)
         text = f"source {self.identity.name} is {self._state.value}"
         text = one_line(f"{text}: {self._detail}" if self._detail else text)
-        if self._state in BELIEVED:
+        if self._state in TRUSTED:
             if self._reached:
                 return
             self._reached = True

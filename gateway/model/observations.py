@@ -133,7 +133,7 @@ class SourceState(enum.Enum):
     DOWN = "down"
 
 
-BELIEVED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
+TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 """States of a trusted source: what it reported is current, and what it does not report is gone."""
 
 

@@ -1,6 +1,6 @@
 """Values of requests against the schema. What does not fit is refused, never cut.
 
-`gateway.model.misfits` checks types, lengths, ranges and enumerations; this module resolves references and
+`gateway.model.validation` checks types, lengths, ranges and enumerations; this module resolves references and
 gives values the form in which the inventory keeps them.
 """
 
@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.misfits import misfit
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
+from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, ValueType
 
 
@@ -61,7 +61,7 @@ def checked(value: object, described: Element | Argument, find: FindObject, name
     if isinstance(value, ObjectLink):
         _check_class(value, described, name)
     plain = _plain(value, find, name, MAX_DEPTH)
-    wrong = misfit(described, _not_none(as_sent(plain, find)))
+    wrong = validate(described, _not_none(as_sent(plain, find)))
     if wrong is not None:
         raise Rejected(wrong.outcome, f"{name}: {wrong.text}", name)
     return _with_width(plain, described.type)

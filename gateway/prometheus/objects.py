@@ -16,7 +16,7 @@ from gateway.feed.records import ClassRecord, FeedMessage, ObjectRecord, SourceR
 from gateway.feed.replica import FeedReplica, FeedView
 from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.observations import BELIEVED
+from gateway.model.observations import TRUSTED
 from gateway.model.stable_names import parts
 from gateway.prometheus.families import Family, families_of, snake_case
 
@@ -150,7 +150,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
     def sources(self) -> list[tuple[str, bool]]:
         """The names of all sources, and whether each is trusted."""
         records = (source.record for source in self._replica.sources.values())
-        return [(record.name, record.state in BELIEVED) for record in records]
+        return [(record.name, record.state in TRUSTED) for record in records]
 
     def current(self, class_name: str) -> Iterator[tuple[dict[str, str], ShownObject]]:
         """The fresh objects of a class (``package:class``), with their labels.

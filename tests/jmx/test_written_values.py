@@ -13,8 +13,8 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.written_values import MAX_DIGITS, Written, from_shown, model_value
-from gateway.model.misfits import misfit
 from gateway.model.schema import Access, Argument, Element, NamedValue
+from gateway.model.validation import validate
 from gateway.model.values import Value, ValueType
 
 STATES = (NamedValue("open", 1), NamedValue("closed", 2))
@@ -95,7 +95,7 @@ def test_values_of_another_type_stay_of_another_type(
 ) -> None:
     found = read(type_, value, target)
     assert not isinstance(found, ObjectLink)
-    wrong = misfit(target, found)
+    wrong = validate(target, found)
     assert wrong is not None
 
 

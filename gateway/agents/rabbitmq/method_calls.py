@@ -47,10 +47,10 @@ from gateway.dialects.qmf.console_calls import OUTCOMES
 from gateway.dialects.qmf.messages import FAILED, Status
 from gateway.dialects.session import Answered, Effect, Note
 from gateway.mapping.paths import Json
-from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import Argument, Direction
 from gateway.model.texts import peer_line
+from gateway.model.validation import validate
 from gateway.model.values import Value, Values
 
 SECOND = 1_000_000_000
@@ -141,9 +141,9 @@ class MethodCalls:
 
     def objection(self, call: MethodCall, now: int) -> Answer | None:
         """Why a call cannot be carried out, as far as that is known without the broker; else ``None``."""
-        return self._misfit(call) or self._refusal(call) or self._no_room(call, now)
+        return self._invalid(call) or self._refusal(call) or self._no_room(call, now)
 
-    def _misfit(self, call: MethodCall) -> Answer | None:
+    def _invalid(self, call: MethodCall) -> Answer | None:
         """What of a call is not as the schema has it."""
         inputs = self._inputs(call)
         if inputs is None:
@@ -153,7 +153,7 @@ class MethodCalls:
             text = f"not sent: {call.method} takes {len(inputs)} arguments, {len(call.arguments)} were given"
             return Answer(call.token, Outcome.WRONG_VALUE, text)
         for argument, value in zip(inputs, call.arguments, strict=True):
-            wrong = None if value is None else misfit(argument, value)
+            wrong = None if value is None else validate(argument, value)
             if wrong is not None:
                 return Answer(call.token, wrong.outcome, f"not sent: {argument.name}: {wrong.text}")
         return None

@@ -15,10 +15,10 @@ from gateway.dialects.ami.relay_effects import RefusedError
 from gateway.dialects.ami.relay_tables import Row
 from gateway.dialects.ami.relay_unseen import Unseen
 from gateway.dialects.ami.values import AmiValue, Json, Utc
-from gateway.model.misfits import misfit
 from gateway.model.operations import MethodCall, Outcome
 from gateway.model.schema import Argument, Direction, Method
 from gateway.model.secrets import MASK, SecretRules
+from gateway.model.validation import validate
 from gateway.model.values import Values, ValueType
 
 REPLY: Final = "reply"
@@ -200,7 +200,7 @@ def _check(argument: Argument, value: object) -> None:
         return
     if not isinstance(value, str):
         raise NotSentError(Outcome.WRONG_TYPE, f"{argument.name}: text is wanted")
-    found = misfit(argument, value)
+    found = validate(argument, value)
     if found is not None:
         raise NotSentError(found.outcome, f"{argument.name}: {found.text}")
 

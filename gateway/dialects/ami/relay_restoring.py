@@ -30,9 +30,9 @@ from gateway.dialects.ami.relay_schemas import (
 from gateway.dialects.ami.relay_tables import Fixed
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.errors import LocalProtocolError
-from gateway.model.misfits import misfit
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.validation import validate
 from gateway.model.values import Value
 
 _OF_RELAY: Final = {ALERT_CLASS: ALERT, METRICS_CLASS: METRICS}
@@ -118,7 +118,7 @@ def _told(seen: ObjectSeen, schema: ClassSchema) -> dict[str, Value | None]:
     """Values by their elements; absent where an element cannot have it: a capture may be anybody's."""
     values = (*(seen.properties or ()), *(seen.statistics or ()))
     return {
-        element.name: value if value is not None and misfit(element, value) is None else None
+        element.name: value if value is not None and validate(element, value) is None else None
         for element, value in zip(schema.elements, values, strict=False)
     }
 

@@ -33,10 +33,10 @@ from gateway.dialects.cml.values import write_value
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.outbox import NEVER
-from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, Argument, Element
 from gateway.model.texts import peer_line
+from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, ValueType
 
 _OUTCOMES: Final[dict[str, Outcome]] = {
@@ -178,7 +178,7 @@ class Caller:
         """A value as it is sent; never an absent or empty one, which OpenAMQ takes for zero, or dies of."""
         if value is None:
             raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: a value is wanted")
-        found = misfit(item, value)
+        found = validate(item, value)
         if found is not None:
             raise _RefusedError(found.outcome, f"{item.name}: {found.text}")
         if item.type is ValueType.REFERENCE and isinstance(value, Reference):

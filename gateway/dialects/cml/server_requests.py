@@ -14,8 +14,8 @@ from gateway.dialects.cml.messages import Field, Status
 from gateway.dialects.cml.safety import MAX_STRING
 from gateway.dialects.cml.values import read_value
 from gateway.dialects.errors import ProtocolError
-from gateway.model.misfits import misfit
 from gateway.model.schema import Argument, Element, Method
+from gateway.model.validation import validate
 from gateway.model.values import Value, Values
 
 _SHOWN: Final = 40
@@ -79,7 +79,7 @@ def _value(item: Element | Argument, field: Field) -> Value:
     length = len(octets_of(text))
     if length > MAX_STRING:
         raise RefusedError(f"{item.name}: {length} octets, {MAX_STRING} are taken")
-    wrong = misfit(item, value)
+    wrong = validate(item, value)
     if wrong is not None:
         raise RefusedError(f"{item.name}: {wrong.text}")
     return value

@@ -16,8 +16,8 @@ from gateway.dialects.cml.messages import Spelling
 from gateway.dialects.cml.object_ids import object_number
 from gateway.dialects.cml.safety import MAX_STRING
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.model.misfits import misfit
 from gateway.model.schema import Argument, Element
+from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, ValueType
 
 INT_LIMIT: Final = 1 << 32
@@ -107,7 +107,7 @@ def write_value(value: Value, item: Element | Argument, spelling: Spelling) -> s
             Integers of other widths, durations in nanoseconds, UUIDs and floating point numbers go as
             strings.
     """
-    found = misfit(item, value)
+    found = validate(item, value)
     if found is not None:
         raise LocalProtocolError(f"{item.name}: {found.text}")
     write = _WRITERS.get(item.type)

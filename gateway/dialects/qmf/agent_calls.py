@@ -27,8 +27,8 @@ from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Called, Delivery, ModifyAsked, Note, ReadAsked
-from gateway.model.misfits import misfit
 from gateway.model.schema import Argument, Direction, Method
+from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values
 
 MAX_WAITING: Final = 256
@@ -248,7 +248,7 @@ def _checked(argument: Argument, wire: QmfValue) -> Value | None:
         return None
     if value is None:
         raise ProtocolError(f"a value for {argument.name}")
-    wrong = misfit(argument, value)
+    wrong = validate(argument, value)
     if wrong is not None:
         raise ProtocolError(f"a value that fits {argument.name}", wrong.text)
     return value

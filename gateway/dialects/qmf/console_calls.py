@@ -32,10 +32,10 @@ from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.session_state import SessionState
 from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Send, cannot_be_set
-from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method
 from gateway.model.texts import peer_line
+from gateway.model.validation import validate
 from gateway.model.values import Values
 
 MAX_REQUEST: Final = 65_536
@@ -280,6 +280,6 @@ def _check_arguments(method: Method, values: Values) -> None:
         text = f"not sent: {method.name} takes {len(inputs)} arguments, {len(values)} were given"
         raise RefusedError(Outcome.WRONG_VALUE, text)
     for argument, value in zip(inputs, values, strict=True):
-        found = None if value is None else misfit(argument, value)
+        found = None if value is None else validate(argument, value)
         if found is not None:
             raise RefusedError(found.outcome, f"not sent: {argument.name}: {found.text}")

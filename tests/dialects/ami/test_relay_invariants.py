@@ -18,9 +18,9 @@ from gateway.dialects.ami.instructions import (
 )
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
 from gateway.dialects.ami.writer import write_instruction
-from gateway.model.misfits import misfit
 from gateway.model.observations import AgentLost, ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.validation import validate
 from gateway.model.values import Values
 from tests.dialects.ami.relay_play import RelayPlay
 from tests.dialects.ami.strategies import INSTRUCTIONS, KEYS, VALUES
@@ -110,7 +110,7 @@ class Mirror:
         told: Values = (*properties, *statistics)
         assert len(told) == len(schema.elements)
         for element, value in zip(schema.elements, told, strict=True):
-            assert value is None or misfit(element, value) is None, (element, value)
+            assert value is None or validate(element, value) is None, (element, value)
             assert value is not None or element.optional
         self.objects[seen.native_id] = (seen.key, told)
         if self.resync is not None:

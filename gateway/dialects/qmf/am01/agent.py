@@ -66,8 +66,8 @@ from gateway.dialects.session import (
     WakeAt,
 )
 from gateway.model.events import Severity
-from gateway.model.misfits import misfit
 from gateway.model.schema import Access, ClassKey, ClassSchema, EventSchema
+from gateway.model.validation import validate
 from gateway.model.values import Value, Values
 
 __all__ = ["Am01AgentConfig", "Am01AgentSession", "ManagedObject"]
@@ -357,7 +357,7 @@ def _settable(target: ServedObject, arguments: bytes) -> dict[str, Value]:
         value = model_value(wire)
         if elements[name].access is not Access.READ_WRITE or value is None:
             raise ProtocolError("a property that can be set", name)
-        wrong = misfit(elements[name], value)
+        wrong = validate(elements[name], value)
         if wrong is not None:
             raise ProtocolError(f"a value that fits {name}", wrong.text)
         values[name] = value

@@ -41,11 +41,11 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.schema_records import write_event
 from gateway.dialects.session import Send
-from gateway.model.misfits import misfit
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, ClassKey, Direction
 from gateway.model.secrets import SecretRules
 from gateway.model.texts import peer_line
+from gateway.model.validation import validate
 from gateway.model.values import Values, ValueType
 
 
@@ -312,7 +312,7 @@ def _changes(definition: ClassDefinition, modify: ObjectModify) -> bytes:
             raise RefusedError(Outcome.READ_ONLY, f"not sent: the agent says that {name} is not to be set")
         if value is None:
             raise RefusedError(Outcome.WRONG_VALUE, f"not sent: {name} cannot be absent")
-        found = misfit(element, value)
+        found = validate(element, value)
         if found is not None:
             raise RefusedError(found.outcome, f"not sent: {name}: {found.text}")
         values.append((value,))

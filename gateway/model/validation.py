@@ -1,4 +1,4 @@
-"""What is wrong with a value for an element or an argument, as its schema has it."""
+"""Checks values for an element or an argument against its schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MANY_DIGITS: Final = 10**40
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class ValidationError:
     """Why a value cannot be taken.
 
     Attributes:
@@ -30,18 +30,18 @@ class Misfit:
     text: str
 
 
-def misfit(item: Element | Argument, value: Value) -> Misfit | None:
+def validate(item: Element | Argument, value: Value) -> ValidationError | None:
     """Return what is wrong with ``value`` by type, length, range or enumeration; ``None`` if nothing is.
 
     Whether it may be absent is another question. What is inside maps and lists has no schema.
     """
     name, is_one = _PYTHON_TYPES[item.type]
     if not is_one(value):
-        return Misfit(Outcome.WRONG_TYPE, f"{name} is wanted, not {_shown(value)}")
+        return ValidationError(Outcome.WRONG_TYPE, f"{name} is wanted, not {_shown(value)}")
     found = _out_of_type(item.type, value) or _out_of_range(item, value)
     if found is None and item.values and value not in [named.value for named in item.values]:
         labels = ", ".join(f"{named.label} ({named.value})" for named in item.values[:20])
-        found = Misfit(Outcome.WRONG_VALUE, f"{_shown(value)} is none of {labels}")
+        found = ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} is none of {labels}")
     return found
 
 
@@ -73,18 +73,18 @@ _PYTHON_TYPES: Final[dict[ValueType, tuple[str, Callable[[Value], bool]]]] = {
 }
 
 
-def _out_of_type(value_type: ValueType, value: Value) -> Misfit | None:
+def _out_of_type(value_type: ValueType, value: Value) -> ValidationError | None:
     """What the type itself cannot hold."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
         low, high = _integer_bounds(value_type)
         if not low <= value <= high:
-            return Misfit(Outcome.WRONG_VALUE, f"{_shown(value)} does not fit {value_type.value}")
+            return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} does not fit {value_type.value}")
     if isinstance(value, float) and value_type is ValueType.F32 and _F32_LARGEST < abs(value) < math.inf:
-        return Misfit(Outcome.WRONG_VALUE, f"{_shown(value)} does not fit f32")
+        return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} does not fit f32")
     if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-        return Misfit(Outcome.WRONG_VALUE, f"{_shown(value)} is no text that UTF-8 can carry")
+        return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} is no text that UTF-8 can carry")
     return None
 
 
@@ -96,17 +96,17 @@ def _integer_bounds(value_type: ValueType) -> tuple[float, float]:
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if value_type.signed else (0, (1 << bits) - 1)
 
 
-def _out_of_range(item: Element | Argument, value: Value) -> Misfit | None:
+def _out_of_range(item: Element | Argument, value: Value) -> ValidationError | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         # Not the other way round: a number that is none is not within bounds either.
         if item.minimum is not None and not value >= item.minimum:
-            return Misfit(Outcome.WRONG_VALUE, f"{_shown(value)} is less than {item.minimum}")
+            return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} is less than {item.minimum}")
         if item.maximum is not None and not value <= item.maximum:
-            return Misfit(Outcome.WRONG_VALUE, f"{_shown(value)} is more than {item.maximum}")
+            return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} is more than {item.maximum}")
     if isinstance(value, str | bytes) and item.max_length is not None:
         length = len(value.encode() if isinstance(value, str) else value)
         if length > item.max_length:
-            return Misfit(Outcome.WRONG_LENGTH, f"{length} octets, {item.max_length} are taken")
+            return ValidationError(Outcome.WRONG_LENGTH, f"{length} octets, {item.max_length} are taken")
     return None
 
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from gateway.model.misfits import misfit
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, NamedValue
+from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, ValueType
 
 EXAMPLES: dict[ValueType, list[Value]] = {
@@ -37,7 +37,7 @@ EXAMPLES: dict[ValueType, list[Value]] = {
 @pytest.mark.parametrize("value_type", ValueType)
 def test_each_type_takes_its_own_values_from_least_to_most(value_type: ValueType) -> None:
     for value in EXAMPLES[value_type]:
-        assert misfit(Argument("x", value_type), value) is None
+        assert validate(Argument("x", value_type), value) is None
 
 
 @pytest.mark.parametrize("value_type", ValueType)
@@ -45,7 +45,7 @@ def test_no_type_takes_a_value_of_another_kind(value_type: ValueType) -> None:
     numbers = {one for one in ValueType if isinstance(EXAMPLES[one][0], int)} - {ValueType.BOOL}
     alike = numbers if value_type in numbers else {value_type}
     for other in set(ValueType) - alike:
-        found = misfit(Argument("x", value_type), EXAMPLES[other][0])
+        found = validate(Argument("x", value_type), EXAMPLES[other][0])
         assert found is not None
         assert found.outcome is Outcome.WRONG_TYPE
 
@@ -95,7 +95,7 @@ def test_no_type_takes_a_value_of_another_kind(value_type: ValueType) -> None:
     ],
 )
 def test_what_is_wrong_is_said(argument: Argument, value: Value, outcome: Outcome | None, text: str) -> None:
-    found = misfit(argument, value)
+    found = validate(argument, value)
     if outcome is None:
         assert found is None
     else:
@@ -105,6 +105,6 @@ def test_what_is_wrong_is_said(argument: Argument, value: Value, outcome: Outcom
 
 def test_a_secret_is_not_repeated() -> None:
     for value_type in (ValueType.U8, ValueType.MAP):
-        found = misfit(Argument("password", value_type), "hunter2")
+        found = validate(Argument("password", value_type), "hunter2")
         assert found is not None
         assert "hunter2" not in found.text
