@@ -60,7 +60,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.events import Severity
-from gateway.model.observations import BELIEVED
+from gateway.model.observations import TRUSTED
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction
 from gateway.model.values import Reference, Value, Values
@@ -215,7 +215,7 @@ class QmfRole:
             case AgentGoneRecord() if record.source == source:
                 self._stale_agents.discard(record.agent)
             case SourceRecord() if record.number == source:
-                self._is_read = record.state in BELIEVED
+                self._is_read = record.state in TRUSTED
             case OperationRecord() if record.state is OperationState.SETTLED:
                 return self._settled(record)
         return []

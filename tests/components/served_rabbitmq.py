@@ -171,7 +171,7 @@ class ServedRabbitMq:
         while self._operation_effects:
             match self._operation_effects.popleft():
                 case Publish(record, lasting):
-                    self._inventory.operation_told(record)
+                    self._inventory.publish_operation(record)
                     if lasting:
                         self._operation_effects.extend(self._operations.recorded(record.number, self._now))
                 case SendToSource(_, message):
