@@ -21,7 +21,7 @@ from gateway.service.processes.termination import until_terminated
 @config_option
 @lifeline_option
 def agent(name: str, config: Path | None, lifeline: int | None) -> None:
-    """Run the agent NAME of the configuration as a process of its own, on its broker's QMF exchange."""
+    """Run the agent NAME of the configuration, which publishes a broker by QMF."""
     configuration = loaded(config)
     configure_logs(f"agent {name}")
     if name not in configuration.settings.agents:

@@ -1,4 +1,4 @@
-"""``amqp-gateway analytics``: what the event log says, by Apache Spark. Needs the extra ``[spark]``."""
+"""``amqp-gateway analytics``: reports and tables of the event log, by Apache Spark (extra ``[spark]``)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from typing import Any
 
 import click
 
-from gateway.cli.log_options import duration, time
-from gateway.cli.options import config_option, loaded
+from gateway.cli.options import config_option, duration, loaded, time
 from gateway.cli.version import DISTRIBUTION
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 JOBS = "gateway.cli.analytics_jobs"
-"""What does the work, and imports Spark: not before it is needed, because it may not be installed."""
+"""The module that imports Spark. It is imported late, because Spark may not be installed."""
 
 _EXTRA = "spark"
 
@@ -75,31 +74,31 @@ class Stream:
 log_option = click.option(
     "--log",
     metavar="FOLDER",
-    help="The log's folder, or its copy wherever Spark reaches it (hdfs://, s3a://); else as configured.",
+    help="The log's folder, or a copy that Spark can reach (hdfs://, s3a://). Default: as configured.",
 )
 master_option = click.option(
     "--master", default="local[*]", help="Where Spark runs: local[2], yarn, spark://HOST:7077 (local[*])."
 )
 conf_option = click.option(
-    "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; as often as needed."
+    "--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; repeat for more."
 )
 
 
 @click.group()
 def analytics() -> None:
-    """Ask the event log with Apache Spark; needs the extra [spark] and a Java of version 17 or newer."""
+    """Analyse the event log with Apache Spark; needs the extra [spark] and Java 17 or newer."""
 
 
 @analytics.command()
 @config_option
 @log_option
-@click.option("--last", default="24h", show_default=True, help="Up to now: 90min, 24h, 7d.")
-@click.option("--from", "begin", metavar="TIME", help="From then on instead; UTC where it names no zone.")
-@click.option("--to", "end", metavar="TIME", help="Up to then; with --last, so long before it.")
-@click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows of a table.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--last", default="24h", show_default=True, help="The period until now: 90min, 24h, 7d.")
+@click.option("--from", "begin", metavar="TIME", help="Begin of the period instead; UTC without a zone.")
+@click.option("--to", "end", metavar="TIME", help="End of the period; with --last, of so long a period.")
+@click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows of each table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw it as one page, a PNG."
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw the report as one page, a PNG."
 )
 @click.option(
     "--output",
@@ -122,28 +121,33 @@ def report(  # noqa: PLR0913  one for each option
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Say how it went: queues, connections, events, sources, and how good the data is."""
+    """Report on queues, connections, events and sources, and on the quality of the data."""
     until = time(end) if end else dt.datetime.now(tz=dt.UTC)
     since = time(begin) if begin else until - duration(last)
     if since >= until:
         raise click.BadParameter("the period ends before it begins")
     spark = _spark(master, conf)
     asked = Asked(_log(config, log), since, until, top, as_json=as_json, plot=plot, output=output)
-    _jobs().report(asked, spark, _tell)
+    _jobs().report(asked, spark, _show)
 
 
 @analytics.command()
 @config_option
 @log_option
-@click.option("--output", required=True, metavar="FOLDER", help="Where the tables are; one run at a time.")
-@click.option("--once", is_flag=True, help="What is in the lake now, then end; else until Ctrl-C.")
+@click.option(
+    "--output",
+    required=True,
+    metavar="FOLDER",
+    help="Folder of the tables; only one run may use it at a time.",
+)
+@click.option("--once", is_flag=True, help="Process the files of the lake once; default: until Ctrl-C.")
 @click.option("--interval", default="60s", show_default=True, help="How often to look for new files.")
 @click.option(
     "--files",
     default=64,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Files of the lake in one batch, at most; fewer take less memory.",
+    help="Largest number of files in one batch; fewer take less memory.",
 )
 @master_option
 @conf_option
@@ -158,10 +162,10 @@ def run(
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Make tables of the lake, each record once, and go on where an earlier run ended."""
+    """Make tables of the lake, each record once, and continue where an earlier run ended."""
     seconds = None if once else duration(interval).total_seconds()
     stream = Stream(_log(config, log), _place(output), seconds, files)
-    _jobs().run(stream, _spark(master, conf), _tell)
+    _jobs().run(stream, _spark(master, conf), _show)
 
 
 def _jobs() -> Any:  # noqa: ANN401  a module that may not be there
@@ -175,14 +179,14 @@ def _jobs() -> Any:  # noqa: ANN401  a module that may not be there
 
 
 def _what_brings(name: str) -> str:
-    """What is missing, and the command that installs it beside this gateway."""
+    """Return the missing package, and the command that installs it."""
     wanted = [
         requirement.partition(";")[0].strip()
         for requirement in importlib.metadata.requires(DISTRIBUTION) or ()
         if f'extra == "{_EXTRA}"' in requirement.replace("'", '"')
     ]
     pip = shlex.join([sys.executable, "-m", "pip", "install", *wanted])
-    return f"{name} is not installed; this installs it: {pip}; Java 17 or newer is needed, too"
+    return f"{name} is not installed; install it by: {pip}; Java 17 or newer is needed, too"
 
 
 def _log(config: Path | None, log: str | None) -> str:
@@ -202,5 +206,5 @@ def _spark(master: str, conf: tuple[str, ...]) -> SparkOptions:
     return SparkOptions(master, {key: value for key, _, value in pairs})
 
 
-def _tell(what: str) -> None:
+def _show(what: str) -> None:
     click.echo(f"  ..  {what}", err=True)

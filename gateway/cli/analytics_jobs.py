@@ -1,4 +1,4 @@
-"""What ``amqp-gateway analytics`` does; imported when it is asked for, because Spark may not be installed."""
+"""The work of ``amqp-gateway analytics``, imported late, because Spark may not be installed."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ from gateway.cli.analytics import Asked, SparkOptions, Stream
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 MOST_ROWS = 100_000
-"""Of a table in a file; all of them are held in memory."""
+"""The largest table of a file; its rows are held in memory."""
 
 
-def report(asked: Asked, spark_options: SparkOptions, tell: Callable[[str], None]) -> None:
+def report(asked: Asked, spark_options: SparkOptions, show: Callable[[str], None]) -> None:
     """Make the report and show it in every form that was asked for."""
     period = Period(asked.begin, asked.end)
     most_rows = asked.top if asked.output is None else MOST_ROWS
-    with _told():
-        tell("starting Spark")
+    with _errors_reported():
+        show("starting Spark")
         with session(SparkSettings(spark_options.master, spark_options.conf)) as spark:
-            made = make_report(spark, asked.log, period, tell, most_rows)
+            made = make_report(spark, asked.log, period, show, most_rows)
         if asked.plot is not None:
-            tell(f"drawing {asked.plot}")
+            show(f"drawing {asked.plot}")
             page.draw(made, asked.plot)
         if asked.output is not None:
             for file in write_files(made, asked.output):
-                tell(f"wrote {file}")
+                show(f"wrote {file}")
     if asked.as_json:
         click.echo(json.dumps(made.as_json(asked.top), indent=2))
     else:
         terminal.show(made, sys.stdout, asked.top)
 
 
-def run(stream: Stream, spark_options: SparkOptions, tell: Callable[[str], None]) -> None:
+def run(stream: Stream, spark_options: SparkOptions, show: Callable[[str], None]) -> None:
     """Publish tables until there is nothing left (without an interval), or until the end of the process."""
 
     def done(batch: BatchDone) -> None:
         known = f", {batch.known:,} known already" if batch.known else ""
-        tell(f"batch {batch.number}: {batch.records:,} records{known}")
+        show(f"batch {batch.number}: {batch.records:,} records{known}")
 
     stopping = Event()
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        tell("ends with the batch under way")
+        show("ending after the current batch")
         stopping.set()
         signal.signal(number, signal.SIG_DFL)
 
-    with _told():
-        tell("starting Spark")
+    with _errors_reported():
+        show("starting Spark")
         with session(SparkSettings(spark_options.master, spark_options.conf)) as spark:
             # Now, because PySpark has just taken SIGINT for itself.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, stop)
-            tell(f"reading {stream.log}")
+            show(f"reading {stream.log}")
             pipeline.run(
                 spark,
                 stream.log,
@@ -79,7 +79,7 @@ def run(stream: Stream, spark_options: SparkOptions, tell: Callable[[str], None]
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_reported() -> Iterator[None]:
     try:
         yield
     except MissingError as error:

@@ -1,20 +1,50 @@
-"""What a RabbitMQ says of itself, and of who asks, before anything is set up for it."""
+"""A RabbitMQ that no configuration names yet: who logs in, and what the broker reports of itself."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, TextIO
 from urllib.parse import urlsplit
 
+import click
 import httpx
 
 from gateway.agents.rabbitmq.provisioning import ProvisioningError, read
 from gateway.agents.rabbitmq.rights import EVENT_EXCHANGE
-from gateway.cli.provision_management import amqp_url, listeners_of
+from gateway.cli.provision_management import NAME, amqp_url, overview_of
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.trouble_codes import OF_TROUBLE
+
+login_option = click.option(
+    "--user",
+    callback=NAME,
+    help="User of the broker: an administrator, or one with the tag monitoring. Default: ask.",
+)
+password_option = click.option(
+    "--password-file",
+    type=click.File(encoding="utf-8"),
+    help="File with the password of that user. Default: ask.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A user of a broker, and the password."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+def login_to(management: str, user: str | None, password_file: TextIO | None) -> Login:
+    """Return the user and password as given, else ask for them at the terminal."""
+    if user is None:
+        user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
+    if password_file is not None:
+        return Login(user, password_file.read().rstrip("\r\n"))
+    return Login(user, click.prompt(f"Password of {user} at {management}", hide_input=True))
+
 
 _AMQP_PORTS: Final = (5671, 5672)
 _MANAGEMENT_PORT: Final = 15672
@@ -22,50 +52,48 @@ _MANAGEMENT_PORT: Final = 15672
 
 @dataclass(frozen=True, slots=True)
 class BrokerFound:
-    """What a broker says of itself and of who asks.
+    """What a broker reports of itself and of the user who asks.
 
     Attributes:
         version: of RabbitMQ.
         amqp: URL that it listens on.
-        tells_events: it has the exchange that events are told on.
-        vhosts: names of its virtual hosts, as far as the user sees them.
+        has_events: it has the exchange that events are published to.
+        vhosts: names of the virtual hosts that the user may see.
         tags: of the user.
     """
 
     version: str
     amqp: str
-    tells_events: bool
+    has_events: bool
     vhosts: tuple[str, ...]
     tags: frozenset[str]
 
 
 def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
-    """Try the user, and see what there is.
+    """Log in as the user, and read what the broker reports.
 
     Raises:
         CommandError: it is no management API, or the user may not read it.
         ProvisioningError: likewise.
     """
     try:
-        listeners = listeners_of(client, management)
+        overview = overview_of(client, management)
     except ProvisioningError as error:
         if OF_TROUBLE[error.trouble] is ExitCode.FORBIDDEN:
             raise not_permitted(user) from error
         port = urlsplit(management).port
         if port not in _AMQP_PORTS:
             raise
-        text = (
-            f"{error}; port {port} is that of AMQP: the management API is mostly at port {_MANAGEMENT_PORT}"
-        )
+        text = f"{error}; port {port} is that of AMQP: the management API usually has port {_MANAGEMENT_PORT}"
         raise CommandError(ExitCode.UNREACHABLE, text) from error
-    overview, who = read(client, "overview?columns=rabbitmq_version"), read(client, "whoami")
+    who = read(client, "whoami")
     told = who.get("tags", ()) if isinstance(who, dict) else ()
     tags = frozenset(told.split(",") if isinstance(told, str) else map(str, told or ()))
     vhosts = read(client, "vhosts?columns=name")
     event_exchange = f"exchanges/%2F/{EVENT_EXCHANGE}"
     return BrokerFound(
-        str(overview.get("rabbitmq_version")) if isinstance(overview, dict) else "",
-        amqp_url(management, listeners),
+        str(overview["rabbitmq_version"]),
+        amqp_url(management, overview),
         _is_there(client, event_exchange),
         tuple(str(one["name"]) for one in _objects(vhosts)),
         tags,
@@ -79,11 +107,13 @@ def _objects(listed: Json) -> list[dict[str, Json]]:
 def _is_there(client: httpx.Client, path: str) -> bool:
     try:
         return read(client, path) is not None
-    except ProvisioningError:  # whoever may not look there is not told
+    except ProvisioningError:  # The user may not read it.
         return False
 
 
 def not_permitted(user: str) -> CommandError:
-    """Who asks may not read the broker, and what permits it."""
+    """Return the error that the user may not read the broker, with the command that permits it."""
     permits = shlex.join(["rabbitmqctl", "set_user_tags", user, "monitoring"])
-    return CommandError(ExitCode.FORBIDDEN, f"{user} may not read the broker; this permits it: {permits}")
+    return CommandError(
+        ExitCode.FORBIDDEN, f"{user} may not read the broker; this command permits it: {permits}"
+    )

@@ -25,30 +25,32 @@ DECODERS: Final[dict[str, Callable[[], Decoder]]] = {
     "ami": AmiDecoder,
 }
 MAX_BODY: Final = 64 << 20
-"""Octets of a body at most."""
+"""The largest body, in bytes."""
 MAX_LINE: Final = 2 * MAX_BODY
-"""Characters of a line with a body in base64, and what stands beside it."""
+"""The longest line, in characters: a body in base64 and the other fields."""
 _BESIDE: Final = ("exchange", "routing_key", "reply_to")
 
 
 @click.command()
 @click.argument("file", type=click.File("rb"), default="-")
-@click.option("--dialect", type=click.Choice(list(DECODERS)), required=True, help="What the bodies are of.")
+@click.option(
+    "--dialect", type=click.Choice(list(DECODERS)), required=True, help="The dialect of the bodies."
+)
 @click.option(
     "--jsonl",
     "field",
     metavar="FIELD",
-    help="FILE has one JSON object a line, and the body is base64 in this field of each.",
+    help="FILE has one JSON object on each line, with the body as base64 in this field.",
 )
-@click.option("--routing-key", default="", help="That the body was published with: it marks am01.")
+@click.option("--routing-key", default="", help="The routing key of the body, by which am01 is recognised.")
 @json_option
 def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *, as_json: bool) -> None:
-    """Say what a body of a management protocol says.
+    """Decode a body of a management protocol.
 
-    FILE (default: standard input) is one body as it travelled; of ami it is lines. With --jsonl it is
-    captured bodies in their order, and each line printed is {"ok": true, "messages": [...], "reencoded":
-    true|false|null} or {"ok": false, "error": "..."}: schemas and calls of lines before are used, and so are
-    the fields exchange, routing_key and reply_to of each.
+    FILE (default: standard input) is one body as it was sent; for ami it consists of lines. With --jsonl it
+    contains captured bodies in their order, and each line printed is {"ok": true, "messages": [...],
+    "reencoded": true|false|null} or {"ok": false, "error": "..."}. Schemas and calls of earlier lines are
+    used, and the fields exchange, routing_key and reply_to of each line.
     """
     decoder = DECODERS[dialect]()
     if field is not None:
@@ -68,7 +70,7 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Lines as they come; of one that is too long, as much as shows it."""
+    """Yield lines; a line that is too long is cut just behind the limit."""
     while line := file.readline(MAX_LINE + 1):
         yield line
         while line and not line.endswith(b"\n"):
@@ -90,7 +92,7 @@ def _document(found: Decoded) -> dict[str, Any]:
 
 def _parsed(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE:
-        raise ValueError(f"a line of more than {MAX_LINE} octets")
+        raise ValueError(f"a line of more than {MAX_LINE} bytes")
     try:
         document = json.loads(line.decode("utf-8-sig", "surrogatepass"))
     except (ValueError, RecursionError):
@@ -112,9 +114,9 @@ def _octets(document: dict[str, Any], field: str) -> bytes:
 
 def _body(octets: bytes, document: dict[str, Any]) -> Body:
     if len(octets) > MAX_BODY:
-        raise ValueError(f"a body of more than {MAX_BODY} octets")
+        raise ValueError(f"a body of more than {MAX_BODY} bytes")
     beside = {name: document.get(name) for name in _BESIDE}
     texts = {name: text for name, text in beside.items() if isinstance(text, str)}
-    connection = document.get("connection")  # of a capture of octets
+    connection = document.get("connection")  # of a capture of bytes
     stream = f"{connection} {document.get('dir')}" if isinstance(connection, int) else ""
     return Body(octets, **texts, stream=stream)

@@ -1,4 +1,4 @@
-"""``amqp-gateway demo``: a live RabbitMQ behind SNMP by one command, shown or checked."""
+"""``amqp-gateway demo``: a live RabbitMQ behind SNMP and JMX by one command."""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ FIRST_COUNTER_SECONDS = 20.0
     "--broker",
     "series",
     type=click.Choice(("3", "4", *RELEASES)),
-    help="Start this RabbitMQ instead of the one that is installed: 4 is that of Debian 13.",
+    help="Start this RabbitMQ instead of the installed one: 4 is that of Debian 13.",
 )
 @click.option("--management", help="Read this RabbitMQ instead of starting one: http://HOST:15672")
-@click.option("--amqp", default="", help="Of the same broker, for its events: amqp://HOST:5672")
-@click.option("--user", help="Of the same broker, with the tag 'monitoring'.")
+@click.option("--amqp", default="", help="AMQP address of the same broker, for its events: amqp://HOST:5672")
+@click.option("--user", help="User of the same broker, with the tag 'monitoring'.")
 @click.option(
-    "--password-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Of that user."
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the password of that user.",
 )
 def demo(
     *,
@@ -63,7 +65,7 @@ def demo(
     user: str | None,
     password_file: Path | None,
 ) -> None:
-    """Start a RabbitMQ of its own with a small workload, and show it through SNMP and JMX until Ctrl-C."""
+    """Start a private RabbitMQ with a small workload, and show it through SNMP and JMX until Ctrl-C."""
     if series is not None and management is not None:
         raise click.UsageError("--broker starts a RabbitMQ: leave --management out")
     existing = None
@@ -89,13 +91,13 @@ def demo(
 
 
 def progress(line: str) -> None:
-    """One line of what is being done."""
+    """Print one line of progress."""
     click.echo(f"  ..  {line}")
 
 
 async def _run(broker: ExistingBroker | BrokerSettings, ports: tuple[int, int, int]) -> None:
     snmp_port, jmx_port, metrics_port = ports
-    # That its broker ends is the demonstration's own doing.
+    # The demonstration ends its broker on purpose.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
     demonstration = Demonstration(
         progress,
@@ -112,11 +114,11 @@ async def _run(broker: ExistingBroker | BrokerSettings, ports: tuple[int, int, i
         busy, writable = await _row_to_watch(demonstration), await _row_to_set(demonstration)
         click.echo(_what_is_where(demonstration, busy, writable))
         await stop.wait()
-    click.echo("  ..  all ended, nothing is left")
+    click.echo("  ..  everything is stopped, nothing is left")
 
 
 async def _row_to_watch(demonstration: Demonstration) -> str:
-    """The index of a queue whose counters move; empty where there is none within a while."""
+    """Return the index of a queue whose counters grow, or an empty text after a time."""
     snmp, workload = demonstration.snmp, demonstration.workload
     if snmp is None or workload is None:
         return ""
@@ -132,7 +134,7 @@ async def _row_to_watch(demonstration: Demonstration) -> str:
 
 
 async def _row_to_set(demonstration: Demonstration) -> str:
-    """The index of a virtual host whose limits the operator may set; empty where nothing can be set."""
+    """Return the index of a virtual host whose limits the operator may set, or an empty text."""
     if demonstration.snmp is not None and demonstration.operator_snmp is not None:
         rows = await asyncio.to_thread(demonstration.snmp.walk, "rmqVhostName")
         for index, cells in rows.items():
@@ -147,7 +149,7 @@ def _what_is_where(demonstration: Demonstration, busy_row: str, writable_row: st
     assert snmp is not None
     assert state is not None
     assert traps is not None
-    lines = ["", "Everything runs."]
+    lines = ["", "Everything is running."]
     if broker is not None:
         lines += [
             f"  RabbitMQ      AMQP 127.0.0.1:{broker.ports.amqp}, management {broker.management_url}",
@@ -156,7 +158,7 @@ def _what_is_where(demonstration: Demonstration, busy_row: str, writable_row: st
     address, modules = snmp.address, "AMQP-GATEWAY-RABBITMQ-MIB"
     lines += [
         f"  SNMP          UDP {address}, v1 and v2c, community in {state.secret_path('community')}",
-        f"  traps         as snmptrapd prints them: {traps.printed}",
+        f"  traps         printed by snmptrapd: {traps.printed}",
         f"  JMX           {demonstration.jmx_address}",
         f"                user {JMX_USER}, password in {state.secret_path(JMX_SECRET)}",
         *(
@@ -167,14 +169,14 @@ def _what_is_where(demonstration: Demonstration, busy_row: str, writable_row: st
         f"  Prometheus    http://{demonstration.metrics_address}/metrics and /metrics/objects",
         f"  event log     {demonstration.log_folder}",
         *(
-            [f"  ledger        {demonstration.ledger_file}, what the workload did"]
+            [f"  ledger        {demonstration.ledger_file}, written by the workload"]
             if broker is not None
             else []
         ),
         f"  configuration {demonstration.configuration}",
         f"  messages      {demonstration.folder / 'gateway.log'}",
         "",
-        "In another terminal (the variables tell net-snmp community, version and MIBs, us where all is):",
+        "In another terminal (the variables name the configurations of net-snmp and amqp-gateway):",
         f"  export SNMPCONFPATH={snmp.folder}",
         f"  export AMQP_GATEWAY_CONFIG={demonstration.configuration}",
         f"  snmptable -Cb -Cw 150 {address} AMQP-GATEWAY-MIB::agSourceTable",
@@ -190,19 +192,19 @@ def _what_is_where(demonstration: Demonstration, busy_row: str, writable_row: st
         f"  jconsole      then remote process {demonstration.jmx_address}, user and password as above",
         *(_how_to_change(demonstration, writable_row) if writable_row else []),
         "",
-        "Ctrl-C ends everything.",
+        "Ctrl-C stops everything.",
     ]
     return "\n".join(lines)
 
 
 def _how_to_change(demonstration: Demonstration, row: str) -> list[str]:
-    """A limit set twice, and where the outcome is seen."""
+    """Return commands that set limits, and one that shows the outcome."""
     operator, command = demonstration.operator_snmp, _our_command()
     assert operator is not None
     column = f"AMQP-GATEWAY-RABBITMQ-MIB::rmqVhostMaxConnections.{row}"
     return [
         "",
-        "To change something, as the configuration allows it (operations), and to see what came of it:",
+        "To change something, which the configuration permits (operations), and to see the outcome:",
         f"  SNMPCONFPATH={operator.folder} snmpset {operator.address} {column} i 100",
         f"  {command} set {SOURCE}/vhost/{next(iter(SHOP))} maxQueues=50",
         f"  {command} log tail --kind operation",
@@ -215,7 +217,7 @@ def _our_command() -> str:
 
 
 def _log_commands() -> list[str]:
-    """What to ask the event log; the report only where it can be made."""
+    """Return queries of the event log, and the report if Spark is installed."""
     command = _our_command()
     lines = [f"{command} log tail --follow", f"{command} log query --last 10min --class queue"]
     if importlib.util.find_spec("pyspark") is not None:

@@ -19,12 +19,12 @@ from gateway.service.processes.logs import configure_logs
 
 @click.command()
 @config_option
-@click.option("--all", "everything", is_flag=True, help="What is good, too.")
+@click.option("--all", "everything", is_flag=True, help="Show also what is good.")
 @json_option
 def doctor(config: Path | None, *, everything: bool, as_json: bool) -> None:
-    """Look for what may be wrong, here and on the brokers, and say what to do about each.
+    """Look for problems, on this machine and on the brokers, and say what to do about each.
 
-    Nothing is changed. Ends with 12 where there is a problem; warnings are none.
+    Nothing is changed. The exit code is 12 if there is a problem; warnings do not count.
     """
     configuration = loaded(config)
     configure_logs("doctor", logging.CRITICAL)
@@ -48,7 +48,9 @@ def doctor(config: Path | None, *, everything: bool, as_json: bool) -> None:
 
     asyncio.run(work())
     if not as_json:
-        told = ", ".join(f"{counts[level]} {level.value}" for level in Level if counts[level])
-        click.echo(f"{sum(counts.values())} findings: {told}")
+        summary = ", ".join(f"{counts[level]} {level.value}" for level in Level if counts[level])
+        click.echo(f"{sum(counts.values())} findings: {summary}")
     if counts[Level.PROBLEM]:
-        raise CommandError(ExitCode.DIFFERENCE, f"{counts[Level.PROBLEM]} problems: see above what to do")
+        raise CommandError(
+            ExitCode.DIFFERENCE, f"{counts[Level.PROBLEM]} problems: the lines above say what to do"
+        )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.asking import Asked, with_gateway
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.cli.running_gateway import Asked, with_gateway
 from gateway.service.diagnostics.explanation import Explainer, lines_of
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -21,11 +21,11 @@ from gateway.terminal.documents import Document
 @config_option
 @json_option
 def explain(text: str, config: Path | None, *, as_json: bool) -> None:
-    """Say what NAME is, and all other names of the same thing.
+    """Explain what NAME is, with all other names of the same thing.
 
     NAME is a path (SOURCE/CLASS/NAME), OID or MIB descriptor, ObjectName, native id, event id, operation id,
-    or the name of an object, element, class, event or source. What the gateway has forgotten is looked for in
-    the event log.
+    or the name of an object, element, class, event or source. Names that the gateway no longer knows are
+    looked up in the event log.
     """
 
     async def known(session: FeedSession, asked: Asked) -> list[Document]:
@@ -49,9 +49,9 @@ def explain(text: str, config: Path | None, *, as_json: bool) -> None:
         for number, document in enumerate(found):
             say(["", *lines_of(document)] if number else lines_of(document))
     if away is not None:
-        click.echo("the gateway does not run: this is what the event log has", err=True)
+        click.echo("the gateway is not running: this is from the event log", err=True)
     if not found:
         raise CommandError(
             ExitCode.NOT_FOUND,
-            f"{text!r} is no name that gateway or event log know: `amqp-gateway tree` shows what there is",
+            f"{text!r} is not known to the gateway or its event log: `amqp-gateway tree` shows all objects",
         )

@@ -16,14 +16,16 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 @click.command()
 @config_option
 def health(config: Path | None) -> None:
-    """Ask the running gateway how it is; exit 0 when every source is synchronised.
+    """Check the health of the running gateway; the exit code is 0 if every source is synchronised.
 
-    SNMP tells of sources; of JMX it is asked whether it takes connections.
+    The states of sources are read by SNMP. For JMX the check is whether it accepts connections.
     """
     configuration = loaded(config)
     settings = configuration.settings
     if not settings.snmp.enabled and not settings.jmx.enabled:
-        raise CommandError(ExitCode.CONFIGURATION, "neither snmp nor jmx is enabled: there is nothing to ask")
+        raise CommandError(
+            ExitCode.CONFIGURATION, "neither snmp nor jmx is enabled: enable one of them for this check"
+        )
     if settings.snmp.enabled:
         asyncio.run(ask_health(configuration, click.echo))
     if settings.jmx.enabled:

@@ -1,23 +1,27 @@
-"""``amqp-gateway log``: the event log followed, asked, verified, compacted."""
+"""``amqp-gateway log``: the event log followed, queried, verified and compacted."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import datetime as dt
 import itertools
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Unpack
+from time import monotonic, sleep
+from typing import Any, Final, TypedDict, Unpack
 
 import click
 import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from gateway.cli.log_options import Chosen, folder_option, log_folder, selection, selection_options
-from gateway.cli.log_query import query
-from gateway.cli.options import config_option
+from gateway.cli.options import config_option, duration, loaded, time
 from gateway.eventlog.compaction import (
     Compacted,
     CompactionBusyError,
@@ -25,10 +29,122 @@ from gateway.eventlog.compaction import (
     Compactor,
     compactable,
 )
-from gateway.eventlog.follow import LogEnd
+from gateway.eventlog.follow import HAPPENINGS, LogEnd, Selection
+from gateway.eventlog.lake import LAKE
+from gateway.eventlog.query import (
+    TABLE,
+    Answer,
+    LogReadError,
+    QueryError,
+    ask,
+    json_of_row,
+    line_of_row,
+    text_of_value,
+)
 from gateway.eventlog.readable import harmless, readable_line
+from gateway.eventlog.record import RecordKind
+from gateway.eventlog.segment import SEGMENTS
 from gateway.eventlog.verification import Problem, Summary, verify
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+
+Command = Callable[..., Any]
+
+folder_option = click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of the log. Default: as configured.",
+)
+
+_SELECTION = (
+    click.option("--source", "sources", multiple=True, metavar="NAME", help="Only of this source."),
+    click.option(
+        "--class",
+        "classes",
+        multiple=True,
+        metavar="CLASS",
+        help="Only of objects of this class: queue, or rabbitmq:queue.",
+    ),
+    click.option(
+        "--object", "objects", multiple=True, metavar="NAME", help="Only of this object: name or id."
+    ),
+    click.option("--event", "events", multiple=True, metavar="EVENT", help="Only events of this name."),
+    click.option(
+        "--severity", "severities", multiple=True, metavar="SEVERITY", help="Only events of this severity."
+    ),
+    click.option(
+        "--kind",
+        "kinds",
+        multiple=True,
+        type=click.Choice([kind.value for kind in RecordKind]),
+        help="Only records of this kind.",
+    ),
+    click.option(
+        "--all", "everything", is_flag=True, help="Also schemas, and the snapshots at the start of segments."
+    ),
+)
+
+
+class Chosen(TypedDict):
+    """The values of the options of `selection_options`."""
+
+    sources: tuple[str, ...]
+    classes: tuple[str, ...]
+    objects: tuple[str, ...]
+    events: tuple[str, ...]
+    severities: tuple[str, ...]
+    kinds: tuple[str, ...]
+    everything: bool
+
+
+def selection_options(command: Command) -> Command:
+    """Add options that select records; an option that is given several times matches any of its values."""
+    for option in reversed(_SELECTION):
+        command = option(command)
+    return command
+
+
+def selection(
+    chosen: Chosen, after: dt.datetime | None = None, before: dt.datetime | None = None
+) -> Selection:
+    """Return the selection that the options describe; by default without schemas and snapshots."""
+    kinds: Iterable[str] = chosen["kinds"]
+    if not kinds and not chosen["everything"]:
+        kinds = HAPPENINGS
+    return Selection(
+        kinds=frozenset(kinds),
+        sources=frozenset(chosen["sources"]),
+        classes=frozenset(chosen["classes"]),
+        objects=frozenset(chosen["objects"]),
+        events=frozenset(chosen["events"]),
+        severities=frozenset(chosen["severities"]),
+        after=after,
+        before=before,
+    )
+
+
+_MARKS: Final = ("LOG", "LOCK", SEGMENTS, LAKE)
+"""The folder of a log, or of a copy, contains at least one of these."""
+
+
+def log_folder(config: Path | None, folder: Path | None) -> Path:
+    """Return the folder of the log; if it is given, no configuration is needed.
+
+    Raises:
+        CommandError: there is no log, it cannot be read, or there is no configuration.
+    """
+    place = (loaded(config).log_folder if folder is None else folder).absolute()
+    try:
+        is_there = any((place / name).exists() for name in _MARKS)
+    except OSError as error:
+        raise CommandError(ExitCode.STATE, f"{place}: cannot be read: {error.strerror}") from error
+    if not is_there:
+        raise CommandError(
+            ExitCode.STATE,
+            f"{place}: there is no event log: the gateway creates it when it first runs, unless its "
+            "configuration has 'log: {enabled: false}'; name the folder of another one with --folder",
+        )
+    return place
+
 
 POLL_SECONDS = 0.2
 PROGRESS_SECONDS = 1.0
@@ -36,20 +152,19 @@ PROGRESS_SECONDS = 1.0
 
 @click.group()
 def log() -> None:
-    """Read, verify and compact the event log; also while the gateway runs."""
-
-
-log.add_command(query)
+    """Read, verify and compact the event log, also while the gateway runs."""
 
 
 @log.command()
 @config_option
 @folder_option
-@click.option("-n", "--lines", default=10, type=click.IntRange(min=0), help="So many records first (10).")
-@click.option("-f", "--follow", is_flag=True, help="Then those that come, until Ctrl-C.")
+@click.option(
+    "-n", "--lines", default=10, type=click.IntRange(min=0), help="Show so many records first (10)."
+)
+@click.option("-f", "--follow", is_flag=True, help="Then show new ones, until Ctrl-C.")
 @selection_options
-@click.option("--json", "as_json", is_flag=True, help="The lines as they are in the log.")
-@click.option("--whole", is_flag=True, help="Show all values, however long they are.")
+@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are in the log.")
+@click.option("--whole", is_flag=True, help="Show long values in full.")
 def tail(
     config: Path | None,
     folder: Path | None,
@@ -60,25 +175,25 @@ def tail(
     whole: bool,
     **chosen: Unpack[Chosen],
 ) -> None:
-    """Show the last records, a line for each; times are in UTC."""
+    """Show the last records, one on each line, with times in UTC."""
     end = LogEnd(log_folder(config, folder), selection(chosen))
 
     def show(line: bytes) -> None:
         record = {} if as_json else msgspec.json.decode(line, type=dict[str, object])
         click.echo(line if as_json else readable_line(record, whole=whole))
 
-    with _files_told():
+    with _files_reported():
         for line in end.last(lines):
             show(line)
-        _tell_remarks(end)
+        _show_remarks(end)
         while follow:
             for line in end.new():
                 show(line)
-            _tell_remarks(end)
-            time.sleep(POLL_SECONDS)
+            _show_remarks(end)
+            sleep(POLL_SECONDS)
 
 
-def _tell_remarks(end: LogEnd) -> None:
+def _show_remarks(end: LogEnd) -> None:
     for remark in end.remarks:
         click.echo(f"amqp-gateway: {harmless(remark)}; amqp-gateway log verify reads the whole log", err=True)
     end.remarks.clear()
@@ -88,18 +203,18 @@ def _tell_remarks(end: LogEnd) -> None:
 @config_option
 @folder_option
 @click.option(
-    "--json", "as_json", is_flag=True, help="For programs: an object for each problem, then the sums."
+    "--json", "as_json", is_flag=True, help="For programs: an object for each problem, then the totals."
 )
 def verify_command(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
-    """Read the whole log and say what is not as it was written.
+    """Read the whole log and report what is not as it was written.
 
-    Every block and every Parquet file is held against its CRC, every record is read, and no number may be
-    missing from the first to the last. Ends with 12 where there is a problem.
+    The CRC of every block and every Parquet file is compared, every record is read, and no number may be
+    missing between the first and the last. The exit code is 12 if there is a problem.
     """
     place = log_folder(config, folder)
     summary = Summary()
     _give_way()
-    with _files_told():
+    with _files_reported():
         for problem in verify(place, summary, _progress()):
             click.echo(json.dumps(_problem(problem)) if as_json else harmless(str(problem)))
     if as_json:
@@ -121,37 +236,37 @@ def _sums(summary: Summary) -> dict[str, object]:
 def _summary_lines(folder: Path, summary: Summary) -> Iterator[str]:
     yield (
         f"{folder}: {summary.records:,} records in {summary.lake_files:,} files of the lake and "
-        f"{summary.segments:,} segments; {summary.octets:,} octets read"
+        f"{summary.segments:,} segments; {summary.octets:,} bytes read"
     )
     for log_id, first in summary.first_seq.items():
         yield f"log {harmless(log_id)}: seq {first} to {summary.last_seq[log_id]}"
     if summary.uncommitted:
-        yield f"{summary.uncommitted:,} octets are not committed: being written, or left by a crash"
+        yield f"{summary.uncommitted:,} bytes are not committed: being written, or left by a crash"
     if summary.unchecked:
         yield (
-            f"{summary.unchecked:,} files of the lake are not checked: they have no CRC, being of an earlier "
-            "version or of another program; they can be read"
+            f"{summary.unchecked:,} files of the lake are not checked: they have no CRC, "
+            "because an earlier version or another program wrote them; they can be read"
         )
     if summary.lost_files:
-        yield f"{summary.lost_files} files in lost/: what recovery cut off, and damaged segments"
-    yield f"problems: {summary.problems}" if summary.problems else "all is as it was written"
+        yield f"{summary.lost_files} files in lost/: parts that recovery cut off, and damaged segments"
+    yield f"problems: {summary.problems}" if summary.problems else "everything is as it was written"
 
 
 @log.command()
 @config_option
 @folder_option
-@click.option("--all", "standing", is_flag=True, help="also the segments from which the next start goes on")
+@click.option("--all", "standing", is_flag=True, help="Also the segments that the next start reads.")
 def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None:
-    """Make Parquet of all complete segments now.
+    """Convert all complete segments to Parquet now.
 
-    Those stay in which the gateway finds at its next start how everything stood, unless --all is given.
+    The segments that the gateway reads at its next start are kept, unless --all is given.
 
-    Ends with 12 where a segment is damaged: it is then in lost/, and what is whole in it in the lake.
+    The exit code is 12 if a segment is damaged: it is then in lost/, and its intact blocks are in the lake.
     """
     place = log_folder(config, folder)
     _give_way()
     damaged, failed = 0, 0
-    with _files_told(), _compactor(place) as compactor:
+    with _files_reported(), _compactor(place) as compactor:
         segments = compactable(place, standing=standing)
         if not segments:
             click.echo(_none_waits(len(compactable(place))))
@@ -167,18 +282,19 @@ def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None
                 damaged += done.set_aside is not None
     if failed:
         raise CommandError(
-            ExitCode.FAILED, f"{failed} of {len(segments)} segments wait still: see why above, and try again"
+            ExitCode.FAILED,
+            f"{failed} of {len(segments)} segments are not compacted: see the reasons above, and try again",
         )
     if damaged:
         sys.exit(ExitCode.DIFFERENCE)
 
 
 def _none_waits(left: int) -> str:
-    """``left``: segments that stay for the next start."""
+    """Return the message for nothing to do; ``left`` segments are kept for the next start."""
     if not left:
-        return "no segment waits"
+        return "no segment is waiting"
     them = "them" if left > 1 else "it"
-    return f"no segment waits but {left}, from which the next start goes on: --all takes {them} too"
+    return f"no segment is waiting but {left}, which the next start reads: --all compacts {them}, too"
 
 
 @contextlib.contextmanager
@@ -186,7 +302,7 @@ def _compactor(folder: Path) -> Iterator[Compactor]:
     try:
         compactor = Compactor(folder).__enter__()
     except CompactionBusyError:
-        click.echo("  ..  waiting for the gateway's own compaction", err=True)
+        click.echo("  ..  waiting for the compaction of the running gateway", err=True)
         compactor = Compactor(folder, wait=True).__enter__()
     with contextlib.ExitStack() as stack:
         stack.push(compactor)
@@ -196,9 +312,9 @@ def _compactor(folder: Path) -> Iterator[Compactor]:
 def _compacted(folder: Path, done: Compacted) -> str:
     name = done.segment.path.name
     made = (
-        "nothing in it is whole"
+        "no block in it is intact"
         if done.file is None
-        else f"{done.records:,} records, {done.octets:,} octets to {done.file_octets:,} in "
+        else f"{done.records:,} records, {done.octets:,} bytes to {done.file_octets:,} in "
         f"{done.file.relative_to(folder)}"
     )
     if done.set_aside is None:
@@ -211,27 +327,159 @@ def _compacted(folder: Path, done: Compacted) -> str:
 
 
 def _progress() -> Callable[[int, int], None]:
-    last = time.monotonic()
+    last = monotonic()
 
     def tell(done: int, of: int) -> None:
         nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
+        if monotonic() - last >= PROGRESS_SECONDS:
+            last = monotonic()
             click.echo(f"  ..  {done >> 20:,} of {of >> 20:,} MiB", err=True)
 
     return tell
 
 
 def _give_way() -> None:
-    """Long reading is not to slow down a gateway on the same machine."""
+    """Lower the priority, so that a gateway on the same machine is not slowed down."""
     os.nice(10)
 
 
 @contextlib.contextmanager
-def _files_told() -> Iterator[None]:
+def _files_reported() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # the reader of our output has seen enough
+        raise  # The reader of the output has ended.
     except OSError as error:
         raise CommandError(ExitCode.STATE, f"{error.filename or 'the log'}: {error.strerror}") from error
+
+
+_SHOWN = 'ingest_ts, kind, source, class, object_name, event, severity, state, text, "values"'
+_WIDE = 100_000
+"""Characters of a table's line, if standard output is no terminal."""
+
+
+@log.command()
+@click.argument("sql", required=False)
+@config_option
+@folder_option
+@click.option(
+    "--last", type=duration, metavar="DURATION", help="Records of this time until now: 90s, 15min, 24h, 7d."
+)
+@click.option(
+    "--from",
+    "after",
+    type=time,
+    metavar="TIME",
+    help="Records ingested then or later; UTC without a zone.",
+)
+@click.option("--to", "before", type=time, metavar="TIME", help="Records ingested before then.")
+@selection_options
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    help="Show at most so many rows, 0 for all. Default for tables: 1000.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each row as a JSON object on one line.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
+@click.option("--memory", default=1024, type=click.IntRange(min=64), help="Memory for data, in MiB (1024).")
+@click.option("--threads", default=2, type=click.IntRange(min=1), help="Threads (2).")
+def query(  # noqa: PLR0913  one for each option
+    sql: str | None,
+    config: Path | None,
+    folder: Path | None,
+    *,
+    last: dt.timedelta | None,
+    after: dt.datetime | None,
+    before: dt.datetime | None,
+    limit: int | None,
+    as_json: bool,
+    as_csv: bool,
+    memory: int,
+    threads: int,
+    **chosen: Unpack[Chosen],
+) -> None:
+    """Query the log by SQL (of DuckDB) as the table log, or show its records of a time.
+
+    \b
+    amqp-gateway log query --last 1h --class queue
+    amqp-gateway log query "SELECT kind, count(*) FROM log GROUP BY kind"
+
+    With SQL, a time limits the records in the table, and the files that are read. Nothing is written, and no
+    file outside the log's folder is read.
+    """  # noqa: D301  click's mark for lines that are left as they are
+    if last is not None:
+        if after is not None:
+            raise click.UsageError("--last and --from exclude each other")
+        after = (before or dt.datetime.now(tz=dt.UTC)) - last
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    if sql is not None and _is_chosen(chosen):
+        raise click.UsageError(
+            "with SQL, select records by WHERE: only --last, --from and --to can be combined with it"
+        )
+    place = log_folder(config, folder)
+    condition, parameters = selection(chosen).condition()
+    asked = sql or (
+        f"SELECT {'*' if as_json or as_csv else _SHOWN} FROM {TABLE} WHERE {condition} "  # noqa: S608  ours
+        "ORDER BY ingest_ts, log_id, seq"
+    )
+    os.nice(10)  # a gateway on the same machine comes first
+    try:
+        with ask(
+            place,
+            asked,
+            None if sql else parameters,
+            after=after,
+            before=before,
+            memory_mebibytes=memory,
+            threads=threads,
+        ) as answer:
+            if as_json:
+                _show_json(answer, limit or 0, as_lines=sql is None)
+            elif as_csv:
+                _show_csv(answer, limit or 0)
+            else:
+                _show_table(answer, 1000 if limit is None else limit)
+    except QueryError as error:
+        raise CommandError(ExitCode.USAGE, f"{error}") from error
+    except LogReadError as error:
+        raise CommandError(ExitCode.STATE, f"{error}") from error
+
+
+def _is_chosen(chosen: Chosen) -> bool:
+    return any(chosen.values())
+
+
+def _show_json(answer: Answer, limit: int, *, as_lines: bool) -> None:
+    for row in _at_most(answer.rows, limit):
+        click.echo(line_of_row(answer.columns, row) if as_lines else json_of_row(answer.columns, row))
+
+
+def _show_csv(answer: Answer, limit: int) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(answer.columns)
+    for row in _at_most(answer.rows, limit):
+        writer.writerow([text_of_value(value) for value in row])
+
+
+def _show_table(answer: Answer, limit: int) -> None:
+    rows = list(_at_most(answer.rows, limit + 1 if limit else 0))
+    more = bool(limit) and len(rows) > limit
+    del rows[limit or len(rows) :]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(answer.columns):
+        is_number = all(isinstance(row[number], int | float) for row in rows)
+        table.add_column(
+            Text(harmless(name)), justify="right" if is_number and rows else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(harmless(text_of_value(value))) for value in row))
+    console = Console(width=None if sys.stdout.isatty() else _WIDE)
+    console.print(table)
+    if more:
+        click.echo(f"the first {limit:,} rows: --limit shows more", err=True)
+
+
+def _at_most(rows: Iterator[tuple[object, ...]], limit: int) -> Iterable[tuple[object, ...]]:
+    return itertools.islice(rows, limit) if limit else rows

@@ -1,4 +1,4 @@
-"""``amqp-gateway``: the group of all commands, and how each of them ends."""
+"""``amqp-gateway``: the group of all commands, and how a command ends."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _RUNNING = {
 _LOOKING = {
     "show": "gateway.cli.show:show",
     "source": "gateway.cli.source:source",
-    "tree": "gateway.cli.tree:tree",
-    "get": "gateway.cli.get:get",
-    "watch": "gateway.cli.watch:watch",
+    "tree": "gateway.cli.look:tree",
+    "get": "gateway.cli.look:get",
+    "watch": "gateway.cli.look:watch",
     "explain": "gateway.cli.explain:explain",
 }
 _CHANGING = {
-    "set": "gateway.cli.set:set_command",
-    "invoke": "gateway.cli.invoke:invoke",
+    "set": "gateway.cli.change:set_command",
+    "invoke": "gateway.cli.change:invoke",
 }
 _SETTING_UP = {
     "demo": "gateway.cli.demo:demo",
     "quickstart": "gateway.cli.quickstart:quickstart",
     "provision": "gateway.cli.provision:provision",
     "provision-cml": "gateway.cli.provision_cml:provision_cml",
-    "init": "gateway.cli.init:init",
+    "init": "gateway.cli.state:init",
     "systemd": "gateway.cli.systemd:systemd",
     "state": "gateway.cli.state:state",
 }
@@ -63,14 +63,14 @@ GROUPS = {
     "Event log and protocols": _LOG,
     "Other": {"version": "gateway.cli.version:version"},
 }
-"""The commands as people are shown them, in the order in which a newcomer needs them."""
+"""The commands as the help shows them, in the order in which a new user needs them."""
 
 COMMANDS = {
     **{name: place for commands in GROUPS.values() for name, place in commands.items()},
     "process": "gateway.cli.process:process",
 }
-"""Where each command is. Only the one that was asked for is imported: a process of the gateway that is
-started again should not first read what builds MIBs and demonstrations.
+"""Where each command is. Only the requested one is imported, so that a process of the gateway restarts
+without importing what other commands need.
 """
 
 LONG_LIVED = frozenset({"run", "agent"})
@@ -80,10 +80,10 @@ _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class Commands(click.Group):
-    """Ends every command with one line on standard error and its exit code, never with a traceback."""
+    """The group of all commands. An error is one line on standard error and an exit code, no traceback."""
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:  # noqa: ANN401  click's signature
-        """Run the program, and end the process: an error on the command line is one line, too."""
+        """Run the program, and end the process."""
         try:
             code = super().main(*args, **{**extra, "standalone_mode": False})
         except NoArgsIsHelpError as error:
@@ -95,8 +95,8 @@ class Commands(click.Group):
         except click.ClickException as error:
             error.show()
             code = error.exit_code
-        except click.Abort:  # a question that was answered with no, or not at all
-            click.echo("amqp-gateway: stopped: nothing more was done", err=True)
+        except click.Abort:  # A question was answered with no, or not at all.
+            click.echo("amqp-gateway: stopped; nothing more was done", err=True)
             code = ExitCode.INTERRUPTED
         except BrokenPipeError:
             if not _is_unread():
@@ -105,11 +105,11 @@ class Commands(click.Group):
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """In the order in which a newcomer needs them."""
+        """Return the names in the order in which a new user needs them."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands in their groups."""
+        """Write the commands in their groups."""
         widest = max(map(len, COMMANDS))
         for title, names in GROUPS.items():
             commands = ((name, self.get_command(ctx, name)) for name in names)
@@ -131,7 +131,7 @@ class Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command that was asked for."""
+        """Run the requested command."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -148,14 +148,16 @@ class Commands(click.Group):
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-            click.echo(f"amqp-gateway: {error.strerror}: make room, and run it again", err=True)
+            click.echo(
+                f"amqp-gateway: {error.strerror}: free some space, and run the command again", err=True
+            )
             _print_nowhere()
             ctx.exit(ExitCode.FAILED)
         return result
 
 
 def _in_one_line(error: click.UsageError) -> str:
-    """What is wrong with the command line, and where the right one is described."""
+    """Return the error of the command line, and the command that describes the right one."""
     context = error.ctx
     if context is None:
         return f"amqp-gateway: {error.format_message()}"
@@ -169,13 +171,13 @@ def _in_one_line(error: click.UsageError) -> str:
 
 
 def _is_unread() -> bool:
-    """Whether nobody reads standard output any more; then what is left for it goes nowhere."""
+    """Return whether the reader of standard output has ended; if so, discard the rest of the output."""
     try:
         output = sys.stdout.fileno()
     except (OSError, ValueError):
         return False
     looked = select.poll()
-    looked.register(output, 0)  # errors are told unasked
+    looked.register(output, 0)  # poll reports errors without being asked to
     if not any(events & (select.POLLERR | select.POLLHUP) for _, events in looked.poll(0)):
         return False
     _print_nowhere()
@@ -183,7 +185,7 @@ def _is_unread() -> bool:
 
 
 def _print_nowhere() -> None:
-    """Let what is left for standard output go nowhere."""
+    """Discard what is left for standard output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -194,9 +196,10 @@ def _print_nowhere() -> None:
     package_name="amqp-management-gateway", prog_name="amqp-gateway", message="%(prog)s %(version)s"
 )
 def main() -> None:
-    """Put AMQP management behind SNMP, JMX and an event log.
+    """Manage AMQP brokers and agents through SNMP, JMX and an event log.
 
-    It speaks with RabbitMQ, agents of QMF (AM2, and AM01 before it), OpenAMQ (CML) and 3forge (AMI).
+    The gateway reads RabbitMQ, QMF agents (AM2 and its predecessor AM01), OpenAMQ (CML), and applications
+    that speak 3forge's AMI.
     """
 
 

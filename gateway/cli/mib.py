@@ -1,4 +1,4 @@
-"""``amqp-gateway mib``: the modules that give names to what SNMP shows."""
+"""``amqp-gateway mib``: MIB modules generated, checked, and installed for net-snmp's commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gateway.yaml_documents import DocumentError
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _AGENT_MODULES = ("SNMPv2-MIB", "SNMP-MPD-MIB")
-"""Of what the agent answers with beside its own."""
+"""Standard modules whose objects the agent serves beside its own."""
 
 _WRITTEN = "# Written by `amqp-gateway mib install`."
 
@@ -41,9 +41,9 @@ def mib() -> None:
 @click.option("--locks", "old_option", type=_FOLDER, hidden=True)
 @click.option("--mibs", type=_FOLDER, help="Folder of the MIB files; default: the shipped ones.")
 @click.option(
-    "--grow", is_flag=True, help="Add to the registries what is new; numbers are never changed or freed."
+    "--grow", is_flag=True, help="Add new elements to the registries; numbers are never changed or freed."
 )
-@click.option("--check", is_flag=True, help="Write nothing; exit 12 when a file is not up to date.")
+@click.option("--check", is_flag=True, help="Write nothing; the exit code is 12 if a file is not up to date.")
 def gen(
     files: tuple[Path, ...],
     folder: Path | None,
@@ -71,7 +71,7 @@ def gen(
     for path in changed:
         click.echo(f"{path}: {'is not up to date' if check else 'written'}")
     if check and changed:
-        text = "run `amqp-gateway mib gen --grow` and review the OID registries"
+        text = "run `amqp-gateway mib gen --grow` and review the changes of the OID registries"
         raise CommandError(ExitCode.DIFFERENCE, text)
 
 
@@ -82,12 +82,12 @@ def gen(
     "folders",
     multiple=True,
     type=_FOLDER,
-    help="Where imported modules stand, beside the usual places.",
+    help="Folder of imported modules, beside the usual ones.",
 )
 def lint_command(files: tuple[Path, ...], folders: tuple[Path, ...]) -> None:
-    """Have smilint and pysmi read MIB files; default: the shipped ones. Exit 12 when they complain."""
+    """Check MIB files with smilint and pysmi; default: the shipped ones. The exit code is 12 for errors."""
     if not have_smilint():
-        click.echo("smilint is not installed (apt-get install smitools): pysmi reads alone", err=True)
+        click.echo("smilint is not installed (apt-get install smitools): only pysmi checks", err=True)
     wanted = list(files) or sorted(shipped_folder("mibs").glob(f"*{MIB_SUFFIX}"))
     complaints = [complaint for file in wanted for complaint in lint(file, [*folders, *base_folders()])]
     for complaint in complaints:
@@ -100,29 +100,35 @@ def lint_command(files: tuple[Path, ...], folders: tuple[Path, ...]) -> None:
 @mib.command()
 @config_option
 def path(config: Path | None) -> None:
-    """Print the MIBDIRS value by which net-snmp's commands find the modules and all that they import.
+    """Print the value of MIBDIRS by which net-snmp's commands find the modules and their imports.
 
-    Where there is a configuration, the folder of the site's own module is among them.
+    If there is a configuration, the folder of the site's own modules is included.
     """
     click.echo(":".join(map(str, (*base_folders(), shipped_folder("mibs"), *_modules_of_site(config)))))
 
 
 @mib.command()
 @config_option
-@click.option("--user", "for_user", is_flag=True, help="For the user who runs this: into ~/.snmp.")
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Into this folder instead.")
+@click.option(
+    "--user", "for_user", is_flag=True, help="Write ~/.snmp/snmp.conf of the user who runs the command."
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write snmp.conf into this folder instead.",
+)
 def install(config: Path | None, folder: Path | None, *, for_user: bool) -> None:
     """Write a snmp.conf by which net-snmp's commands know all names of the gateway.
 
-    A snmp.conf that somebody else wrote stays as it is: then the lines for it are printed.
+    A snmp.conf that this command did not write is not changed: the lines to add are printed instead.
     """
     if for_user == (folder is not None):
-        raise click.UsageError("say --user, or --folder FOLDER")
+        raise click.UsageError("give --user, or --folder FOLDER")
     place = (folder or Path.home() / ".snmp") / "snmp.conf"
     text = _snmp_conf(_modules_of_site(config))
     if place.exists() and not place.read_text("utf-8", "replace").startswith(_WRITTEN):
         click.echo(text, nl=False)
-        text = f"{place} is there, and of somebody else: add the lines above to it"
+        text = f"{place} exists, and this command did not write it: add the lines above to it"
         raise CommandError(ExitCode.CONFIGURATION, text)
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,12 +137,12 @@ def install(config: Path | None, folder: Path | None, *, for_user: bool) -> None
         raise CommandError(ExitCode.CONFIGURATION, f"{place}: cannot be written: {error.strerror}") from error
     click.echo(f"wrote {place}")
     if missing := missing_base_modules():
-        text = f"names need the texts of {', '.join(missing)}, too: apt-get install erlang-snmp brings them"
+        text = f"names also need the modules {', '.join(missing)}: apt-get install erlang-snmp"
         raise CommandError(ExitCode.NOT_INSTALLED, text)
 
 
 def _snmp_conf(of_site: Sequence[Path]) -> str:
-    """Folders and modules for net-snmp, beside those that it loads by itself where it has them."""
+    """Return folders and modules for net-snmp, beside those that it loads by default."""
     folders = [*base_folders(), shipped_folder("mibs"), *of_site]
     modules = [
         file.stem
@@ -148,7 +154,7 @@ def _snmp_conf(of_site: Sequence[Path]) -> str:
 
 
 def _modules_of_site(config: Path | None) -> list[Path]:
-    """Of the configuration that is found; one that is not valid keeps nobody from the other modules."""
+    """Return the folder of the site's modules, if a valid configuration has one."""
     try:
         configuration = load_configuration(None) if config is None else loaded(config)
         folder = site_modules(configuration.state_folder)
@@ -156,5 +162,5 @@ def _modules_of_site(config: Path | None) -> list[Path]:
     except NoConfigurationError:
         return []
     except (DocumentError, OSError) as error:
-        click.echo(f"without the site's own modules: {error}", err=True)
+        click.echo(f"the site's own modules are left out: {error}", err=True)
         return []

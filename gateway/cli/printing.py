@@ -1,4 +1,4 @@
-"""How commands print what the gateway knows: harmless lines, JSON, and that they are at work."""
+"""How commands print: lines without control characters, JSON, and progress."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from rich.console import Console
 from gateway.eventlog.readable import harmless
 from gateway.terminal.documents import Document
 
-json_option = click.option("--json", "as_json", is_flag=True, help="For programs; docs/cli.md has the form.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON for programs; docs/cli.md describes it."
+)
 
 
 def say(lines: Iterable[str]) -> None:
-    """Print lines for people; names come from strangers, so nothing in them moves a terminal."""
+    """Print lines for people; control characters in names are escaped, because names are untrusted."""
     for line in lines:
         click.echo(harmless(line))
 
 
 def say_json(document: Document | list[Document]) -> None:
-    """Print one document on one line; what does not print is written as JSON's escapes."""
+    """Print one document on one line, with escapes for characters that are not printable."""
     text = json.dumps(document, ensure_ascii=False)
     if not text.isprintable():
         text = "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
@@ -32,7 +34,7 @@ def say_json(document: Document | list[Document]) -> None:
 
 @contextlib.contextmanager
 def at_work(what: str) -> Iterator[None]:
-    """Say on standard error what is being done, while it is, where a person looks on."""
+    """Show on standard error what is being done, if that is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

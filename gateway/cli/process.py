@@ -1,6 +1,6 @@
-"""``amqp-gateway process``: what `run` starts, restarts and ends.
+"""``amqp-gateway process``: one process, which `run` starts, restarts and ends.
 
-What a process does is imported once its parent is watched: that takes seconds on a machine that is busy.
+Its code is imported after the guard of the parent has started: imports take seconds on a busy machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROCESSES = {
     "objects": "gateway.service.processes.objects:run_objects",
     "compactor": "gateway.service.processes.compactor:run_compactor",
 }
-"""Where each process is; only that one is imported, so that none carries what it does not need."""
+"""Where each process is. Only that one is imported, so that each process has only what it needs."""
 
 
 @click.command(hidden=True)
@@ -29,9 +29,9 @@ PROCESSES = {
 @click.option(
     "--copy",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="What is read in place of the configuration, as a copy of it.",
+    help="Copy of the configuration that is read in its place.",
 )
-@click.option("--lifeline", type=int, help="Descriptor of the line to whoever started this process.")
+@click.option("--lifeline", type=int, help="Descriptor of the lifeline to the parent process.")
 @click.option("--state-lock", type=int, help="Inherited descriptor of the state folder's lock.")
 def process(
     name: str, config: Path | None, copy: Path | None, lifeline: int | None, state_lock: int | None

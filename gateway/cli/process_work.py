@@ -1,4 +1,4 @@
-"""What `amqp-gateway process` does, behind what it must not wait for."""
+"""The work of `amqp-gateway process`, imported after the guard of its parent has started."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def run_process(
     Args:
         name: of the process.
         place: module and function that do its work, ``MODULE:FUNCTION``.
-        config: the configuration, as on the command line, and what is read in place of it.
-        inherited: descriptors of the lifeline and of the state folder's lock, and who guards the former.
+        config: the configuration as on the command line, and the copy that is read in its place.
+        inherited: descriptors of the lifeline and of the state folder's lock, and the guard of the lifeline.
 
     Raises:
-        CommandError: it cannot work.
+        CommandError: the process cannot run.
     """
     configuration = loaded(*config)
     configure_logs(name)

@@ -1,22 +1,23 @@
-"""``amqp-gateway provision``: a RabbitMQ made ready for gateway and agent.
+"""``amqp-gateway provision``: prepares a RabbitMQ for gateway and agent, or removes what it prepared.
 
-All that is printed is one valid configuration: what is no configuration stands in it as a comment.
+All that it prints is one valid configuration; everything else is printed as a comment in it.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import click
 import httpx
 
 from gateway.agents.rabbitmq.impersonators import impersonators
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, plan, read
-from gateway.agents.rabbitmq.removal import ProvisionedBroker
+from gateway.agents.rabbitmq.provisioning import ProvisionedUser, carry_out, plan, read
+from gateway.agents.rabbitmq.removal import ProvisionedBroker, Removal, plan_removal
 from gateway.agents.rabbitmq.rights import (
     EVENT_EXCHANGE,
     EVENT_VHOST,
@@ -29,30 +30,30 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.cli.provision_management import (
     NAME,
+    Password,
     administration,
     administrator_options,
     amqp_url,
     checked,
     comment,
     dry_run_option,
-    listeners_of,
+    overview_of,
     secrets_option,
     set_up,
     users_to_be,
     yaml_of,
 )
-from gateway.cli.provision_passwords import Password
-from gateway.cli.provision_removal import remove
 from gateway.config.types import AmqpName, SecretSource
 from gateway.links.durable_queue import default_name
 from gateway.mapping.paths import Json
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command line says, as `provision` declares it."""
+    """The options that `provision` declares."""
 
     management: str
     administrator: str
@@ -74,30 +75,28 @@ class Options:
     yes: bool
 
     def __post_init__(self) -> None:
-        """Refuse users that would take each other's rights away."""
+        """Check that the users differ: each would replace the rights of the other."""
         if (self.kept_queue or self.yes) and not self.remove:
             raise click.UsageError("--kept-queue and --yes belong to --remove")
         names = [
             name for name in (self.administrator, self.gateway_user, self.agent_user, self.writer) if name
         ]
         if len(set(names)) < len(names):
-            raise click.UsageError(
-                "administrator, gateway, agent and writer are users of their own: name each apart"
-            )
+            raise click.UsageError("administrator, gateway, agent and writer must be different users")
 
     @property
     def administration(self) -> tuple[str, str, Path, Path | None]:
-        """Arguments of the function of that name."""
+        """The arguments of the function of that name."""
         return self.management, self.administrator, self.administrator_password_file, self.ca_file
 
     @property
     def writer(self) -> str:
-        """Who changes the broker; empty where that is not wanted."""
+        """The user who changes the broker, or an empty text."""
         return self.writing_user if self.writing else ""
 
     @property
     def rights(self) -> Mapping[str, UserRights]:
-        """What each user to be made may do, by name."""
+        """The rights of each user to create, by name."""
         vhost = self.vhost if self.agent_user else ""
         places = (self.watch, vhost, self.event_vhost, self.exchange)
         rights = {self.gateway_user: gateway_rights(*places)}
@@ -117,14 +116,22 @@ class Options:
     default=["/"],
     show_default="/",
     callback=NAME,
-    help="A virtual host whose objects are to be seen; repeat for more.",
+    help="A virtual host to watch; repeat for more.",
 )
 @click.option(
-    "--vhost", default=MANAGEMENT_VHOST, show_default=True, callback=NAME, help="Where agents speak."
+    "--vhost",
+    default=MANAGEMENT_VHOST,
+    show_default=True,
+    callback=NAME,
+    help="Virtual host in which agents publish.",
 )
 @click.option("--exchange", default=MANAGEMENT_EXCHANGE, show_default=True, callback=NAME)
 @click.option(
-    "--event-vhost", default=EVENT_VHOST, show_default=True, callback=NAME, help="Where events are."
+    "--event-vhost",
+    default=EVENT_VHOST,
+    show_default=True,
+    callback=NAME,
+    help="Virtual host of the event exchange.",
 )
 @click.option("--gateway-user", metavar="NAME", default="gateway", show_default=True, callback=NAME)
 @click.option(
@@ -132,49 +139,50 @@ class Options:
     metavar="NAME",
     default="",
     callback=checked(AmqpName),
-    help="Also a user for `amqp-gateway agent`, with the virtual host and the exchange that it publishes in."
-    " Not needed to read this broker: the gateway does that by itself.",
+    help="Also create a user for `amqp-gateway agent`, with the virtual host and exchange in which it"
+    " publishes. Not needed to read this broker: the gateway does that by itself.",
 )
 @click.option(
     "--writing",
     is_flag=True,
-    help="Also a user who changes the broker when an operation that the configuration allows asks for it. It"
-    " is an administrator.",
+    help="Also create a user for operations that change the broker, where the configuration permits them."
+    " The user is an administrator.",
 )
 @click.option("--writing-user", metavar="NAME", default="gateway-writer", show_default=True, callback=NAME)
 @secrets_option
 @dry_run_option
-@click.option("--remove", is_flag=True, help="Take back what the same options have set up.")
+@click.option("--remove", is_flag=True, help="Remove what the same options have set up.")
 @click.option(
     "--kept-queue",
     metavar="NAME",
     multiple=True,
     callback=NAME,
-    help="A queue of a durable subscription to be removed too, beside those named as in the configuration"
-    " that was printed; repeat for more.",
+    help="Also remove this queue of a durable subscription, beside those with the default names; repeat for"
+    " more.",
 )
 @click.option("--yes", is_flag=True, help="Remove without asking.")
 def provision(**options: Any) -> None:  # noqa: ANN401  see `Options`
-    """Set up a RabbitMQ: users with the least rights, virtual host, exchange; then say how to configure.
+    """Set up a RabbitMQ: users with the least rights, virtual host, exchange; then print a configuration.
 
-    With --remove, take that back: it says what it will do, and asks; what is not ours or is used stops it.
+    With --remove, remove these: the command shows what it will do, and asks. It removes nothing if anything
+    has another owner or is in use.
     """
     wanted = Options(**options)
     with administration(*wanted.administration) as client:
-        amqp_listeners = listeners_of(client, wanted.management)
+        overview = overview_of(client, wanted.management)
         if wanted.remove:
             remove(client, _provisioned(wanted), _password_files(wanted), wanted)
         else:
-            _provision(client, wanted, amqp_listeners)
+            _provision(client, wanted, overview)
 
 
 def _password_files(wanted: Options) -> dict[str, Path]:
-    """Where the password of each user is, by the user's name."""
+    """Return the file of each user's password, by the name of the user."""
     return {name: Password.path_of(name, wanted.secrets) for name in wanted.rights}
 
 
 def _provisioned(wanted: Options) -> ProvisionedBroker:
-    """What these options have set up; with the passwords that are there."""
+    """Return what these options have set up, with the passwords that exist."""
     users = tuple(
         ProvisionedUser(
             name,
@@ -188,8 +196,8 @@ def _provisioned(wanted: Options) -> ProvisionedBroker:
     return ProvisionedBroker(users, vhost, wanted.exchange, wanted.event_vhost, frozenset(queues))
 
 
-def _provision(client: httpx.Client, wanted: Options, listeners: Json) -> None:
-    amqp = wanted.amqp or amqp_url(wanted.management, listeners)
+def _provision(client: httpx.Client, wanted: Options, overview: Mapping[str, Json]) -> None:
+    amqp = wanted.amqp or amqp_url(wanted.management, overview)
     passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
     users = users_to_be(wanted.rights, passwords)
     steps = plan(client, users, vhost=wanted.vhost if wanted.agent_user else "", exchange=wanted.exchange)
@@ -200,7 +208,7 @@ def _provision(client: httpx.Client, wanted: Options, listeners: Json) -> None:
 
 
 def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[Password]) -> None:
-    """What the operator should know, although it is nothing that this command may change."""
+    """Print warnings about things that this command does not change."""
     for name in impersonators(read(client, "users?columns=name,tags")) or ():
         comment(
             f"careful: user {name!r} carries the tag 'impersonator' and can forge any sender: take"
@@ -213,7 +221,7 @@ def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[Password]) 
     if read(client, f"exchanges/{vhost}/{EVENT_EXCHANGE}") is None:
         comment(
             f"careful: there is no exchange {EVENT_EXCHANGE} in {wanted.event_vhost}: enable the plugin"
-            " rabbitmq_event_exchange, or what comes and goes between two looks is not seen"
+            " rabbitmq_event_exchange, or objects that live shortly between two readings are not seen"
         )
 
 
@@ -236,18 +244,102 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
     gateway, agent = wanted.gateway_user, wanted.agent_user
     if not agent:
         return yaml_of({"version": 1, "sources": {SOURCE: reading(gateway)}})
-    told = {
+    published = {
         "kind": "qmf",
         "amqp": speaking(gateway),
         "trusted_users": [agent],
         "exchange": wanted.exchange,
     }
     publish = {"amqp": speaking(agent), "exchange": wanted.exchange, "allowed_users": [gateway]}
-    sources = {SOURCE: {**reading(gateway), "own_users": [agent]}, AGENT_SOURCE: told}
+    sources = {SOURCE: {**reading(gateway), "own_users": [agent]}, AGENT_SOURCE: published}
     return (
-        f"# Two sources show this broker: {SOURCE} is read by the gateway itself, {AGENT_SOURCE} is what\n"
-        f"# `amqp-gateway agent {AGENT}` tells. Keep the one that you want.\n"
+        f"# Two sources show this broker: {SOURCE} is read by the gateway itself, {AGENT_SOURCE} is\n"
+        f"# published by `amqp-gateway agent {AGENT}`. Keep the one that you want.\n"
         + yaml_of(
             {"version": 1, "sources": sources, "agents": {AGENT: {**reading(agent), "publish": publish}}}
         )
     )
+
+
+class Consent(Protocol):
+    """What the options permit the command to do.
+
+    Attributes:
+        dry_run: only print what would be done.
+        yes: do not ask.
+    """
+
+    @property
+    def dry_run(self) -> bool:
+        """See above."""
+
+    @property
+    def yes(self) -> bool:
+        """See above."""
+
+
+def remove(
+    client: httpx.Client, provisioned: ProvisionedBroker, passwords: Mapping[str, Path], consent: Consent
+) -> None:
+    """Remove what the options have set up.
+
+    Args:
+        client: of the management API, as `plan_removal` takes it.
+        provisioned: what to remove.
+        passwords: the files with the users' passwords.
+        consent: what is permitted.
+
+    Raises:
+        CommandError: there is an obstacle, or the question was answered with no; nothing is changed.
+        ProvisioningError: the broker refused a step; earlier ones are not undone.
+    """
+    plan = plan_removal(client, provisioned)
+    _show(plan)
+    if plan.obstacles:
+        count = len(plan.obstacles)
+        things = "one thing is" if count == 1 else f"{count} things are"
+        raise CommandError(ExitCode.CONFIGURATION, f"{things} in the way: nothing is removed")
+    if consent.dry_run:
+        _say("dry run: nothing is removed")
+        return
+    if plan.steps:
+        if not consent.yes:
+            _ask()
+            _unchanged(plan, plan_removal(client, provisioned))
+        for step in plan.steps:
+            carry_out(client, step)
+            _say(f"done: {step.told}")
+    for name, path in passwords.items():
+        if path.exists():
+            _say(f"left: {path}: the password of {name}; delete it, or keep it for another provision")
+
+
+def _show(plan: Removal) -> None:
+    for step in plan.steps:
+        _say(f"to do: {step.told}")
+    if not plan.steps:
+        _say("nothing: the broker has nothing that these options set up")
+    for line in plan.left:
+        _say(f"left: {line}")
+    for line in plan.obstacles:
+        _say(f"in the way: {line}")
+
+
+def _ask() -> None:
+    if not sys.stdin.isatty():
+        raise CommandError(
+            ExitCode.USAGE, "there is no terminal to ask at: give --yes to remove without asking"
+        )
+    if not click.confirm("Remove this?", err=True):
+        raise CommandError(ExitCode.FAILED, "nothing is removed")
+
+
+def _unchanged(shown: Removal, now: Removal) -> None:
+    """Check that the plan that was agreed to is unchanged; messages may have arrived."""
+    if now.obstacles or [step.path for step in now.steps] != [step.path for step in shown.steps]:
+        text = "the broker has changed since the question: nothing is removed; run the command again"
+        raise CommandError(ExitCode.FAILED, text)
+
+
+def _say(line: str) -> None:
+    click.echo(" ".join(line.splitlines()))

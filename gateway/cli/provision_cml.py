@@ -1,12 +1,13 @@
-"""``amqp-gateway provision-cml``: a RabbitMQ made ready for consoles and servers of CML.
+"""``amqp-gateway provision-cml``: prepares a RabbitMQ for consoles and servers of CML.
 
-As with `provision`, all that is printed is one valid configuration, with remarks as comments.
+As with `provision`, all that it prints is one valid configuration, with remarks as comments.
 """
 
 from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -25,19 +26,19 @@ from gateway.agents.rabbitmq.rights import (
 )
 from gateway.cli.provision_management import (
     NAME,
+    Password,
     administration,
     administrator_options,
     amqp_url,
     checked,
     comment,
     dry_run_option,
-    listeners_of,
+    overview_of,
     secrets_option,
     set_up,
     users_to_be,
     yaml_of,
 )
-from gateway.cli.provision_passwords import Password
 from gateway.config.sources import CmlSource
 from gateway.config.types import AmqpName
 from gateway.mapping.paths import Json
@@ -50,7 +51,7 @@ _DEFAULTS: Final = {name: field.default for name, field in CmlSource.model_field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """What the command line says, as `provision_cml` declares it."""
+    """The options that `provision_cml` declares."""
 
     management: str
     administrator: str
@@ -70,7 +71,7 @@ class _Options:
 
     @property
     def rights(self) -> dict[str, UserRights]:
-        """What each user to be made may do, by name."""
+        """The rights of each user to create, by name."""
         places = (self.vhost, self.system_exchange, self.reply_exchange, self.notify_exchange)
         rights = {self.gateway_user: asking_by_cml(*places)}
         if self.server_user:
@@ -79,7 +80,7 @@ class _Options:
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """All that are to be there."""
+        """All exchanges that must exist."""
         named = (
             (self.system_exchange, "direct"),
             (self.reply_exchange, "direct"),
@@ -102,7 +103,7 @@ def _exchange(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> 
 @click.command("provision-cml")
 @administrator_options
 @click.option(
-    "--vhost", default=MANAGEMENT_VHOST, show_default=True, callback=NAME, help="Where CML is spoken."
+    "--vhost", default=MANAGEMENT_VHOST, show_default=True, callback=NAME, help="Virtual host of CML."
 )
 @click.option("--system-exchange", default=_DEFAULTS["system_exchange"], show_default=True, callback=NAME)
 @click.option("--reply-exchange", default=DIRECT_EXCHANGE, show_default=True, callback=NAME)
@@ -118,7 +119,7 @@ def _exchange(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> 
     metavar="NAME=TYPE",
     multiple=True,
     callback=_exchange,
-    help="A further exchange that is to be there, such as qpid.management=topic; repeat for more.",
+    help="Also create this exchange, such as qpid.management=topic; repeat for more.",
 )
 @click.option("--gateway-user", metavar="NAME", default="gateway-cml", show_default=True, callback=NAME)
 @click.option(
@@ -127,34 +128,34 @@ def _exchange(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> 
     default="cml-server",
     show_default=True,
     callback=checked(AmqpName),
-    help="Whom servers of CML log in as; empty for none.",
+    help="User of servers of CML; empty for none.",
 )
 @secrets_option
 @click.option(
     "--rabbitmqctl",
     metavar="COMMAND",
     default="",
-    help="How RabbitMQ's own command is run here, such as 'sudo rabbitmqctl': it declares what no client can."
-    " Without it, what it has to be told is printed.",
+    help="Command that runs rabbitmqctl here, such as 'sudo rabbitmqctl': it declares exchanges that clients"
+    " cannot declare. Without this option the commands are printed.",
 )
 @dry_run_option
 def provision_cml(**options: Any) -> None:  # noqa: ANN401  see `_Options`
-    """Set up a RabbitMQ for CML: exchanges, users with the least rights; then say how to configure.
+    """Set up a RabbitMQ for CML: exchanges and users with the least rights; then print a configuration.
 
-    Names of exchanges that begin with amq. are reserved: only the node itself can declare them, so they take
-    rabbitmqctl on its machine. What is there in the end is read back.
+    Names of exchanges that begin with amq. are reserved: only the node itself can declare them, by
+    rabbitmqctl on its machine. At the end the command checks that all exchanges exist.
     """
     wanted = _Options(**{field.name: options[field.name] for field in fields(_Options)})
     if wanted.gateway_user == wanted.server_user:
-        raise click.UsageError("gateway and server are users of their own: name each apart")
+        raise click.UsageError("gateway and server must be different users")
     with administration(
         wanted.management, wanted.administrator, wanted.administrator_password_file, wanted.ca_file
     ) as client:
-        _provision(client, wanted, listeners_of(client, wanted.management))
+        _provision(client, wanted, overview_of(client, wanted.management))
 
 
-def _provision(client: httpx.Client, wanted: _Options, listeners: Json) -> None:
-    amqp = wanted.amqp or amqp_url(wanted.management, listeners)
+def _provision(client: httpx.Client, wanted: _Options, overview: Mapping[str, Json]) -> None:
+    amqp = wanted.amqp or amqp_url(wanted.management, overview)
     passwords = {name: Password.of(client, name, wanted.secrets) for name in wanted.rights}
     users = users_to_be(wanted.rights, passwords)
     lacking = missing(client, wanted.exchanges)
@@ -174,9 +175,9 @@ def _provision(client: httpx.Client, wanted: _Options, listeners: Json) -> None:
         comment(f"{'MISSING' if each in still else 'there'}: the exchange {each}")
     if still:
         names = ", ".join(each.name for each in still)
-        how = "what rabbitmqctl was told had no effect" if wanted.rabbitmqctl else "run the commands above"
+        how = "rabbitmqctl had no effect" if wanted.rabbitmqctl else "run the commands above"
         raise CommandError(
-            ExitCode.MISSING, f"{wanted.management}: not there yet: {names}: {how}, then run this again"
+            ExitCode.MISSING, f"{wanted.management}: missing: {names}: {how}, then run this command again"
         )
 
 
@@ -185,11 +186,11 @@ def _declarations(lacking: tuple[Exchange, ...]) -> tuple[Step, ...]:
 
 
 def _declare_reserved(exchange: Exchange, wanted: _Options) -> None:
-    """Have the node declare what no client can, or say what has to be run."""
+    """Declare a reserved exchange by rabbitmqctl, or print the command that does."""
     command = shlex.split(wanted.rabbitmqctl or "rabbitmqctl")
     shown = shlex.join([*command, "eval", exchange.expression])
     if wanted.dry_run or not wanted.rabbitmqctl:
-        comment(f"on the broker's machine, as whom rabbitmqctl takes: {shown}")
+        comment(f"run on the broker's machine, as a user who may run rabbitmqctl: {shown}")
         return
     comment(shown)
     try:
@@ -202,7 +203,7 @@ def _declare_reserved(exchange: Exchange, wanted: _Options) -> None:
             check=False,
         )
     except FileNotFoundError as error:
-        text = f"{command[0]}: there is no such command here: run on the broker's machine: {shown}"
+        text = f"{command[0]}: not found: run this on the broker's machine: {shown}"
         raise CommandError(ExitCode.NOT_INSTALLED, text) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CommandError(ExitCode.FAILED, f"{command[0]}: {error}") from error
@@ -233,7 +234,7 @@ def _configuration(wanted: _Options, amqp: str, passwords: dict[str, Password]) 
     if wanted.server_user:
         source["trusted_users"] = [wanted.server_user]
         remark = (
-            f"# {wanted.server_user} is believed where messages name it as user-id, which RabbitMQ checks.\n"
-            "# Take 'trusted_users' out for a server of CML whose messages name nobody.\n"
+            f"# {wanted.server_user} is trusted if messages have it as user-id, which RabbitMQ checks.\n"
+            "# Remove 'trusted_users' for a server of CML whose messages have no user-id.\n"
         )
     return remark + yaml_of({"version": 1, "sources": {SOURCE: source}})

@@ -1,29 +1,92 @@
-"""What the commands that set a RabbitMQ up have in common: who sets it up, and what they print.
+"""What the commands that set a RabbitMQ up have in common: access, the users' passwords, and what they print.
 
-All that they print is one valid configuration: what is no configuration stands in it as a comment.
+All that they print is one valid configuration; everything else is printed as a comment in it.
 """
 
 from __future__ import annotations
 
+import secrets
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import click
 import httpx
 import yaml
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, ProvisioningError, Step, carry_out, read
+from gateway.agents.rabbitmq.provisioning import (
+    ProvisionedUser,
+    ProvisioningError,
+    Step,
+    carry_out,
+    read,
+    user_exists,
+)
 from gateway.agents.rabbitmq.rights import UserRights
-from gateway.cli.provision_passwords import Password
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
+from gateway.durable_files import create_durably
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.trouble_codes import OF_TROUBLE
+
+PASSWORD_OCTETS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """The password of a user to create, and its file."""
+
+    path: Path
+    text: str = field(repr=False)
+    is_new: bool
+
+    @classmethod
+    def of(cls, client: httpx.Client, name: str, folder: Path) -> Password:
+        """Return the password of the file, else a new one that is not written yet.
+
+        Raises:
+            CommandError: the broker has this user, but the password is not known.
+            SecretError: the file cannot be read.
+        """
+        path = cls.path_of(name, folder)
+        if path.exists():
+            return cls(path, SecretSource(file=path).read(Path()).get_secret_value(), is_new=False)
+        if user_exists(client, name):
+            raise CommandError(
+                ExitCode.CONFIGURATION,
+                f"the broker has a user {name!r} already, and {path} does not exist: write its password into"
+                " that file (tags and rights will be replaced), or choose another name",
+            )
+        return cls(path, secrets.token_urlsafe(PASSWORD_OCTETS), is_new=True)
+
+    @staticmethod
+    def path_of(name: str, folder: Path) -> Path:
+        """Return the file of a user's password."""
+        return folder.resolve() / f"{quote(name, safe=' @+')}.password"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others than the owner can read the file."""
+        return self.path.exists() and bool(self.path.stat().st_mode & 0o077)
+
+    def write(self) -> None:
+        """Write the file, mode 0600, in a folder of mode 0700.
+
+        Raises:
+            CommandError: it cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_durably(self.path, f"{self.text}\n")
+        except OSError as error:
+            text = f"{self.path}: the password cannot be written: {error.strerror}"
+            raise CommandError(ExitCode.CONFIGURATION, text) from error
+
 
 REQUEST_SECONDS = 20.0
 
@@ -62,27 +125,29 @@ secrets_option = click.option(
     type=click.Path(path_type=Path),
     default=Path("secrets"),
     show_default=True,
-    help="Folder of the users' passwords. A file that is there is used and kept.",
+    help="Folder of the users' passwords. Existing files are used and kept.",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 
 
 def administrator_options(command: CommandT) -> CommandT:
-    """Options that say which broker is set up, and by whom: the arguments of `administration`."""
+    """Add the options for the broker and its administrator, the arguments of `administration`."""
     options = (
         click.option(
             "--management", required=True, metavar="URL", callback=checked(HttpUrl), help="Management API."
         ),
-        click.option("--administrator", required=True, metavar="NAME", callback=NAME, help="Who sets it up."),
+        click.option(
+            "--administrator", required=True, metavar="NAME", callback=NAME, help="User who sets it up."
+        ),
         click.option("--administrator-password-file", required=True, type=click.Path(path_type=Path)),
         click.option(
-            "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust; else the system's."
+            "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust. Default: the system's."
         ),
         click.option(
             "--amqp",
             metavar="URL",
             callback=checked(AmqpUrl),
-            help="For the configuration; else as the broker tells.",
+            help="AMQP address for the configuration. Default: as the broker reports.",
         ),
     )
     for option in reversed(options):
@@ -94,7 +159,7 @@ def administrator_options(command: CommandT) -> CommandT:
 def administration(
     management: str, administrator: str, password_file: Path, ca_file: Path | None
 ) -> Iterator[httpx.Client]:
-    """`management_client` of an administrator whose password is in a file.
+    """Open the `management_client` of an administrator whose password is in a file.
 
     Raises:
         CommandError: the password cannot be read, and as `management_client`.
@@ -111,7 +176,7 @@ def administration(
 def management_client(
     management: str, user: str, password: str, ca_file: Path | None
 ) -> Iterator[httpx.Client]:
-    """A client of the management API at ``management``, as `provisioning.plan` takes it, within the block.
+    """Open a client of the management API at ``management``, as `provisioning.plan` expects it.
 
     Raises:
         CommandError: the certificates cannot be read, or the block raised a `ProvisioningError` or
@@ -137,23 +202,23 @@ def management_client(
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-def listeners_of(client: httpx.Client, management: str) -> Json:
-    """What the broker listens on; so it is a RabbitMQ.
+def overview_of(client: httpx.Client, management: str) -> dict[str, Json]:
+    """Read the broker's overview, which shows that it is a RabbitMQ.
 
     Raises:
         CommandError: it is none.
-        ProvisioningError: it does not tell.
+        ProvisioningError: the broker refuses to answer.
     """
     overview = read(client, "overview")
     if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
         raise CommandError(ExitCode.UNREACHABLE, f"{management}: no RabbitMQ management API answers there")
-    return overview.get("listeners")
+    return overview
 
 
 def users_to_be(
     rights: Mapping[str, UserRights], passwords: Mapping[str, Password]
 ) -> tuple[ProvisionedUser, ...]:
-    """The users that there are to be in the end, from what each may do and its password, both by name."""
+    """Return the users to create, from their rights and passwords, both by name."""
     return tuple(ProvisionedUser(name, password.text, rights[name]) for name, password in passwords.items())
 
 
@@ -164,44 +229,45 @@ def set_up(
     *,
     dry_run: bool,
     is_all: bool = True,
-    tell: Callable[[str], None] | None = None,
+    show: Callable[[str], None] | None = None,
 ) -> None:
-    """Write new passwords and take the steps, saying each; with ``dry_run`` only say them.
+    """Write new passwords and take the steps, and print each; with ``dry_run`` only print them.
 
     Args:
         client: of the management API.
         passwords: of the users.
         steps: in their order.
         dry_run: change nothing.
-        is_all: whether nothing else is to be done; without steps the broker is as it should be then.
-        tell: says a line; `comment` unless given.
+        is_all: no other steps follow, so that without steps the broker is as it should be.
+        show: prints a line; default: `comment`.
 
     Raises:
         CommandError: a password cannot be written.
         ProvisioningError: the broker refused a step; earlier ones stay done.
     """
-    tell = tell or comment
+    show = show or comment
     if dry_run:
-        tell("dry run: nothing is changed. To do:")
+        show("dry run: nothing is changed. To do:")
     for password in passwords:
         if password.is_new:
-            tell(f"generate a password into {password.path}")
+            show(f"generate a password into {password.path}")
             if not dry_run:
                 password.write()
     for step in steps:
-        tell(step.told)
+        show(step.told)
         if not dry_run:
             carry_out(client, step)
     if not steps and is_all:
-        tell("nothing: the broker is as it should be")
+        show("nothing to do: the broker is as it should be")
 
 
-def amqp_url(management: str, listeners: Json) -> str:
-    """Where the broker says that it listens for AMQP, on the host of the management API.
+def amqp_url(management: str, overview: Mapping[str, Json]) -> str:
+    """Return the URL at which the broker listens for AMQP, on the host of the management API.
 
     Raises:
-        CommandError: it says nothing of it.
+        CommandError: the broker reports no such listener.
     """
+    listeners = overview.get("listeners")
     ports = {
         one["protocol"]: one["port"]
         for one in reversed(listeners if isinstance(listeners, list) else [])
@@ -216,15 +282,15 @@ def amqp_url(management: str, listeners: Json) -> str:
             return f"{schemes[protocol]}://{host}:{ports[protocol]}"
     raise CommandError(
         ExitCode.CONFIGURATION,
-        f"{management}: the broker names no AMQP listener: say where it is with --amqp",
+        f"{management}: the broker reports no AMQP listener: give its URL with --amqp",
     )
 
 
 def yaml_of(document: Mapping[str, Any]) -> str:
-    """A configuration, as a file has it."""
+    """Return the text of a configuration file."""
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
 
 
 def comment(line: str) -> None:
-    """Print a remark."""
+    """Print a comment."""
     click.echo(f"# {' '.join(line.splitlines())}")

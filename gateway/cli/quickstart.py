@@ -1,4 +1,4 @@
-"""``amqp-gateway quickstart``: from the address of a RabbitMQ to a gateway that runs, in one command."""
+"""``amqp-gateway quickstart``: from the address of a RabbitMQ to a running gateway in one command."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ import httpx
 
 from gateway.agents.rabbitmq.provisioning import plan
 from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
-from gateway.cli.broker_look import BrokerFound, look
-from gateway.cli.login import Login, login_option, login_to, password_option
+from gateway.cli.broker_look import BrokerFound, Login, login_option, login_to, look, password_option
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
     NAME,
+    Password,
     checked,
     dry_run_option,
     management_client,
     set_up,
     users_to_be,
 )
-from gateway.cli.provision_passwords import Password
 from gateway.cli.run import run
 from gateway.config.files import LoadedConfiguration
+from gateway.config.snmp import COMMUNITY
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.snmp import COMMUNITY
 from gateway.snmp.mib.lint import missing_base_modules
 from gateway.state_folder import StateError, StateFolder
 
@@ -56,7 +55,7 @@ snmp:
   listen: [127.0.0.1:{snmp_port}]
   # notifications: {{ manager: {{ address: "192.0.2.1:162", kind: inform }} }}
 
-# MBeans for JConsole. It needs a Java runtime of version 17 or newer.
+# MBeans for JConsole. It needs a Java runtime of version 11 or newer.
 jmx: {{ enabled: {jmx}, listen: 127.0.0.1:{jmx_port} }}
 
 # For Prometheus.
@@ -65,13 +64,13 @@ metrics:
   listen: 127.0.0.1:{metrics_port}
   objects: {{}} # queues and nodes, at /metrics/objects
 
-# Nobody may change anything before it stands here: docs/set-and-invoke.md.
+# Changes need rules: docs/set-and-invoke.md. Without any, every change is refused.
 # operations: {{ allow: [] }}
 """
 
 
 _quoted = partial(json.dumps, ensure_ascii=False)
-"""Text as YAML has it, of which JSON is a part."""
+"""Quotes text for YAML, of which JSON is a subset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wishes:
-    """Where all is to be, who is made to read, whether anything is to be changed, and asked before."""
+    """Options of the command: the folder, the user to create, whether to change anything and to ask first."""
 
     folder: Path
     user: str
@@ -107,22 +106,24 @@ class _Wishes:
     default="gateway",
     show_default=True,
     callback=NAME,
-    help="The user that an administrator makes.",
+    help="The user to create, if you log in as an administrator.",
 )
-@click.option("--ca-file", type=click.Path(path_type=Path), help="Certificates to trust; else the system's.")
+@click.option(
+    "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust. Default: the system's."
+)
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("amqp-gateway"),
     show_default=True,
-    help="Where configuration, passwords, state and log are to be.",
+    help="Folder for configuration, passwords, state and log.",
 )
 @click.option("--snmp-port", default=1161, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--jmx-port", default=9990, show_default=True, type=click.IntRange(1, 65535))
 @click.option("--metrics-port", default=9464, show_default=True, type=click.IntRange(1, 65535))
 @dry_run_option
 @click.option("--yes", is_flag=True, help="Change the broker without asking.")
-@click.option("--no-run", is_flag=True, help="Prepare everything, and do not run the gateway.")
+@click.option("--no-run", is_flag=True, help="Prepare everything, but do not run the gateway.")
 @lifeline_option
 @click.pass_context
 def quickstart(  # noqa: PLR0913  one for each option
@@ -142,15 +143,15 @@ def quickstart(  # noqa: PLR0913  one for each option
     no_run: bool,
     lifeline: int | None,
 ) -> None:
-    """Watch the RabbitMQ whose management API is at URL: make what is needed, and run the gateway.
+    """Watch the RabbitMQ whose management API is at URL: prepare everything, and run the gateway.
 
-    Of an administrator it makes a user with the least rights; of any other it uses what it is given. Done
-    again it keeps what is there.
+    As an administrator, create a user with the least rights for the gateway; as any other user, read the
+    broker as that user. What exists already is kept, so that the command can be repeated.
     """
     folder = folder.absolute()
     path = folder / "gateway.yaml"
     if path.exists():
-        click.echo(f"{path} is there, and stays as it is")
+        click.echo(f"{path} exists and is not changed")
     else:
         ports = _Ports(snmp_port, jmx_port, metrics_port)
         wishes = _Wishes(folder=folder, user=gateway_user, dry_run=dry_run, asks=not yes)
@@ -170,7 +171,7 @@ def quickstart(  # noqa: PLR0913  one for each option
 
 
 def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wishes, ports: _Ports) -> str:
-    """Make what is missing on the broker, and the text of the configuration.
+    """Create what is missing on the broker, and return the text of the configuration.
 
     Raises:
         CommandError: the broker does not answer, or refuses something.
@@ -187,7 +188,7 @@ def _tags(found: BrokerFound) -> str:
 
 
 def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wishes) -> _Reader:
-    """Who reads the broker from now on.
+    """Return the user who is to read the broker.
 
     Raises:
         CommandError: this user may not read it.
@@ -199,7 +200,7 @@ def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wis
     if "monitoring" not in found.tags:
         tags = shlex.join(["rabbitmqctl", "set_user_tags", login.user, "monitoring"])
         raise CommandError(
-            ExitCode.FORBIDDEN, f"{login.user} may not read the broker; this permits it: {tags}"
+            ExitCode.FORBIDDEN, f"{login.user} may not read the broker; this command permits it: {tags}"
         )
     path = Password.path_of(login.user, secrets)
     if not wishes.dry_run and not path.exists():
@@ -208,31 +209,31 @@ def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wis
 
 
 def _make_user(client: httpx.Client, found: BrokerFound, secrets: Path, wishes: _Wishes) -> Path:
-    """A user with the least rights; returns the file of the password."""
+    """Create a user with the least rights, and return the file of the password."""
     rights = {wishes.user: gateway_rights(found.vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
     passwords = {name: Password.of(client, name, secrets) for name in rights}
     steps = plan(client, users_to_be(rights, passwords), vhost="", exchange=MANAGEMENT_EXCHANGE)
     if steps and wishes.asks and not wishes.dry_run:
         click.echo("To be changed on the broker:")
         for step in steps:
-            _tell(step.told)
-        click.confirm("Change it?", default=True, abort=True)
-    set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, tell=_tell)
+            _show(step.told)
+        click.confirm("Change the broker?", default=True, abort=True)
+    set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, show=_show)
     return passwords[wishes.user].path
 
 
-def _tell(line: str) -> None:
+def _show(line: str) -> None:
     click.echo(f"  {line}")
 
 
 def _text(management: str, found: BrokerFound, reader: _Reader, ca_file: Path | None, ports: _Ports) -> str:
-    """The configuration, with comments for whoever goes on from here."""
+    """Return the configuration, with comments for its reader."""
     events = "    # The broker's events report what comes and goes between two readings.\n"
-    if found.tells_events:
+    if found.has_events:
         events += f'    events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
     else:
         events += (
-            "    # It has none that this user sees: rabbitmq-plugins enable rabbitmq_event_exchange\n"
+            "    # Missing, or hidden from this user: rabbitmq-plugins enable rabbitmq_event_exchange\n"
             f'    # events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
         )
     return _CONFIGURATION.format(
@@ -257,7 +258,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _make_state(configuration: LoadedConfiguration) -> None:
-    """The identity of the gateway, unless it has one."""
+    """Create the identity of the gateway, unless it has one."""
     folder = configuration.state_folder
     try:
         if not folder.exists():
@@ -268,25 +269,25 @@ def _make_state(configuration: LoadedConfiguration) -> None:
 
 
 def _missing() -> list[str]:
-    """What the commands need that is not on this machine."""
+    """Return the commands that install what is missing on this machine."""
     if shutil.which("snmpwalk") is None:
         return [
-            "  apt-get install snmp erlang-snmp        # net-snmp's commands, and the texts of basic MIBs"
+            "  apt-get install snmp erlang-snmp        # net-snmp's commands and the standard MIB modules"
         ]
     if missing_base_modules():
-        return ["  apt-get install erlang-snmp             # the texts of basic MIBs: names need them"]
+        return ["  apt-get install erlang-snmp             # the standard MIB modules, which names need"]
     return []
 
 
 def _shown(address: tuple[str, int]) -> str:
-    """An address that is listened on, as whoever is on this machine reaches it."""
+    """Return a listening address as a client on this machine reaches it."""
     host, port = address
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  not listened on: printed
     return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"
 
 
 def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
-    """The commands for this machine, to be typed as they are printed."""
+    """Return commands for this machine, to be typed as printed."""
     state, settings = StateFolder(configuration.state_folder), configuration.settings
     address = _shown(settings.snmp.listen[0])
     snmp = SnmpCommands.configured(configuration.path.parent / "snmp", address, state.secret(COMMUNITY))
@@ -310,4 +311,4 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
             f" {state.secret_path('jmx-monitor')}, Insecure connection"
         )
     again = f"  {ours} run --config {shlex.quote(str(configuration.path))}"
-    return "\n".join([*lines, "", "Ctrl-C ends it. This runs it again:", again, ""])
+    return "\n".join([*lines, "", "Ctrl-C stops it. This command runs it again:", again, ""])

@@ -17,10 +17,10 @@ from gateway.yaml_documents import DocumentError
 @click.command("reload")
 @config_option
 def reload(config: Path | None) -> None:
-    """Say what of a changed configuration waits for a restart of the gateway.
+    """Show the changes of the configuration that wait for a restart of the gateway.
 
-    The configuration is read at a start only, so that nothing is applied: restart the gateway for that.
-    What was changed in other files, secrets and mappings, is not seen here.
+    The gateway reads its configuration only when it starts: restart it to apply changes. Changes of other
+    files, such as secrets and mappings, are not shown.
     """
     configuration = loaded(config)
     try:
@@ -28,17 +28,17 @@ def reload(config: Path | None) -> None:
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
     if not in_use(state.path):
-        text = "the gateway does not run: its next start reads the configuration"
+        text = "the gateway is not running: its next start reads the configuration"
         raise CommandError(ExitCode.UNREACHABLE, text)
     try:
         changes = waiting_changes(configuration)
     except DocumentError as error:
-        text = f"it is not known what the gateway was started with: {error}"
+        text = f"the configuration of the running gateway cannot be read: {error}"
         raise CommandError(ExitCode.STATE, text) from error
     if not changes:
         click.echo("the gateway runs with this configuration")
         return
     for key in changes:
         click.echo(f"{key} was changed")
-    text = "what was changed is not applied: restart the gateway, which takes it up with the next start"
+    text = "the changes are not applied yet: restart the gateway to apply them"
     raise CommandError(ExitCode.DIFFERENCE, text)

@@ -1,4 +1,4 @@
-"""``amqp-gateway show``: what a broker would be shown as, before there is a gateway."""
+"""``amqp-gateway show``: the objects of a broker, read without a running gateway."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import click
-from pydantic import TypeAdapter, ValidationError
 
-from gateway.cli.log_options import duration
-from gateway.cli.login import Login, login_option, login_to, password_option
-from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.broker_look import Login, login_option, login_to, password_option
+from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.cli.provision_management import checked
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
@@ -33,11 +32,16 @@ from gateway.yaml_documents import DocumentError
 
 _SOURCE: Final = "rabbitmq"
 _PASSWORD: Final = "AMQP_GATEWAY_SHOW_PASSWORD"  # noqa: S105  the name of a variable
-_URL: Final[TypeAdapter[str]] = TypeAdapter(HttpUrl)
+
+
+def _url_or_source(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if "://" in value:
+        checked(HttpUrl)(context, parameter, value)
+    return value
 
 
 @click.command()
-@click.argument("target", metavar="URL|SOURCE")
+@click.argument("target", metavar="URL|SOURCE", callback=_url_or_source)
 @click.argument("pattern", metavar="[PATTERN]", default="")
 @login_option
 @password_option
@@ -49,7 +53,7 @@ _URL: Final[TypeAdapter[str]] = TypeAdapter(HttpUrl)
     default="30s",
     show_default=True,
     metavar="DURATION",
-    help="Wait no longer until everything has been read.",
+    help="Stop waiting for the complete reading after this time.",
 )
 @json_option
 def show(
@@ -62,9 +66,9 @@ def show(
     patience: dt.timedelta,
     as_json: bool,
 ) -> None:
-    """Print what would be shown of a RabbitMQ, or of a configured source: every object with its values.
+    """Print every object of a RabbitMQ, or of a configured source, with its values.
 
-    URL is that of its management API. No gateway is needed, and nothing is changed or declared there.
+    URL is that of the management API. No running gateway is needed, and the broker is not changed.
     PATTERN is CLASS/NAME with *, ? and [...].
     """
     configure_logs("source", logging.CRITICAL)
@@ -89,13 +93,8 @@ def show(
 
 
 def _configuration(url: str, login: Login) -> LoadedConfiguration:
-    """One of this broker alone, which stands in no file."""
-    try:
-        _URL.validate_python(url)
-    except ValidationError as error:
-        text = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise click.BadParameter(text, param_hint="URL") from error
-    os.environ[_PASSWORD] = login.password  # where a configuration may name it
+    """Return a configuration with this broker alone, without a file."""
+    os.environ[_PASSWORD] = login.password  # Configurations take secrets from here.
     source = {"kind": "rabbitmq", "management": url, "user": login.user, "password": {"env": _PASSWORD}}
     settings = Configuration.model_validate({"version": 1, "sources": {_SOURCE: source}})
     return LoadedConfiguration(settings, Path.cwd() / "gateway.yaml")
@@ -111,10 +110,10 @@ def _read(configuration: LoadedConfiguration, name: str, patience: dt.timedelta)
 
 def _line(known: KnownObject) -> str:
     schema = known.in_class.schema
-    told = {
+    values = {
         schema.elements[position].name: value
         for position, value in known.record.values.items()
         if schema.elements[position].readable
     }
     elements = {element.name: element for element in schema.elements}
-    return f"{known.class_name}  {known.record.stable_name}  {assignments(told, elements, known.source)}"
+    return f"{known.class_name}  {known.record.stable_name}  {assignments(values, elements, known.source)}"

@@ -1,4 +1,4 @@
-"""``amqp-gateway source``: the brokers and agents that the gateway listens to."""
+"""``amqp-gateway source``: the configured sources."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.asking import Asked, with_gateway
 from gateway.cli.late_commands import LateCommands
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
+from gateway.cli.running_gateway import Asked, with_gateway
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.terminal.documents import Document, source_document
 from gateway.terminal.lines import aligned
@@ -24,20 +24,20 @@ _LATE = {
 
 @click.group(cls=LateCommands, late=_LATE)
 def source() -> None:
-    """Brokers and agents that the gateway listens to."""
+    """Show, test, capture and replay sources."""
 
 
 @source.command("ls")
 @config_option
 @json_option
 def list_command(config: Path | None, *, as_json: bool) -> None:
-    """Show the sources as the running gateway has them."""
+    """Show the sources of the running gateway."""
 
     async def work(session: FeedSession, asked: Asked) -> None:
         view = session.view
         documents = [source_document(record, view) for record in view.sources.values()]
-        told = {document["source"] for document in documents}
-        missing = [name for name in asked.configuration.settings.sources if name not in told]
+        running = {document["source"] for document in documents}
+        missing = [name for name in asked.configuration.settings.sources if name not in running]
         if as_json:
             for document in documents:
                 say_json(document)
@@ -45,7 +45,7 @@ def list_command(config: Path | None, *, as_json: bool) -> None:
             say(aligned(map(_row, documents)))
         if missing:
             click.echo(
-                f"configured, and not known to the running gateway: {', '.join(missing)}: start it again",
+                f"configured, but not known to the running gateway: {', '.join(missing)}: restart it",
                 err=True,
             )
 

@@ -14,8 +14,7 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
-from gateway.cli.log_options import duration
-from gateway.cli.options import config_option, configured_source, loaded
+from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.clock import SystemClock
 from gateway.config.ami_source import AmiSource
@@ -46,10 +45,10 @@ _LEAST_SIZE: Final = FILES
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where to; else NAME.TIME.jsonl here. A file that is there is not touched.",
+    help="File to write; default: NAME.TIME.jsonl here. An existing file is not changed.",
 )
 @click.option(
-    "--for", "period", type=duration, metavar="DURATION", help="End after this time; else at Ctrl-C."
+    "--for", "period", type=duration, metavar="DURATION", help="End after this time; default: at Ctrl-C."
 )
 @click.option(
     "--max-size",
@@ -57,7 +56,7 @@ _LEAST_SIZE: Final = FILES
     default=MAX_SIZE // _MEBIBYTE,
     show_default=True,
     metavar="MIB",
-    help="Of all files together; the oldest of four goes when there is no more room.",
+    help="Size of all four files together; the oldest one is deleted beyond it.",
 )
 @json_option
 def capture_command(
@@ -69,9 +68,9 @@ def capture_command(
     max_size: int,
     as_json: bool,
 ) -> None:
-    """Write down what a session of the source NAME hears and says, for a report or a replay.
+    """Record the traffic of a session with the source NAME, for a report or a replay.
 
-    The gateway may run or not: the session is one of its own. Passwords may stand in the file.
+    The session is separate from a running gateway. The file may contain passwords.
     """
     configuration = loaded(config)
     configure_logs("source", logging.CRITICAL)
@@ -81,12 +80,12 @@ def capture_command(
     clock = SystemClock()
     path = out if out is not None else Path(f"{name}.{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%SZ}.jsonl")
     if path.exists():
-        raise CommandError(ExitCode.USAGE, f"{path}: is there already; say another with --out")
+        raise CommandError(ExitCode.USAGE, f"{path} exists: name another file with --out")
     with at_work(f"reaching {name}"):
         asyncio.run(check_source(settings, configuration.folder, lambda _: None))
         if isinstance(settings, AmiSource):
             check_unheard(settings)
-    click.echo(f"capturing {name} into {path}; Ctrl-C ends it. {WARNING}", err=True)
+    click.echo(f"capturing {name} into {path}; Ctrl-C stops it. {WARNING}", err=True)
     stands = _captured(configuration, name, CaptureTarget(path, max_size * _MEBIBYTE), period, clock)
     if as_json:
         say_json(_capture_document(path, stands))
@@ -96,7 +95,7 @@ def capture_command(
         raise CommandError(ExitCode.FAILED, stands.trouble)
     if stands.state in {SourceState.CONNECTING, SourceState.DOWN}:
         why = f"{stands.state.value} {stands.detail}".rstrip()
-        raise CommandError(ExitCode.UNREACHABLE, f"{name} was not reached in the end: {why}")
+        raise CommandError(ExitCode.UNREACHABLE, f"{name} was not reachable at the end: {why}")
 
 
 def _captured(
@@ -128,7 +127,7 @@ def _captured(
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Any]:
-    """Shows a line on standard error, where a person looks on."""
+    """Yield a function that shows a line on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -139,7 +138,7 @@ def _progress() -> Iterator[Any]:
 def _line(stands: CaptureStands) -> str:
     state = f"{stands.state.value} {stands.detail}".rstrip()
     return (
-        f"{state}, {stands.heard} octets heard, {stands.objects} objects, {stands.records} lines of"
+        f"{state}, {stands.heard} bytes received, {stands.objects} objects, {stands.records} lines of"
         f" {stands.octets / _MEBIBYTE:.1f} MiB"
     )
 

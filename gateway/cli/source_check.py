@@ -20,18 +20,18 @@ from gateway.service.processes.logs import configure_logs
 @config_option
 @json_option
 def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
-    """Reach the source NAME of the configuration, and say whether it can be used; nothing is changed.
+    """Connect to the source NAME of the configuration, and check whether it can be used.
 
-    The gateway need not run.
+    Nothing is changed. The gateway need not be running.
     """
     configuration = loaded(config)
     configure_logs("source", logging.CRITICAL)
     settings = configured_source(configuration, name)
-    told: list[str] = []
+    remarks: list[str] = []
     trouble: CommandError | None = None
     with at_work(f"reaching {name}"):
         try:
-            asyncio.run(check_source(settings, configuration.folder, told.append))
+            asyncio.run(check_source(settings, configuration.folder, remarks.append))
         except CommandError as error:
             trouble = error
     if as_json:
@@ -42,11 +42,11 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
                 "source_kind": settings.kind,
                 "is_reached": trouble is None,
                 "trouble": None if trouble is None else code.name.lower(),
-                "remarks": told,
+                "remarks": remarks,
                 "text": "" if trouble is None else str(trouble),
             }
         )
     else:
-        say([*told, *([] if trouble is not None else [f"source {name}: reached"])])
+        say([*remarks, *([] if trouble is not None else [f"source {name}: reached"])])
     if trouble is not None:
         raise trouble

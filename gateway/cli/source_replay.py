@@ -31,7 +31,7 @@ from gateway.terminal.view import FeedChange, TerminalView
 from gateway.yaml_documents import DocumentError
 
 _SHOWN: Final = 10
-"""Remarks and differences that a person is shown."""
+"""Remarks and differences that are shown to people."""
 
 
 @click.command("replay")
@@ -39,18 +39,18 @@ _SHOWN: Final = 10
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A configuration, for the mappings that it names.",
+    help="Configuration whose mappings are used.",
 )
-@click.option("--tree", "with_tree", is_flag=True, help="Show the objects that were known at the end.")
-@click.option("--watch", "watching", is_flag=True, help="Show what happened, as `watch` would have.")
+@click.option("--tree", "with_tree", is_flag=True, help="Show the objects at the end.")
+@click.option("--watch", "watching", is_flag=True, help="Show changes and events as `watch` does.")
 @json_option
 def replay_command(
     file: Path, config: Path | None, *, with_tree: bool, watching: bool, as_json: bool
 ) -> None:
-    """Play the capture FILE to a session like the captured one, and say what it learnt; without a broker.
+    """Replay the capture FILE to a new session without a broker, and summarise the result.
 
-    FILE is the newest of a capture; older ones beside it are played before it. The captured times are the
-    session's clock. Ends with 12 where the session says something else than the captured one said.
+    FILE is the newest file of a capture; older ones beside it are replayed first. The session uses the
+    captured times. The exit code is 12 if the session sends something else than the captured one.
     """
     configure_logs("source", logging.CRITICAL)
 
@@ -73,13 +73,13 @@ def replay_command(
     except CaptureError as error:
         raise CommandError(ExitCode.WRONG_VALUE, f"{file}: {error}") from error
     except BrokenPipeError:
-        raise  # whoever read the output has gone
+        raise  # The reader of the output has ended.
     except OSError as error:
         raise CommandError(ExitCode.NOT_FOUND, f"{file}: {error.strerror or error}") from error
     if different := result.outcome.different:
         often = "once" if different == 1 else f"{different} times"
         raise CommandError(
-            ExitCode.DIFFERENCE, f"{often} the session says something else than the captured one said"
+            ExitCode.DIFFERENCE, f"{often} the session sends something else than the captured one"
         )
 
 
@@ -91,8 +91,8 @@ def _replay_lines(result: Replayed) -> Iterator[str]:
         f", from part {head.part}" if head.part > 1 else ""
     )
     yield f"state       {source.state.value} {source.detail}".rstrip()
-    yield f"told        {outcome.told}, of no use {outcome.passed_over}"
-    yield f"said        {outcome.same} as then, {outcome.different} otherwise"
+    yield f"received    {outcome.told}, not used {outcome.passed_over}"
+    yield f"sent        {outcome.same} the same, {outcome.different} different"
     for (_, class_name), number in view.counts().items():
         yield f"objects     {number} {class_name}"
     known = ", ".join(f"{name} ({len(told.schema.elements)})" for name, told in sorted(view.classes.items()))
@@ -149,7 +149,7 @@ def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
 
 
 def _decoder(kind: str) -> Decoder | None:
-    """Of what the sessions of a kind of source say; ``None`` where that is requests over HTTP."""
+    """Return the decoder for a kind of source; ``None`` if it sends requests over HTTP."""
     dialect = KINDS[kind].dialect
     return DECODERS[dialect]() if dialect in DECODERS else None
 
@@ -165,7 +165,7 @@ def _difference(difference: Difference, decoder: Decoder | None) -> Document:
 
 
 def _said(said: Said | None, decoder: Decoder | None) -> str:
-    """What was said, for people."""
+    """Return what was sent, for people."""
     if said is None:
         return "nothing"
     if decoder is None:
@@ -179,7 +179,7 @@ def _said(said: Said | None, decoder: Decoder | None) -> str:
             Body(octets, said.get("exchange", ""), said.get("routing_key", ""))
         ).messages
     except ProtocolError:
-        return f"{where}: {len(octets)} octets {octets[:40].hex()}"
+        return f"{where}: {len(octets)} bytes {octets[:40].hex()}"
     return f"{where}: {'; '.join(map(_message, messages))}"
 
 

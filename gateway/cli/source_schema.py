@@ -28,18 +28,18 @@ from gateway.service.sources.endpoints import amqp_endpoint
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where to, for 'schema_file' of the source; a file that is there is replaced. Else it is printed.",
+    help="File to write, for 'schema_file' of the source; it is replaced. Default: print it.",
 )
 def schema_command(name: str, config: Path | None, out: Path | None) -> None:
-    """Ask the broker of the source NAME, of kind cml, for its schema; nothing is changed there.
+    """Read the schema of the source NAME, of kind cml, from its broker.
 
-    The gateway need not run.
+    Nothing is changed. The gateway need not be running.
     """
     configuration = loaded(config)
     configure_logs("source", logging.CRITICAL)
     settings = configured_source(configuration, name)
     if not isinstance(settings, CmlSource):
-        text = f"{configuration.path}: source {name!r} is of kind {settings.kind}: only those of cml have it"
+        text = f"{configuration.path}: source {name!r} is of kind {settings.kind}: only kind cml has schemas"
         raise CommandError(ExitCode.CONFIGURATION, text)
     try:
         endpoint = amqp_endpoint(settings.amqp, configuration.folder)

@@ -1,4 +1,4 @@
-"""``amqp-gateway state``: what must survive, shown, backed up, restored."""
+"""``amqp-gateway init`` and ``state``: the state folder made, shown, backed up and restored."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
+from gateway.config.snmp import COMMUNITY
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -21,12 +22,27 @@ from gateway.service.state.report import report
 from gateway.service.state.restore import restore
 from gateway.state_folder import StateError, StateFolder
 
+
+@click.command()
+@config_option
+def init(config: Path | None) -> None:
+    """Create the state folder of the configuration, which gives a new gateway its identity."""
+    configuration = loaded(config)
+    try:
+        state = StateFolder.create(configuration.state_folder)
+        state.secret(COMMUNITY)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    click.echo(f"{state.path}: gateway {state.identity}")
+    click.echo(f"SNMP community: in {state.secret_path(COMMUNITY)}")
+
+
 PROGRESS_SECONDS = 1.0
 
 folder_option = click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The state folder; else the one that the configuration names.",
+    help="The state folder. Default: as configured.",
 )
 
 
@@ -38,10 +54,10 @@ def state() -> None:
 @state.command()
 @config_option
 @folder_option
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def show(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
-    """Say what the state folder holds; also while the gateway runs."""
-    with _told():
+    """Show the content of the state folder, also while the gateway runs."""
+    with _errors_reported():
         place = _place(config, folder)
         found = report(StateFolder(place), place / "log" if folder else loaded(config).log_folder.absolute())
     click.echo(json.dumps(found.as_json(), indent=2) if as_json else "\n".join(found.lines()))
@@ -52,15 +68,15 @@ def show(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
 @config_option
 @folder_option
 @click.option(
-    "--without-secrets", is_flag=True, help="Leave out what was generated; it will be generated again."
+    "--without-secrets", is_flag=True, help="Leave generated secrets out; they are generated again."
 )
-@click.option("--replace", is_flag=True, help="FILE may be there already.")
+@click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
 def backup(
     file: Path, config: Path | None, folder: Path | None, *, without_secrets: bool, replace: bool
 ) -> None:
-    """Write a backup of the state folder to FILE; also while the gateway runs."""
+    """Write a backup of the state folder to FILE, also while the gateway runs."""
     tell = _now_and_then()
-    with _told():
+    with _errors_reported():
         done = back_up(
             StateFolder(_place(config, folder)),
             file,
@@ -72,38 +88,38 @@ def backup(
     manifest = done.manifest
     click.echo(
         f"{file}: gateway {manifest.identity}, started {manifest.boots} times; {len(manifest.files)} files, "
-        f"{done.octets:,} octets"
+        f"{done.octets:,} bytes"
     )
     if manifest.with_secrets:
-        click.echo("It holds secrets: keep it from others, as the state folder.")
+        click.echo("It contains secrets: protect it like the state folder.")
     for name in done.left_out:
-        click.echo(f"left out, because no gateway names a file so: {name!r}", err=True)
+        click.echo(f"left out, because it is no file of a gateway: {name!r}", err=True)
 
 
 @state.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @config_option
 @folder_option
-@click.option("--replace", is_flag=True, help="Keep a folder that is not empty beside, and take its place.")
+@click.option("--replace", is_flag=True, help="Move a folder that is not empty aside, and take its place.")
 def restore_command(file: Path, config: Path | None, folder: Path | None, *, replace: bool) -> None:
-    """Make the state folder from the backup FILE; no gateway may run on it.
+    """Restore the state folder from the backup FILE; no gateway may use it.
 
-    Numbers that may have been given since the backup are left out: they will not be given again.
+    Numbers that may have been assigned since the backup are skipped, so that they are not assigned twice.
     """
     place = _place(config, folder)
-    with _told():
+    with _errors_reported():
         done = restore(file, place, _now(), replace=replace, progress=_now_and_then())
     manifest, leap = done.manifest, done.leap
     click.echo(f"{place}: gateway {manifest.identity}, as it was at {manifest.made:%Y-%m-%d %H:%M:%S %Z}")
     click.echo(
-        f"Left out, because they may have been used since: {leap.boots:,} starts (the next is "
+        f"Skipped, because they may have been used since: {leap.boots:,} starts (the next is "
         f"{done.boots + 1}), {leap.rows:,} row numbers of each class, {leap.sources:,} source numbers"
     )
     if done.aside is not None:
-        click.echo(f"What was there is in {done.aside}")
+        click.echo(f"The former folder is {done.aside}")
     if not manifest.with_secrets:
         click.echo(
-            "The backup has no secrets: new ones are made when the gateway starts, so tell the managers."
+            "The backup has no secrets: the gateway makes new ones when it starts, which its managers need."
         )
 
 
@@ -112,13 +128,13 @@ def restore_command(file: Path, config: Path | None, folder: Path | None, *, rep
 @click.argument("new")
 @config_option
 @folder_option
-@click.option("--swap", is_flag=True, help="NEW has a number already: let the two exchange theirs.")
+@click.option("--swap", is_flag=True, help="Exchange the numbers, if NEW has one already.")
 def rename_source(old: str, new: str, config: Path | None, folder: Path | None, *, swap: bool) -> None:
-    """Give the number of source OLD, and all its rows, to the name NEW; no gateway may run.
+    """Give the number of the source OLD, and all its rows, to the name NEW; no gateway may run.
 
-    Rename it in the configuration too.
+    Rename the source in the configuration, too.
     """
-    with _told():
+    with _errors_reported():
         found = StateFolder(_place(config, folder))
         with (
             found.locked(patience_seconds=0),
@@ -127,18 +143,18 @@ def rename_source(old: str, new: str, config: Path | None, folder: Path | None, 
             sources = index.sources()
             if old not in sources:
                 known = ", ".join(sources) or "none"
-                raise CommandError(ExitCode.STATE, f"no source was ever called {old!r}; there are: {known}")
+                raise CommandError(ExitCode.STATE, f"there was never a source {old!r}; there are: {known}")
             if new in sources and not swap:
                 raise CommandError(
                     ExitCode.STATE,
-                    f"source {new!r} has a number, {sources[new]}: with --swap the two exchange theirs",
+                    f"source {new!r} has number {sources[new]}: --swap exchanges the two numbers",
                 )
             index.rename_source(old, new)
             click.echo("\n".join(f"source {number}: {name}" for name, number in index.sources().items()))
 
 
 def _place(config: Path | None, folder: Path | None) -> Path:
-    """The state folder; without need of a configuration where it is named."""
+    """Return the state folder; if it is given, no configuration is needed."""
     return (loaded(config).state_folder if folder is None else folder).absolute()
 
 
@@ -147,7 +163,7 @@ def _now() -> dt.datetime:
 
 
 def _now_and_then() -> Callable[[str], None]:
-    """Says what is done on standard error, where that takes long."""
+    """Return a function that shows progress on standard error, at most once a second."""
     last = time.monotonic()
 
     def tell(what: str) -> None:
@@ -160,7 +176,7 @@ def _now_and_then() -> Callable[[str], None]:
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _errors_reported() -> Iterator[None]:
     try:
         yield
     except (StateError, InstanceIndexError) as error:

@@ -1,4 +1,4 @@
-"""``amqp-gateway systemd``: the gateway as a service of the system."""
+"""``amqp-gateway systemd``: the gateway as a system service."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ROOT = Path("/")
 
 @click.group()
 def systemd() -> None:
-    """Units for systemd, written for a configuration."""
+    """Write systemd units for a configuration."""
 
 
 @systemd.command()
 @config_option
 def show(config: Path | None) -> None:
-    """Print what `install` would write."""
+    """Print the units that `install` writes."""
     for place, text in unit_files(loaded(config)).items():
         click.echo(f"# {ROOT / place}\n{text}")
 
@@ -36,10 +36,10 @@ def show(config: Path | None) -> None:
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     default=ROOT,
     show_default=True,
-    help="Of the system that gets them, such as an image that is being made.",
+    help="Root folder of the system that receives them, such as an image.",
 )
 def install(config: Path | None, root: Path) -> None:
-    """Write the units, start nothing, and say what to do next."""
+    """Write the units without starting them, and print what to do next."""
     configuration = loaded(config)
     for place, text in unit_files(configuration).items():
         path = root / place
@@ -53,7 +53,7 @@ def install(config: Path | None, root: Path) -> None:
 
 
 def _next_steps(configuration: LoadedConfiguration) -> list[str]:
-    """As commands for root; done again, they change nothing."""
+    """Return commands for root, which can be repeated."""
     state, settings = map(str, (configuration.state_folder, configuration.path))
     as_user = ["runuser", "-u", USER, "--", *program()]
     lines = [

@@ -14,12 +14,12 @@ from gateway.service.diagnostics.trap_test import send_test
 
 @click.group()
 def trap() -> None:
-    """Receivers of SNMP notifications."""
+    """Test receivers of SNMP notifications."""
 
 
 @trap.command()
 @click.argument("name")
 @config_option
 def test(name: str, config: Path | None) -> None:
-    """Send a test to the receiver NAME of the configuration; an inform's answer is waited for."""
+    """Send a test notification to the receiver NAME, and wait for the answer of an inform."""
     asyncio.run(send_test(loaded(config), name, SystemClock(), click.echo))

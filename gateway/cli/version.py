@@ -12,6 +12,6 @@ DISTRIBUTION = "amqp-management-gateway"
 
 @click.command()
 def version() -> None:
-    """Say which gateway this is."""
+    """Show the version of the gateway."""
     ours = importlib.metadata.version(DISTRIBUTION)
     click.echo(f"amqp-gateway {ours}, Python {platform.python_version()}, {platform.system()}")

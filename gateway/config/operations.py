@@ -11,18 +11,18 @@ from gateway.yaml_documents import StrictModel
 
 
 def _principal(text: str) -> str:
-    north, colon, name = text.partition(":")
-    if north not in {"snmp", "jmx", "cli"} or not colon or not name or not text.isprintable():
+    front_end, colon, name = text.partition(":")
+    if front_end not in {"snmp", "jmx", "cli"} or not colon or not name or not text.isprintable():
         raise ValueError("write snmp:WRITER, jmx:USER or cli:USER")
     return text
 
 
 PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_principal)]
-"""Who asks: a writer of SNMP, a user of JMX, a user of the system at the command line."""
+"""Who requests: a writer of SNMP, a user of JMX, a system user at the command line."""
 
 
 class OperationRule(StrictModel):
-    """What somebody may change. All that is named must fit; one rule that fits is enough.
+    """A permission. An operation must match every key of the rule; one matching rule is sufficient.
 
     Attributes:
         who: the principals.
@@ -30,7 +30,7 @@ class OperationRule(StrictModel):
         classes: patterns of ``package:class``.
         objects: patterns of objects' names as ``amqp-gateway tree`` shows them, such as ``/|orders*``.
         set: patterns of elements that may be set.
-        invoke: patterns of methods that may be called; a dangerous one must be named as it is.
+        invoke: patterns of methods that may be called; a dangerous one must be named in full.
         read: whether objects may be read again from the broker.
     """
 
@@ -50,7 +50,7 @@ class OperationRule(StrictModel):
 
 
 class OperationSettings(StrictModel):
-    """Operations: changes and fresh reads that users ask for. Nothing is allowed unless a rule says so.
+    """Operations: changes and fresh reads that users request. Each needs a rule that permits it.
 
     Attributes:
         allow: the rules.

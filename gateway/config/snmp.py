@@ -1,4 +1,4 @@
-"""The SNMP agent in ``gateway.yaml``: who reads and writes, and who is told of events."""
+"""The SNMP agent in ``gateway.yaml``: who reads and writes, and who receives notifications."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from gateway.mapping.rules import SeverityName
 from gateway.model.events import Severity
 from gateway.yaml_documents import StrictModel
 
+COMMUNITY = "community"
+"""The name of the secret in the state folder that is the community of reading, unless one is configured."""
+
 
 class NotificationTarget(StrictModel):
     """Where events are sent to as SNMP notifications.
@@ -30,8 +33,8 @@ class NotificationTarget(StrictModel):
         community: sent with each; default: that of reading.
         severity: events below it are not sent; a clearing event goes where the raising one went.
         events: patterns of ``package:event``, such as ``rabbitmq:alarm*``; which ones are sent.
-        rate: notifications a second; traps beyond it are counted, and one summary tells how many, informs
-            wait.
+        rate: notifications a second; traps beyond it are counted, and one summary has their number;
+            informs wait.
     """
 
     address: ListenAddress
@@ -61,8 +64,7 @@ class CommandSettings(StrictModel):
     Attributes:
         quota: rows that each writer can have.
         keep: how long a command that has ended keeps its row.
-        shown_to_all: whether everybody who can read sees the commands of all writers, and not each writer
-            only the own ones.
+        shown_to_all: every reader sees the commands of all writers, instead of each writer its own.
     """
 
     quota: Annotated[int, Field(ge=1, le=1000)] = 32
@@ -71,7 +73,7 @@ class CommandSettings(StrictModel):
 
 
 class SnmpWriter(StrictModel):
-    """Somebody who may send SET, if ``operations`` allows them what they ask for.
+    """A community that may send SET, as far as ``operations`` permits.
 
     Attributes:
         community: which reads, too; default: the secret ``community-NAME`` in the state folder, made at the
@@ -87,8 +89,8 @@ class SnmpSettings(StrictModel):
     Attributes:
         community: of reading, v1 and v2c; default: the secret ``community`` in the state folder, made at
             ``init``.
-        serve_stale_for: how long values of an agent that fell silent are still shown.
-        notifications: receivers of traps and informs, by a name of yours.
+        serve_stale_for: how long values of a silent agent are still shown.
+        notifications: receivers of traps and informs, by name.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
         writers: who may send SET, by the name that ``operations`` allows something to as ``snmp:NAME``.
         best_effort: take a SET of several objects, one operation after the other; otherwise it is refused,

@@ -90,7 +90,7 @@ def test_without_the_extra_it_is_said_what_brings_it(tmp_path: Path) -> None:
     ended = amqp_gateway("analytics", "report", "--log", tmp_path, program=program)
     assert ended.code is ExitCode.NOT_INSTALLED
     (line,) = ended.errors.splitlines()
-    installs = shlex.split(line.partition(": ")[2].partition("installs it: ")[2].partition(";")[0])
+    installs = shlex.split(line.partition(": ")[2].partition("install it by: ")[2].partition(";")[0])
     assert installs[:4] == [sys.executable, "-m", "pip", "install"]
     assert {Requirement(wanted).name for wanted in installs[4:]} >= {"pyspark", "pandas", "matplotlib"}
     assert "Java 17 or newer" in line

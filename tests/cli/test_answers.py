@@ -96,7 +96,7 @@ async def test_each_outcome_ends_a_command_with_its_code(site: Site, outcome: Ou
     if outcome is Outcome.APPLIED:
         assert ended.told == []
     elif outcome is Outcome.UNKNOWN:
-        later = "; `amqp-gateway explain 7b0c.1.o9` says when more is known"
+        later = "; `amqp-gateway explain 7b0c.1.o9` shows when the outcome is known"
         assert ended.told == [f"amqp-gateway: unknown: mood: this is why{later}"]
     else:
         assert ended.told == [f"amqp-gateway: {outcome.value}: mood: this is why (operation 7b0c.1.o9)"]
@@ -124,7 +124,7 @@ async def test_who_does_not_wait_does_not_know(site: Site) -> None:
         process.send_signal(signal.SIGINT)
         ended = await end(process)
     assert (ended.code, ended.output) == (ExitCode.UNKNOWN_OUTCOME, "")
-    assert ended.told[0].startswith("amqp-gateway: not waited for: it may have been carried out")
+    assert ended.told[0].startswith("amqp-gateway: stopped waiting: the operation may still be applied")
 
 
 async def test_a_core_that_ends_leaves_it_unknown(site: Site) -> None:

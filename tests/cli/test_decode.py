@@ -141,7 +141,9 @@ def test_a_disk_without_room_for_what_is_printed_is_told(tmp_path: Path) -> None
             check=False,
         )
     assert ended.returncode == ExitCode.FAILED
-    assert ended.stderr == b"amqp-gateway: No space left on device: make room, and run it again\n"
+    assert (
+        ended.stderr == b"amqp-gateway: No space left on device: free some space, and run the command again\n"
+    )
 
 
 @pytest.mark.parametrize("dialect", ["cml", "am01", "am1", "am2", "ami"])

@@ -37,7 +37,7 @@ async def test_ctrl_c_ends_a_watch_as_it_ends_other_commands(site: Site) -> None
     async with core(site, ScriptedOperations()):
         process = await start(site, "watch")
         assert process.stderr is not None
-        assert await process.stderr.readline() == b"watching; Ctrl-C ends it\n"
+        assert await process.stderr.readline() == b"watching; Ctrl-C stops it\n"
         process.send_signal(signal.SIGINT)
         ended = await end(process)
     assert (ended.code, ended.output, ended.errors) == (ExitCode.INTERRUPTED, "", "")

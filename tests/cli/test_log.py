@@ -245,8 +245,8 @@ def test_query_says_when_a_table_is_cut(log: Path) -> None:
         (("FROM log", "--kind", "event"), "WHERE"),
         (("--last", "yesterday"), "90s, 15min, 24h or 7d"),
         (("--from", "noon"), "2026-11-20T14:05"),
-        (("--last", "1h", "--from", "2026-11-20"), "either --last or --from"),
-        (("--json", "--csv"), "either --json or --csv"),
+        (("--last", "1h", "--from", "2026-11-20"), "--last and --from exclude each other"),
+        (("--json", "--csv"), "--json and --csv exclude each other"),
         (("--kind", "surprise"), "surprise"),
     ],
 )
@@ -286,7 +286,7 @@ def test_ctrl_c_ends_a_query_at_once(log: Path) -> None:
 def test_verify_of_a_good_log(log: Path) -> None:
     ended = command("verify", "--folder", log)
     assert ended.code is ExitCode.OK
-    assert ended.output.splitlines()[1:] == [f"log {LOG_ID}: seq 1 to 57", "all is as it was written"]
+    assert ended.output.splitlines()[1:] == [f"log {LOG_ID}: seq 1 to 57", "everything is as it was written"]
     assert "57 records in 1 files of the lake and 2 segments" in ended.output
 
 
@@ -317,7 +317,7 @@ def test_compact_makes_parquet_of_all_that_is_complete(log: Path) -> None:
     assert ended.output.startswith(f"1 of 1: {26:020}.jsonl: 25 records, ")
     assert ended.output.endswith(f" in {file}\n")
     assert (log / file).exists()
-    assert command("compact", "--folder", log).output == "no segment waits\n"
+    assert command("compact", "--folder", log).output == "no segment is waiting\n"
     assert command("verify", "--folder", log).code is ExitCode.OK
 
 
@@ -326,7 +326,7 @@ def test_compact_leaves_what_the_next_start_goes_on_from(log: Path) -> None:
     identity_path(log).write_text(identity.text(), encoding="utf-8")
     ended = command("compact", "--folder", log)
     assert (ended.code, list_segments(log)[0].first_seq) == (ExitCode.OK, 26)
-    assert ended.output == "no segment waits but 1, from which the next start goes on: --all takes it too\n"
+    assert ended.output == "no segment is waiting but 1, which the next start reads: --all compacts it, too\n"
     assert command("compact", "--all", "--folder", log).output.startswith(f"1 of 1: {26:020}.jsonl: ")
 
 
@@ -343,5 +343,5 @@ def test_compact_says_what_waits_still(log: Path) -> None:
     (log / "lake" / "dt=2026-11-20" / "hour=08" / f"{LOG_ID}-{26:020}.parquet").mkdir()
     ended = command("compact", "--folder", log)
     assert ended.code is ExitCode.FAILED
-    assert ended.told[-1].endswith("1 of 1 segments wait still: see why above, and try again")
+    assert ended.told[-1].endswith("1 of 1 segments are not compacted: see the reasons above, and try again")
     assert (log / "segments" / f"{26:020}.jsonl").exists()

@@ -145,7 +145,7 @@ def test_done_again_it_changes_nothing(operator: Operator) -> None:
 
     assert operator.state() == before
     said, configuration = printed(second)
-    assert said == ["nothing: the broker is as it should be"]
+    assert said == ["nothing to do: the broker is as it should be"]
     assert configuration == printed(first)[1]
 
 
@@ -249,7 +249,7 @@ def test_what_somebody_changed_is_set_right(operator: Operator) -> None:
         f"set password and tags of the user {operator.gateway}",
         f"permit the user {operator.agent} in /",
     ]
-    assert printed(operator.provision())[0] == ["nothing: the broker is as it should be"]
+    assert printed(operator.provision())[0] == ["nothing to do: the broker is as it should be"]
 
 
 def test_the_administrators_own_permission_is_only_lent(operator: Operator) -> None:
@@ -353,7 +353,7 @@ def test_an_administrators_password_that_cannot_be_read(operator: Operator) -> N
     [
         (["--management", "http://u:p@localhost"], "leave user and password out of the URL"),
         (["--gateway-user", ""], "must not be empty"),
-        (["--gateway-user", "same", "--agent-user", "same"], "users of their own"),
+        (["--gateway-user", "same", "--agent-user", "same"], "must be different users"),
         (["--amqp", "amqp://host/vhost"], "leave the virtual host out of the URL"),
         (["--administrator-password", "secret"], "No such option"),
     ],

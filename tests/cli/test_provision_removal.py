@@ -127,7 +127,10 @@ def test_afterwards_the_broker_is_as_it_was_before(operator: Operator) -> None:
         " provision"
         for user in (operator.gateway, operator.agent)
     ]
-    assert removed(operator.provision("--remove", "--yes"))[0] == "nothing: the broker has nothing of ours"
+    assert (
+        removed(operator.provision("--remove", "--yes"))[0]
+        == "nothing: the broker has nothing that these options set up"
+    )
     assert definitions(operator.broker, by_rabbitmqctl=True) == before
 
 
@@ -188,7 +191,10 @@ def test_where_nobody_can_be_asked_yes_must_be_said(operator: Operator) -> None:
     printed(operator.provision())
     before = definitions(operator.broker)
     ended = operator.provision("--remove")
-    assert refused(ended) == (ExitCode.USAGE, "there is no terminal to ask at: say --yes")
+    assert refused(ended) == (
+        ExitCode.USAGE,
+        "there is no terminal to ask at: give --yes to remove without asking",
+    )
     assert definitions(operator.broker) == before
 
 

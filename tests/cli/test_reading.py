@@ -39,7 +39,7 @@ def test_a_source_that_is_not_there_is_told(words: list[str], shown_gateway: Sho
 def test_a_tree_of_nothing_is_told(shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call("tree", "orders/queue/*|not-there")
     assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
-    assert ended.told[0].startswith("amqp-gateway: there is no object 'orders/queue/*|not-there': ")
+    assert ended.told[0].startswith("amqp-gateway: no object matches 'orders/queue/*|not-there': ")
 
 
 def test_tree_for_programs(shown_gateway: ShownGateway) -> None:
@@ -187,10 +187,10 @@ def test_watch_tells_what_comes_and_goes(shown_gateway: ShownGateway) -> None:
 def test_watch_ends_after_its_time(shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call("watch", "orders/queue/*|not-there", "--for", "100ms")
     assert (ended.code, ended.output) == (ExitCode.OK, "")
-    assert ended.told == ["watching; Ctrl-C ends it"]
+    assert ended.told == ["watching; Ctrl-C stops it"]
     waited = shown_gateway.call("watch", "orders/queue/*|not-there", "--for", "100ms", "--count", "2")
     assert waited.code is ExitCode.NOT_FOUND
-    assert waited.told[-1] == "amqp-gateway: 2 of 2 have not happened in that time"
+    assert waited.told[-1] == "amqp-gateway: 2 of 2 did not happen in that time"
 
 
 def test_sources_as_they_are(shown_gateway: ShownGateway) -> None:

@@ -149,7 +149,7 @@ def test_what_is_said_otherwise_now_ends_with_a_difference(tmp_path: Path) -> No
     *_, remarked, then, now = ended.output.splitlines()
     assert remarked.startswith("line 3: protocol-error: x/k from '': ")
     assert (then, now) == ("line 2: then nothing", "        now  broker: BrokerRequest sequence=1")
-    assert ended.told == ["amqp-gateway: once the session says something else than the captured one said"]
+    assert ended.told == ["amqp-gateway: once the session sends something else than the captured one"]
 
 
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:

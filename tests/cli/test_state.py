@@ -141,15 +141,15 @@ def test_a_backup_of_a_running_gateway_is_restored_elsewhere(used: Site, tmp_pat
         told = said(amqp_gateway("state", "backup", file, "--config", used.configuration))
         assert "in use" in said(command("state", "show", "--config", used.configuration))[0]
     assert told == [
-        f"{file}: gateway {used.state.identity}, started 2 times; 5 files, {file.stat().st_size:,} octets",
-        "It holds secrets: keep it from others, as the state folder.",
+        f"{file}: gateway {used.state.identity}, started 2 times; 5 files, {file.stat().st_size:,} bytes",
+        "It contains secrets: protect it like the state folder.",
     ]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     lines = said(command("state", "restore", file, "--folder", folder))
 
     assert lines[0].startswith(f"{folder}: gateway {used.state.identity}, as it was at 20")
-    assert lines[1].startswith("Left out, because they may have been used since: 100,0")
+    assert lines[1].startswith("Skipped, because they may have been used since: 100,0")
     used.configure(state={"folder": str(folder)})
     with running("process", "core", "--config", used.configuration, log=used.folder / "log") as core:
         core.ready()
@@ -168,7 +168,7 @@ def test_a_lost_folder_is_replaced_and_kept(used: Site, tmp_path: Path) -> None:
     assert told.startswith(f"{used.state.path}: is not empty: with --replace")
     lines = said(command("state", "restore", file, "--config", used.configuration, "--replace"))
 
-    assert lines[2].startswith(f"What was there is in {used.state.path}.replaced-20")
+    assert lines[2].startswith(f"The former folder is {used.state.path}.replaced-20")
     with running("process", "core", "--config", used.configuration, log=used.folder / "log") as core:
         core.ready()
 
@@ -178,7 +178,7 @@ def test_a_backup_without_secrets_says_what_follows(used: Site, tmp_path: Path) 
     said(command("state", "backup", file, "--config", used.configuration, "--without-secrets"))
     lines = said(command("state", "restore", file, "--folder", folder))
     assert lines[-1] == (
-        "The backup has no secrets: new ones are made when the gateway starts, so tell the managers."
+        "The backup has no secrets: the gateway makes new ones when it starts, which its managers need."
     )
 
 
@@ -195,10 +195,10 @@ def test_a_renamed_source_keeps_its_rows(used: Site) -> None:
     words = ("state", "rename-source", "--config", used.configuration)
     assert said(command(*words, "orders", "shop")) == ["source 1: shop", "source 2: field"]
     assert refused(command(*words, "orders", "x")) == (
-        "no source was ever called 'orders'; there are: shop, field"
+        "there was never a source 'orders'; there are: shop, field"
     )
     assert refused(command(*words, "shop", "field")) == (
-        "source 'field' has a number, 2: with --swap the two exchange theirs"
+        "source 'field' has number 2: --swap exchanges the two numbers"
     )
     assert said(command(*words, "shop", "field", "--swap")) == ["source 1: field", "source 2: shop"]
 

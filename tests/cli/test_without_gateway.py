@@ -32,4 +32,4 @@ def test_what_the_event_log_knows_is_explained_all_the_same(site: Site) -> None:
     assert ended.code is ExitCode.OK
     (meaning,) = json.loads(ended.output)["meanings"]
     assert (meaning["kind"], meaning["object_id"]) == ("record", QUEUE)
-    assert ended.told == ["the gateway does not run: this is what the event log has"]
+    assert ended.told == ["the gateway is not running: this is from the event log"]

@@ -51,7 +51,7 @@ def demonstration(printed: Path, temporary: Path, *options: str) -> Iterator[sub
         )
         try:
             wait_until(
-                lambda: "Ctrl-C ends everything." in printed.read_text() or process.poll() is not None,
+                lambda: "Ctrl-C stops everything." in printed.read_text() or process.poll() is not None,
                 "the demonstration runs",
                 START_SECONDS,
             )

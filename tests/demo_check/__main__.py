@@ -76,7 +76,7 @@ async def _until_stopped(demonstration: Demonstration, keep: Path | None) -> Non
         await checking
     except asyncio.CancelledError:
         click.echo("  ..  stopped")
-    click.echo("  ..  all ended, nothing is left")
+    click.echo("  ..  everything is stopped, nothing is left")
 
 
 async def _check(demonstration: Demonstration, keep: Path | None) -> None:

@@ -66,7 +66,7 @@ async def test_health_needs_somebody_to_ask(jmx: JmxSite) -> None:
     jmx.site.configure(snmp={"enabled": False})
     ended = await command("health", jmx)
     assert ended.code is ExitCode.CONFIGURATION
-    assert ended.told == ["amqp-gateway: neither snmp nor jmx is enabled: there is nothing to ask"]
+    assert ended.told == ["amqp-gateway: neither snmp nor jmx is enabled: enable one of them for this check"]
 
 
 async def test_run_runs_it_with_the_others(jmx: JmxSite) -> None:

@@ -15,6 +15,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
+from gateway.config.snmp import COMMUNITY
 from gateway.config.types import SecretError
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.mapping.files import MappingError
@@ -51,9 +52,6 @@ from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
-
-COMMUNITY = "community"
-"""Name of the secret in the state folder."""
 
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.002

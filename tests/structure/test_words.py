@@ -1,0 +1,95 @@
+"""README, documentation and command line use the words of the glossary, not those that it replaces."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from gateway.cli.main import COMMANDS, main
+
+ROOT: Final = Path(__file__).parent.parent.parent
+PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+UNUSED: Final = re.compile(
+    r"\b(tell|tells|telling|told|hear|hears|hearing|heard|anew|norths?|souths?|vouch(?:es|ed)?|believ(?:e|es|ed|ing)"
+    r"|belief|obeys?|obeyed|nobody|somebody|whoever)\b",
+    re.IGNORECASE,
+)
+OCTETS: Final = re.compile(r"\boctets?\b", re.IGNORECASE)
+CODE: Final = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL)
+"""Names that are published, commands with their output, and targets of links stay as they are."""
+
+UNITS_OF_PROTOCOLS: Final = frozenset(
+    {"benchmarks", "conformance-ami", "conformance-cml", "conformance-qmf", "model-check", "types"}
+)
+"""Pages that describe protocols, or their speed, byte by byte, as their specifications do: in octets."""
+
+NOT_YET: Final = frozenset(
+    {
+        "analytics",
+        "benchmarks",
+        "event-log",
+        "events",
+        "jmx",
+        "mibs",
+        "prometheus",
+        "set-and-invoke",
+        "snmp-commands",
+        "snmp-notifications",
+    }
+)
+"""Pages in older language. A page is taken out when it is rewritten; none is added."""
+
+
+def unused_words(text: str, *, octets: bool = False) -> list[str]:
+    """Return the words of ``text`` that the glossary replaces, with what stands around them."""
+    found = [*UNUSED.finditer(text), *([] if octets else OCTETS.finditer(text))]
+    return [text[max(0, one.start() - 30) : one.end() + 30].replace("\n", " ") for one in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_use_the_words_of_the_glossary(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.stem == "glossary":
+        text = text.partition("## Words that are not used")[0]
+    words = unused_words(CODE.sub("", text), octets=page.stem in UNITS_OF_PROTOCOLS)
+    assert page.stem in NOT_YET or words == []
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command and those below it, by what is typed."""
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            assert found is not None
+            yield from commands(found, f"{name} {below}")
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
+def test_help_uses_the_words_of_the_glossary() -> None:
+    helps = {
+        name: "\n".join([command.help or "", *(getattr(each, "help", None) or "" for each in command.params)])
+        for name, command in commands(main, "amqp-gateway")
+    }
+    assert {f"amqp-gateway {name}" for name in COMMANDS} <= helps.keys()
+    assert {name: words for name, text in helps.items() if (words := unused_words(text))} == {}
+
+
+@pytest.mark.parametrize("package", ["cli", "config"])
+def test_messages_use_the_words_of_the_glossary(package: str) -> None:
+    texts = {
+        f"{file.name}:{node.lineno}": node.value
+        for file in (ROOT / "gateway" / package).glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    sentences = {place: text for place, text in texts.items() if " " in text}
+    assert {place: words for place, text in sentences.items() if (words := unused_words(text))} == {}
