@@ -1,5 +1,12 @@
 """Analytics over the event log with Apache Spark: the optional extra ``[spark]``.
 
-Here belong plain functions from DataFrame to DataFrame, which batch jobs and streams share, and the reports
-made of them. They read the log's published form (``docs/event-log.md``) and know nothing else of the gateway.
+They read the log's published form (``docs/event-log.md``) and know nothing else of the gateway:
+
+- `bronze`: the records, each once, with typed columns (`form`); `coverage` says which records are at hand.
+- `silver`: the silver tables: samples, lives, events, operations, states, gaps.
+- `gold`: sums by hour.
+- `pipeline`: the stream that writes these tables (`storage`); `session` starts Spark.
+- `reports`: the report over one period.
+
+Functions take and return DataFrames, so batch jobs and streams share them.
 """

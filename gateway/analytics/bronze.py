@@ -39,7 +39,7 @@ class Bronze:
     Attributes:
         records: columns of `gateway.analytics.form.LAKE`; each record once by (``log_id``, ``seq``).
         standing: records of the period, and those before it that the same files hold, from the begin of its
-            first hour on at least: there stands the head of a segment, which tells schemas and what lives.
+            first hour on at least: there stands the head of a segment, which has the schemas and what lives.
         held: which records the files of these hours hold, as stretches of seq.
         duplicates: how many records stood in the files once more.
         uncommitted: lines behind the last commit line of their segment.
@@ -142,7 +142,8 @@ def lake_stream(spark: SparkSession, log: str, max_files_per_trigger: int = 64) 
     """The lake as a stream: each file once, in the order in which files appeared.
 
     Files of the lake are never rewritten. Copies of a file under another name come again: see `once_within`,
-    and `gateway.analytics.pipeline`, which needs no memory of single records. ``file`` tells files apart.
+    and `gateway.analytics.pipeline`, which needs no memory of single records. ``file`` is the file of a
+    record.
     """
     return (
         spark.readStream.schema(LAKE)

@@ -29,7 +29,7 @@ COMMIT_KIND: Final = "_commit"
 """``kind`` of the line after each block; no record."""
 
 VALUE_KINDS: Final = ("snapshot", "create", "update")
-"""Records that tell values of an object."""
+"""Records with values of an object."""
 
 _TEXT, _LONG, _TIME = StringType(), LongType(), TimestampType()
 

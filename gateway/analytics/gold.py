@@ -1,7 +1,7 @@
 """Gold: sums by hour that add up over any number of rows, for dashboards and for tools other than Spark.
 
 Each function takes silver of any part of the log. The sums of two parts are the sum of the whole, so a
-stream writes what each of its batches adds, and whoever reads sums up: ``sum(delta)`` is what a counter
+stream writes what each of its batches adds, and a reader sums up: ``sum(delta)`` is what a counter
 gained, ``sum(delta) / sum(interval_ns) * 1e9`` its mean rate a second while it was measured.
 """
 
@@ -35,7 +35,7 @@ def counters_by_hour(samples: DataFrame) -> DataFrame:
 
 
 def objects_by_hour(marks: DataFrame) -> DataFrame:
-    """How many objects began and ended: for each class and hour; ``inferred``: ends that nobody told."""
+    """How many objects began and ended in each class and hour; ``inferred``: ends without a report."""
     ended = F.col("kind") == "delete"
     return (
         marks.where(F.col("kind").isin("create", "delete"))

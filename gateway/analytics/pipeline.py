@@ -67,7 +67,7 @@ class Publisher:
     Args:
         storage: where the output is.
         output: folder of tables, checkpoint and what was published.
-        done: told after each batch.
+        done: called after each batch.
 
     Attributes:
         batches: how many were published.
@@ -133,7 +133,7 @@ def run(
         log: the log's folder.
         output: folder of the tables; one run at a time may write to it.
         interval_seconds: how often to look for new files; ``None``: what is there now, then return.
-        done: told after each batch.
+        done: called after each batch.
         files_per_batch: at most; bounds memory.
         stopping: once it is set, the batch under way is the last one.
 

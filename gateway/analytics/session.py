@@ -112,7 +112,7 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
         AnalyticsError: Spark does not start.
     """
     check_java()
-    # It would print each error with its whole plan, beside the exception that tells it.
+    # It would print each error with its whole plan, beside the exception that has it.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     if settings.master.startswith("local"):
         # Not the first "python3" of the path, which may be of another version. No setting of Spark does this.

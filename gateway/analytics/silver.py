@@ -1,4 +1,4 @@
-"""Silver: what the records tell, by subject and with types: samples, lives, events, operations, states, gaps.
+"""The silver tables: samples, lives, events, operations, states and gaps, each with typed columns.
 
 `samples`, `deltas`, `events`, `operations`, `source_states`, `gaps` and `life_marks` look at one record at a
 time, so they are the same in batch and in Structured Streaming. `lives` needs all records of an object and is
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from gateway.analytics.form import EXACT, VALUE_KINDS
 
 SAME_CREATION_SECONDS: Final = 1.0
-"""Two times of creation that differ by less are one, told by two witnesses."""
+"""Two times of creation that differ by less are one, seen in two ways."""
 
 DELTA: Final = "struct<delta:decimal(20,0),interval_ns:bigint,reset:boolean>"
 """How a counter went on."""
@@ -105,7 +105,7 @@ def rate(delta: Column, interval_ns: Column) -> Column:
 def life_marks(records: DataFrame) -> DataFrame:
     """What happened to objects: a row for each ``create``, ``delete``, and ``snapshot`` that shows one.
 
-    And for each ``start`` of a segment, which tells of no object: what lives is shown again behind it.
+    And for each ``start`` of a segment, which has no object: what lives is shown again behind it.
     """
     return _marks(records.where(F.col("kind").isin("start", "create", "delete", "snapshot")))
 
@@ -115,12 +115,12 @@ def lives(records: DataFrame) -> DataFrame:
 
     A life begins with the object's ``create``, or where the log begins to show it, and ends with its
     ``delete``. A durable object that is made again under its name has another life. Columns: the object;
-    ``life`` (1, 2, ...); ``created`` and ``deleted`` by the agent's clock, null where nobody told;
-    ``first_seen``, ``last_seen``, ``ended`` by the gateway's; ``inferred``: nobody told the end; ``began``:
-    the log saw it being made; ``state``: ``living``, ``deleted``, or ``lost`` where nobody told the end, but
-    the next life began, or the last two segments did not show it; ``seconds``: how long it lived, by the
-    agent's clock where that told both ends, else by the gateway's where it saw both, else null; never
-    negative.
+    ``life`` (1, 2, ...); ``created`` and ``deleted`` by the agent's clock, null where it is not known;
+    ``first_seen``, ``last_seen``, ``ended`` by the gateway's; ``inferred``: the end was not reported;
+    ``began``: the log saw it being made; ``state``: ``living``, ``deleted``, or ``lost`` where the end was
+    not reported, but the next life began, or the last two segments did not show it; ``seconds``: how long it
+    lived, by the agent's clock where that has both ends, else by the gateway's where it saw both, else null;
+    never negative.
 
     Args:
         records: bronze, or the rows of `life_marks`; ``last_seen`` is more exact with all records.
@@ -131,12 +131,12 @@ def lives(records: DataFrame) -> DataFrame:
     order = Window.partitionBy("log_id", "object_id").orderBy("seq")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     former_creation = F.last("create_ts", ignorenulls=True).over(before)
-    made_anew = F.col("kind").isin("create", "snapshot") & (
+    made_again = F.col("kind").isin("create", "snapshot") & (
         F.col("create_ts").cast("double") - former_creation.cast("double") > SAME_CREATION_SECONDS
     )
     former_mark = F.last(F.when(F.col("kind") != "update", F.col("kind")), ignorenulls=True).over(before)
     after_end = (former_mark == "delete") & F.col("kind").isin("create", "snapshot")
-    begins = F.coalesce(after_end, F.lit(False)) | F.coalesce(made_anew, F.lit(False))
+    begins = F.coalesce(after_end, F.lit(False)) | F.coalesce(made_again, F.lit(False))
     numbered = marks.withColumn("life", F.sum(begins.cast("int")).over(order) + 1)
     is_end, is_begin = F.col("kind") == "delete", F.col("kind") == "create"
     latest = (
@@ -173,7 +173,7 @@ def events(records: DataFrame) -> DataFrame:
 
 
 def operations(records: DataFrame) -> DataFrame:
-    """One row for each record of an operation; the last one of an ``operation_id`` tells how it stands.
+    """One row for each record of an operation; the last one of an ``operation_id`` has its state.
 
     ``state``: ``begun`` (again at each segment's head while it is under way), ``ended``, or ``settled``;
     ``outcome`` is null while it is under way; ``attempts``: for how many refused ones the record stands, 1
@@ -188,16 +188,16 @@ def operations(records: DataFrame) -> DataFrame:
 
 
 def source_states(records: DataFrame) -> DataFrame:
-    """One row for each time that the state of a source was told, or of an agent (``agent`` is not null)."""
+    """One row for each record of the state of a source, or of an agent (``agent`` is not null)."""
     return records.where(F.col("kind").isin("source", "agent")).select(
         *_PLACE, "kind", "source", "dialect", "agent", "state", "text", "sample_ts", "values"
     )
 
 
 def gaps(records: DataFrame) -> DataFrame:
-    """One row for each time in which something was not heard, or not recorded; ``seconds`` is how long.
+    """One row for each time in which something was missed, or not recorded; ``seconds`` is how long.
 
-    ``covered``: sources that the gap does not concern; they tell by gaps of their own what they missed.
+    ``covered``: sources that the gap does not concern; they have gaps of their own for what they missed.
     """
     return records.where(F.col("kind") == "gap").select(
         *_PLACE,
@@ -209,7 +209,7 @@ def gaps(records: DataFrame) -> DataFrame:
 
 
 def schemas(records: DataFrame) -> DataFrame:
-    """One row for each element of each class, as last told.
+    """One row for each element of each class, as last recorded.
 
     Columns: ``group`` (``property`` or ``statistic``), ``type``, ``kind``, ``unit``, ``description``.
     """
@@ -231,7 +231,7 @@ def schemas(records: DataFrame) -> DataFrame:
 def shown_since(records: DataFrame) -> DataFrame:
     """When the last segment but one began (``shown_since``), for each log: what lives was shown since.
 
-    The last one may have begun a moment ago, and still be telling what lives.
+    The last one may have begun a moment ago, and not have repeated all that lives yet.
     """
     heads = records.where(F.col("kind") == "start").groupBy("log_id")
     ordered = F.sort_array(F.collect_list("ingest_ts"), asc=False)
@@ -239,7 +239,7 @@ def shown_since(records: DataFrame) -> DataFrame:
 
 
 def _entries(elements: Collection[str] | None) -> Column:
-    """The elements that a record tells with their values, those that have none any more included."""
+    """The elements of a record with their values, those that have none any more included."""
     variants = F.from_json("values", "map<string,variant>")
     nothing = F.lit(None).cast("variant").alias("value")
     gone = F.transform("absent", lambda name: F.struct(name.alias("key"), nothing))

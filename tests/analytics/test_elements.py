@@ -15,7 +15,7 @@ from gateway.analytics.reports.measures import (
     MEGABYTE,
     QUEUE,
     USERS,
-    Told,
+    Measure,
 )
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.rules import ElementRule, Mapping
@@ -38,8 +38,8 @@ def elements(package: str, class_name: str) -> dict[str, ElementRule]:
 def test_each_broker_s_queues_tell_what_goes_in_and_out_and_what_waits(package: str) -> None:
     known = elements(package, QUEUE)
     for name in ("published", "delivered"):
-        (told,) = [told for told in FLOWS[name] if told.element in known]
-        assert (known[told.element].kind, known[told.element].unit) == (Kind.COUNTER, "messages")
+        (measure,) = [measure for measure in FLOWS[name] if measure.element in known]
+        assert (known[measure.element].kind, known[measure.element].unit) == (Kind.COUNTER, "messages")
     for names, unit in ((DEPTH, "messages"), (CONSUMERS, "consumers")):
         (element,) = [element for element in names if element in known]
         assert (known[element].kind, known[element].unit) == (Kind.GAUGE, unit)
@@ -51,7 +51,7 @@ def test_each_broker_s_connections_tell_their_user(package: str) -> None:
 
 
 @pytest.mark.parametrize("told", [told for flow in FLOWS.values() for told in flow], ids=str)
-def test_each_element_is_a_counter_of_one_broker_in_the_unit_that_is_said(told: Told) -> None:
+def test_each_element_is_a_counter_of_one_broker_in_the_unit_that_is_said(told: Measure) -> None:
     (rule,) = [rule for package in BROKERS if (rule := elements(package, QUEUE).get(told.element))]
     assert rule.kind is Kind.COUNTER
     assert UNITS[rule.unit] == told.factor

@@ -1,5 +1,6 @@
-"""What a report says, and in which forms: questions as functions of DataFrames, answers as tables and a page.
+"""The report over one period of the log, on a terminal, as files and as a page.
 
-The questions (`queues`, `connections`, `happenings`, `sources`, `quality`) return DataFrames and may be asked
-anywhere; `report` asks them all of one period, `terminal` and `page` show the answers.
+The questions (`brokers`, `classes`, `events`, `quality`, `queues`, `sources`) are functions of DataFrames;
+`report` asks them all, `answers` holds the results, `layout` orders the tables, `terminal` and `page` show
+them.
 """

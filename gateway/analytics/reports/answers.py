@@ -227,7 +227,7 @@ def duration(seconds: float) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """No more than ``length`` characters of it; one of them tells that there are more.
+    """No more than ``length`` characters of it; one of them shows that there are more.
 
     A sentence keeps its beginning. A name, which has no space, keeps both ends: names that begin alike differ
     at their ends.

@@ -85,7 +85,7 @@ def same_as(states: DataFrame) -> dict[Reader, str]:
     """
     named = F.get_json_object("values", "$.same_as")
     told = states.where((F.col("kind") == "source") & F.col("source").isNotNull())
-    # The last record tells: `max_by` takes null for a value, too.
+    # The last record counts: `max_by` takes null for a value, too.
     last = told.groupBy("log_id", "source").agg(F.max_by(named, "seq").alias("same_as"))
     return {
         Reader(str(row["log_id"]), str(row["source"])): str(row["same_as"])
@@ -94,7 +94,7 @@ def same_as(states: DataFrame) -> dict[Reader, str]:
 
 
 def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
-    """The RabbitMQ nodes that each source told of, one for each time that it was started.
+    """The RabbitMQ nodes of each source, one for each time that it was started.
 
     Args:
         records: bronze, with the head of a segment in it, as far as there is one.
@@ -109,7 +109,7 @@ def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
         .agg(F.min("seq").alias("seq"))
         .orderBy("seq")
     )
-    # A record tells what changed, so each is put upon what was told before.
+    # A record has what changed, so each is put upon those before.
     known: dict[tuple[Reader, str], dict[str, Value]] = {}
     found: dict[Reader, list[RunningNode]] = {}
     for row in collected(told):
@@ -130,7 +130,7 @@ def brokers(
 
     Args:
         heard: a row for each source: ``log_id``, ``source``, its ``first`` and ``last`` record, and how many
-            ``messages`` went in and out as it told.
+            ``messages`` went in and out.
         names: of `same_as`.
         nodes: of `running_nodes`.
     """
@@ -151,7 +151,7 @@ def brokers(
 def _unite(found: dict[Reader, Broker], one: Reader, other: Reader, why: str) -> None:
     first, second = found.get(one), found.get(other)
     if first is None or second is None:
-        return  # nothing was heard of it
+        return  # it has no records
     if first is not second:
         first.readers = sorted({*first.readers, *second.readers})
         first.why += [reason for reason in second.why if reason not in first.why]
@@ -162,7 +162,7 @@ def _unite(found: dict[Reader, Broker], one: Reader, other: Reader, why: str) ->
 
 
 def _counted(readers: Iterable[Reader], heard: Mapping[Reader, Row]) -> list[Reader]:
-    """The one that told of most messages; and others that were there only before or after it."""
+    """The one with most messages; and others that were there only before or after it."""
     best = sorted(readers, key=lambda reader: (-number(heard[reader], "messages"), reader))
     chosen: list[Reader] = []
     for reader in best:
@@ -178,8 +178,8 @@ def _meet(one: Row, other: Row) -> bool:
     return first <= other_last and other_first <= last
 
 
-def told_of_queues(steps: DataFrame) -> DataFrame:
-    """Of each source: ``messages`` that went in and out, as its queues' counters tell.
+def queue_messages(steps: DataFrame) -> DataFrame:
+    """Of each source: ``messages`` that went in and out, by its queues' counters.
 
     Args:
         steps: of `gateway.analytics.reports.queues.steps`.
@@ -194,7 +194,7 @@ def totals(
     """One row for each broker, then one for all together (``broker`` null).
 
     Columns: ``broker``, ``sources`` that are it, ``counted`` ones of them, ``why`` they are one;
-    ``published`` and ``delivered`` messages; ``queues`` that told something, those that are ``growing``;
+    ``published`` and ``delivered`` messages; ``queues`` with values, those that are ``growing``;
     connections ``opened``, ``ended``, ``open`` at the end.
 
     Args:

@@ -1,4 +1,4 @@
-"""What any class tells, also one that nobody ever described: objects, counters, numbers that grow."""
+"""What any class shows, also one that no mapping knows: objects, counters, numbers that grow."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _TIME_UNITS: Final = {
 def objects(lives: DataFrame) -> DataFrame:
     """One row for each class of each source.
 
-    Columns: ``objects``; how many began (``created``), ``ended``, ended without being told (``inferred``),
+    Columns: ``objects``; how many began (``created``), ``ended``, ended without a report of it
+        (``inferred``),
     are ``living`` at the end of the log; ``median``: seconds that those lived which ended.
     """
     ended = F.col("state") == "deleted"
@@ -52,7 +53,7 @@ def objects(lives: DataFrame) -> DataFrame:
 
 
 def counters(records: DataFrame, schemas: DataFrame, seconds: float) -> DataFrame:
-    """One row for each counter of each class, all objects of it together; not of queues that brokers tell.
+    """One row for each counter of each class, all objects of it together; not of the queues of brokers.
 
     Columns: ``gained``, and that ``per_second``; ``objects`` that counted; ``busiest`` of them (its name) and
     what it gained, ``most``; ``peak``: the highest rate of one between two samples; ``resets``; ``unit``.
@@ -97,7 +98,7 @@ def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seco
 
     Args:
         records: bronze.
-        schemas: of `gateway.analytics.silver.schemas`. Of an element that they do not tell nothing is known
+        schemas: of `gateway.analytics.silver.schemas`. Of an element that is not in them nothing is known
             but its numbers.
         begin: of what is drawn.
         step_seconds: length of a step.

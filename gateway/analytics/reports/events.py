@@ -79,7 +79,7 @@ def flapping(lives: DataFrame, events: DataFrame, times: int = FLAPPING_TIMES) -
     objects = lives.where(F.col("began")).select(
         "source",
         F.concat_ws(":", "package", "class").alias("what"),
-        # Without what tells the incarnations of a transient object apart.
+        # Without what distinguishes the incarnations of a transient object.
         F.regexp_replace("object_name", _INCARNATION, "").alias("name"),
         F.col("first_seen").alias("at"),
     )

@@ -15,25 +15,25 @@ QUEUE: Final = "queue"
 CONNECTION: Final = "connection"
 
 BROKERS: Final = ("rabbitmq", "openamq.org.server", "org.apache.qpid.broker")
-"""Packages whose queues are known here: nothing of them is told a second time with classes in general."""
+"""Packages whose queues are known here: they are left out of the tables of all classes."""
 
 MEGABYTE: Final = 1_048_576
 """Octets of what OpenAMQ calls a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An element that tells something; ``factor`` makes its unit the report's."""
+class Measure:
+    """An element that the report reads; ``factor`` makes its unit the report's."""
 
     element: str
     factor: int = 1
 
 
-def _of(*elements: str) -> tuple[Told, ...]:
-    return tuple(Told(element) for element in elements)
+def _of(*elements: str) -> tuple[Measure, ...]:
+    return tuple(Measure(element) for element in elements)
 
 
-FLOWS: Final[dict[str, tuple[Told, ...]]] = {
+FLOWS: Final[dict[str, tuple[Measure, ...]]] = {
     "published": _of("messagesPublished", "messages_in", "msgTotalEnqueues"),
     "delivered": _of("messagesDeliveredOrGot", "messages_out", "msgTotalDequeues"),
     "acknowledged": _of("messagesAcknowledged"),
@@ -44,8 +44,8 @@ FLOWS: Final[dict[str, tuple[Told, ...]]] = {
     "got_without_ack": _of("messagesGotWithoutAck"),
     "gets_empty": _of("getsEmpty"),
     "dropped": _of("drop_count", "discardsOverflow"),
-    "octets_in": (Told("megabytes_in", MEGABYTE), Told("byteTotalEnqueues")),
-    "octets_out": (Told("megabytes_out", MEGABYTE), Told("byteTotalDequeues")),
+    "octets_in": (Measure("megabytes_in", MEGABYTE), Measure("byteTotalEnqueues")),
+    "octets_out": (Measure("megabytes_out", MEGABYTE), Measure("byteTotalDequeues")),
 }
 """Counters of a queue by what they are called in a report.
 
@@ -62,7 +62,7 @@ CONSUMERS: Final = ("consumers", "consumerCount")
 USERS: Final = ("user", "user_name", "authIdentity")
 """Who opened a connection."""
 
-FLOW_ELEMENTS: Final = tuple(told.element for told in chain.from_iterable(FLOWS.values()))
+FLOW_ELEMENTS: Final = tuple(measure.element for measure in chain.from_iterable(FLOWS.values()))
 QUEUE_ELEMENTS: Final = (*FLOW_ELEMENTS, *DEPTH, *CONSUMERS)
 """All that a report wants to know of queues."""
 

@@ -1,4 +1,4 @@
-"""The report as one page: a picture for whoever wants to know how the last day was."""
+"""The report as one page: a picture of the period."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gateway.analytics.reports.answers import (
 )
 from gateway.analytics.reports.events import SEVERE, SEVERITIES
 from gateway.analytics.reports.findings import findings
-from gateway.analytics.reports.sources import BELIEVED
+from gateway.analytics.reports.sources import CURRENT
 
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#E69F00"
@@ -49,13 +49,13 @@ FAINT: Final = "#E6E8EC"
 
 
 _INCARNATION = re.compile(r"(?<!\\)#.*", re.DOTALL)
-"""What tells the incarnations of a transient object apart, at the end of its stable name."""
+"""What distinguishes the incarnations of a transient object, at the end of its stable name."""
 
 
 def labels(names: Mapping[str, str]) -> dict[str, str]:
     """What to call objects, by ``object_id``, given their stable names likewise.
 
-    A name without what tells incarnations apart; with the source, where others have the same name; and the
+    A name without what distinguishes incarnations; with the source, where others have the same name; and the
     whole name where that is not enough.
     """
     short = {key: _INCARNATION.sub("", name) or name for key, name in names.items()}
@@ -95,7 +95,7 @@ _WRONG: Final = ("severe", "unknown")
 
 
 def height(overview: Table) -> float:
-    """Inches that the lines take; nothing where no source was heard."""
+    """Inches that the lines take; nothing where there is no source."""
     lines = min(len(overview.rows), MOST_LINES) + (len(overview.rows) > MOST_LINES)
     return lines * _LINE + _AROUND if lines else 0.0
 
@@ -108,8 +108,8 @@ def draw_sources(figure: Figure, overview: Table, top: float) -> None:
     for place, column in _placed(overview.columns):
         side = "left" if column.name in _TEXTS else "right"
         figure.text(place, top, column.heading, fontsize=9, color=GREY, ha=side)
-    # Where not all have room, those that are not believed come first.
-    rows = sorted(overview.rows, key=lambda row: not _is_doubtful(row))[:MOST_LINES]
+    # Where not all have room, silent sources come first.
+    rows = sorted(overview.rows, key=lambda row: not _is_silent(row))[:MOST_LINES]
     for position, row in enumerate(rows, 1):
         _draw_row(figure, overview, row, top - position * line)
     rest = len(overview.rows) - MOST_LINES
@@ -122,7 +122,7 @@ def _draw_row(figure: Figure, overview: Table, row: Row, high: float) -> None:
         value = row[column.name]
         text = column.absent if value is None else readable(value, column.form)
         if column.name in _TEXTS:
-            colour = RED if column.name == "state" and _is_doubtful(row) else INK
+            colour = RED if column.name == "state" and _is_silent(row) else INK
             shown, side = cut(text, _TEXTS[column.name][1]), "left"
         else:
             is_nothing = column.form is Form.COUNT and number(row, column.name) == 0
@@ -133,8 +133,8 @@ def _draw_row(figure: Figure, overview: Table, row: Row, high: float) -> None:
         figure.text(place, high, shown, fontsize=10, color=colour, ha=side)
 
 
-def _is_doubtful(row: Row) -> bool:
-    return row["state"] not in (None, *BELIEVED)
+def _is_silent(row: Row) -> bool:
+    return row["state"] not in (None, *CURRENT)
 
 
 def _placed(columns: tuple[Column, ...]) -> list[tuple[float, Column]]:
@@ -306,7 +306,7 @@ def _throughput(axes: Axes, report: Report) -> None:
         for row in rows:
             by_step[number(row, "step")] += number(row, name)
         if name == "acknowledged" and not any(by_step.values()):
-            continue  # some brokers tell none, and a line at 0 would say something else
+            continue  # some brokers have none, and a line at 0 would say something else
         axes.plot(
             _times(report, steps),
             [by_step[step] for step in steps],
@@ -457,7 +457,7 @@ def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _over_time(axes: Axes, report: Report, label: str = _NOT_HEARD) -> None:
-    """The time of the log as horizontal axis, with what was not heard in grey.
+    """The time of the log as horizontal axis, with what was missed in grey.
 
     Args:
         axes: of the drawing.

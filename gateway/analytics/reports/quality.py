@@ -1,4 +1,4 @@
-"""How good the data is: what is missing, twice, late, not vouched for."""
+"""How good the data is: what is missing, twice, late, or was not confirmed."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:
     """One row for each gap and each source that it concerns.
 
     While the gateway was not running (a gap without a source, of which nothing is known to be lost) no source
-    was heard but those that the gap says are covered. What the gateway lost itself stays without a source,
-    and so does such a gap where no source was ever told of. ``missed``: seconds of it that are in no gap
+    was read but those that the gap says are covered. What the gateway lost itself stays without a source,
+    and so does such a gap where no source was ever recorded. ``missed``: seconds of it that are in no gap
     of the same source that began before.
 
     Args:

@@ -18,7 +18,7 @@ from gateway.analytics.reports.measures import (
     FLOWS,
     QUEUE,
     QUEUE_ELEMENTS,
-    Told,
+    Measure,
     grows,
     line,
 )
@@ -37,7 +37,7 @@ _DELTAS: Final = ", ".join(f"`{element}` {DELTA}" for element in FLOW_ELEMENTS)
 def steps(
     records: DataFrame, lives: DataFrame, begin: dt.datetime, step_seconds: int, log_end: dt.datetime
 ) -> DataFrame:
-    """What queues told, summed up in steps of time: the few rows that all other functions here share.
+    """The values of queues, summed up in steps of time: the few rows that all other functions here share.
 
     One row for each queue, step in which records of it were made (``last``) and step in which what they
     measured began (``first``, below 0 where that was before ``begin``), steps numbered from ``begin``.
@@ -45,8 +45,9 @@ def steps(
     (what was added), ``NAME_peak`` (highest rate), ``NAME_measured`` (nanoseconds); of `DRAWN` also
     ``NAME_tail`` (of what was added that which belongs to the step ``last``, if spread evenly over the
     interval that it was measured over) and ``NAME_pace`` (what was added a second, of all intervals
-    together); ``resets``; ``messages``, ``consumers`` as last told, with ``messages_seq``, ``messages_at``
-    (seconds from ``begin``) and ``consumers_seq``; ``first_messages`` with ``first_seq``; ``most_messages``.
+    together); ``resets``; ``messages``, ``consumers`` as last recorded, with ``messages_seq``,
+    ``messages_at`` (seconds from ``begin``) and ``consumers_seq``; ``first_messages`` with ``first_seq``;
+    ``most_messages``.
 
     Args:
         records: bronze; one at a time is looked at, with nothing kept of it but its part in these sums.
@@ -66,7 +67,7 @@ def steps(
     depth, consumers = _value(DEPTH), _value(CONSUMERS)
     of_depth = F.when(depth.isNotNull(), F.col("seq"))
     of_consumers = F.when(consumers.isNotNull(), F.col("seq"))
-    # A filter of records would parse each a second time: what told nothing goes from the few rows instead.
+    # A filter of records would parse each a second time: what has no values goes from the few rows instead.
     told = F.coalesce(*(F.col("values")[element] for element in QUEUE_ELEMENTS)).isNotNull()
     # Numbers only are gathered, because text would have to be sorted first: the name comes from `lives`.
     found = placed.groupBy(*_OBJECT, "first", "last").agg(
@@ -93,7 +94,7 @@ def flows(steps: DataFrame) -> DataFrame:
     The mean is over the time in which the queue was in view (by the gateway's clock), so that silence counts.
     The peak is the highest rate between two samples. After a reset a counter adds what it has counted since.
     Columns: the queue; ``NAME``, ``NAME_per_second``, ``NAME_peak``; ``resets``; ``messages`` and
-    ``consumers`` as last told, ``most_messages``; ``through``: published and delivered a second together.
+    ``consumers`` as last recorded, ``most_messages``; ``through``: published and delivered a second together.
     """
     found = steps.groupBy(*_OBJECT).agg(
         F.first("queue", ignorenulls=True).alias("queue"),
@@ -178,7 +179,7 @@ def step_of(begin: dt.datetime, step_seconds: int) -> Column:
 
 
 def _readings(records: DataFrame, begin: dt.datetime) -> DataFrame:
-    """What each record tells of a queue: ``values`` and ``deltas`` by element, ``at``, ``interval``, seconds.
+    """Queues in each record: ``values`` and ``deltas`` by element, ``at``, ``interval``, seconds.
 
     Typed from JSON at once, as columns: several times quicker than the rows of `silver.samples`.
     """
@@ -202,15 +203,17 @@ def _value(elements: Sequence[str]) -> Column:
 
 def _delta(name: str) -> Column:
     """What a flow gained, in the report's unit."""
-    return F.coalesce(*(_in_unit(told, F.col("deltas")[told.element]["delta"]) for told in FLOWS[name]))
+    return F.coalesce(
+        *(_in_unit(measure, F.col("deltas")[measure.element]["delta"]) for measure in FLOWS[name])
+    )
 
 
-def _in_unit(told: Told, value: Column) -> Column:
-    return value if told.factor == 1 else value.cast(_PRODUCT) * told.factor
+def _in_unit(measure: Measure, value: Column) -> Column:
+    return value if measure.factor == 1 else value.cast(_PRODUCT) * measure.factor
 
 
 def _interval(name: str) -> Column:
-    return F.coalesce(*(F.col("deltas")[told.element]["interval_ns"] for told in FLOWS[name]))
+    return F.coalesce(*(F.col("deltas")[measure.element]["interval_ns"] for measure in FLOWS[name]))
 
 
 def _sums(name: str) -> tuple[Column, Column, Column]:
@@ -219,7 +222,7 @@ def _sums(name: str) -> tuple[Column, Column, Column]:
     return (
         F.sum(F.when(is_it, delta)).alias(name),
         F.max(rate(delta, interval)).alias(f"{name}_peak"),
-        # An agent's clock may tell any interval; a sum that has no room is none.
+        # An agent's clock may give any interval; a sum that has no room is none.
         F.try_sum(F.when(is_it, interval)).alias(f"{name}_measured"),
     )
 
@@ -261,7 +264,7 @@ def _mean(name: str) -> Column:
 
 
 def _seen(lives: DataFrame, log_end: dt.datetime) -> DataFrame:
-    """Each queue's name, and how long it was in view: one that nobody saw end is so up to the log's end."""
+    """Each queue's name, and how long it was in view: one without an end is so up to the log's end."""
     until = F.when(F.col("state") == "living", F.lit(log_end)).otherwise(
         F.coalesce("ended", F.col("last_seen"))
     )

@@ -36,8 +36,8 @@ from gateway.analytics.reports.measures import CONNECTION, USERS
 from gateway.analytics.reports.sources import overview, silence
 from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, reason
 
-Tell: TypeAlias = Callable[[str], None]
-"""Told in a few words what is being done."""
+Progress: TypeAlias = Callable[[str], None]
+"""Measure in a few words what is being done."""
 
 _STEPS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _MOST_STEPS: Final = 180
@@ -45,7 +45,7 @@ _DRAWN_QUEUES: Final = 6
 _DRAWN_GAPS: Final = 1000
 
 
-def make_report(spark: SparkSession, log: str, period: Period, tell: Tell, most_rows: int = 20) -> Report:
+def make_report(spark: SparkSession, log: str, period: Period, tell: Progress, most_rows: int = 20) -> Report:
     """Ask everything of the log folder ``log``; no table has more than ``most_rows`` rows.
 
     Raises:
@@ -81,10 +81,10 @@ def drawn_of(period: Period, contents: Row) -> Period:
 class _Questions:
     """Asks; what several questions share is made once."""
 
-    def __init__(self, found: Bronze, period: Period, tell: Tell, most_rows: int) -> None:
+    def __init__(self, found: Bronze, period: Period, tell: Progress, most_rows: int) -> None:
         self._found = found
         self._period = period
-        self._tell = tell
+        self._progress = tell
         self._most_rows = most_rows
         self._drawn = period
         self._step = step_seconds(period)
@@ -145,7 +145,7 @@ class _Questions:
         changes: DataFrame,
     ) -> list[dict[str, Value]]:
         """A row for each source and log, all of them: there are few."""
-        self._tell(LAYOUTS["overview"].title.lower())
+        self._progress(LAYOUTS["overview"].title.lower())
         found = overview(records, lives, events, states, changes)
         return collected(found.orderBy(F.col("source").asc_nulls_last(), F.col("dialect")))
 
@@ -153,7 +153,7 @@ class _Questions:
         standing = self._found.standing
         messages = {
             (row["log_id"], row["source"]): row["messages"]
-            for row in collected(brokers.told_of_queues(steps))
+            for row in collected(brokers.queue_messages(steps))
         }
         rows = [
             {**row, "messages": messages.get((row["log_id"], row["source"]))}
@@ -175,7 +175,7 @@ class _Questions:
         return self._filled("overview", rows[: self._most_rows], len(rows))
 
     def _totals(self, found: Sequence[Broker], steps: DataFrame, connections: DataFrame) -> Table:
-        self._tell(LAYOUTS["brokers"].title.lower())
+        self._progress(LAYOUTS["brokers"].title.lower())
         rows = brokers.totals(found, steps, queues.growth(steps), connections)
         return self._filled("brokers", rows, len(rows))
 
@@ -244,7 +244,7 @@ class _Questions:
         tables: dict[str, Table],
         again: Collection[str],
     ) -> Series:
-        self._tell("what happened when")
+        self._progress("what happened when")
         step = self._step
         drawn = _drawn_queues(tables, again)
         longest = gaps.select("from_ts", "to_ts", "seconds").distinct().orderBy(F.col("seconds").desc())
@@ -264,7 +264,7 @@ class _Questions:
         return self._table(name, ranked, F.col("rank"), F.col("source"), without=("rank",))
 
     def _table(self, name: str, found: DataFrame, *order: Column, without: Sequence[str] = ()) -> Table:
-        self._tell(LAYOUTS[name].title.lower())
+        self._progress(LAYOUTS[name].title.lower())
         rows = collected(found.orderBy(*order).limit(self._most_rows).drop(*without))
         count = found.count() if len(rows) == self._most_rows else len(rows)
         return self._filled(name, rows, count)

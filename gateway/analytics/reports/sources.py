@@ -1,4 +1,4 @@
-"""Who was heard, who was silent, and for how long nobody vouched for values."""
+"""Sources side by side: their states, for how long they were silent, and what was seen of them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pyspark.sql import functions as F  # noqa: N812
 from gateway.analytics.reports.events import SEVERE, SEVERITIES
 from gateway.analytics.reports.quality import lag_seconds
 
-BELIEVED: Final = ("synchronised", "degraded", "fresh")
-"""States of sources and agents in which what they told is current."""
+CURRENT: Final = ("synchronised", "degraded", "fresh")
+"""States of sources and agents whose values are current."""
 
 GONE: Final = "gone"
-"""State of an agent that left, with all that it had: nobody waits for it."""
+"""State of an agent that left, with all that it had."""
 
 
 def silence(states: DataFrame, shown_since: DataFrame, log_end: dt.datetime) -> DataFrame:
     """One row for each source (``agent`` null) and each agent of each log.
 
-    Columns: ``dialect`` (kind of the source), ``state`` as last told, or ``gone`` where later segments do not
-    show it: it was not there when the gateway was started again; ``since`` (it was in the state last told),
-    ``silent``: it is not believed now; ``times``: how often it fell silent; ``silent_seconds``: how long it
+    Columns: ``dialect`` (kind of the source), ``state`` as last recorded, or ``gone`` where later segments do
+        not
+    show it: it was not there when the gateway was started again; ``since`` (it was in that state),
+    ``silent``: it is not current now; ``times``: how often it fell silent; ``silent_seconds``: how long it
     was so in the period; ``text``.
 
     Args:
@@ -34,9 +35,9 @@ def silence(states: DataFrame, shown_since: DataFrame, log_end: dt.datetime) -> 
     """
     who = ("log_id", "source", "agent")
     order = Window.partitionBy(*who).orderBy("seq")
-    believed = F.col("state").isin(*BELIEVED)
-    silent = ~believed & (F.col("state") != GONE)
-    was_believed = F.coalesce(F.lag(~silent).over(order), F.lit(True))
+    is_current = F.col("state").isin(*CURRENT)
+    silent = ~is_current & (F.col("state") != GONE)
+    was_current = F.coalesce(F.lag(~silent).over(order), F.lit(True))
     forgotten = F.coalesce(F.col("told_last") < F.col("shown_since"), F.lit(False))
     end = F.when(forgotten, F.col("shown_since")).otherwise(F.lit(log_end))
     until = F.coalesce(F.lead("ingest_ts").over(order), end)
@@ -48,7 +49,7 @@ def silence(states: DataFrame, shown_since: DataFrame, log_end: dt.datetime) -> 
         states.join(F.broadcast(shown_since), "log_id", "left")
         .withColumn("told_last", told_last)
         .withColumn("forgotten", forgotten)
-        .withColumns({"silent": silent, "fell": silent & was_believed, "lasted": lasted})
+        .withColumns({"silent": silent, "fell": silent & was_current, "lasted": lasted})
         .withColumn("changed", changed)
         .groupBy(*who)
         .agg(
@@ -85,7 +86,7 @@ def overview(
     ``sets``, ``calls``, ``reads``, and what came of them: ``applied``, ``refused`` (by the configuration),
     ``unknown``, ``failed`` (all others), ``under_way``; ``records``, the ``first`` and the ``last`` of them;
     ``lag_median`` and ``lag_p99`` seconds from sample to record. What was counted and not there is 0; a state
-    or a lag that nobody told is null.
+    or a lag that is not known is null.
 
     Args:
         records: bronze.
@@ -142,7 +143,7 @@ def _standing(states: DataFrame) -> DataFrame:
         F.max("dialect").alias("dialect"),
         F.max(F.when(F.col("agent").isNull(), F.col("state"))).alias("state"),
         F.count_if(is_agent).alias("agents"),
-        F.count_if(is_agent & F.col("state").isin(*BELIEVED)).alias("agents_believed"),
+        F.count_if(is_agent & F.col("state").isin(*CURRENT)).alias("agents_believed"),
     )
 
 
