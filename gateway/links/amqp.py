@@ -26,22 +26,19 @@ from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
     Trouble,
+    abilities,
     close_soon,
     ended,
     is_blocked,
     open_connection,
 )
 from gateway.links.binding_probe import BindingProbe
-from gateway.links.broker_abilities import abilities
-from gateway.links.durable_queue import DurableSubscription, kept_queue
-from gateway.links.durable_queue_counts import Loss
+from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, kept_queue
 from gateway.links.election import Election
-from gateway.links.node_choice import NodeChoice
 from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import HttpFallback, Publisher
-from gateway.links.reconnecting import link_errors, reconnecting
+from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.links.session_driver import MessageDriver
-from gateway.links.unacknowledged_deliveries import UnacknowledgedDeliveries
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)

@@ -7,9 +7,14 @@ never comes back leaves nothing behind in the end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import contextlib
+import enum
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from hashlib import blake2b
+from typing import Final, Protocol
 
 import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
@@ -17,9 +22,225 @@ from aiormq import exceptions
 
 from gateway.dialects.session import Binding
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
-from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
 from gateway.links.own_queue import WatchedQueue, bind
-from gateway.links.unacknowledged_deliveries import Ledger
+
+
+class Loss(enum.StrEnum):
+    """Why some of what was said may not be in the queue; the broker tells of no message that it drops."""
+
+    MISSING = "missing"
+    """The queue was not there: it is new, or has expired."""
+    FULL = "full"
+    """It was full when it was consumed again: it dropped the oldest."""
+    UNBOUND = "unbound"
+    """Its exchange was made again while nobody consumed."""
+    DOWN = "down"
+    """The node that has it was down, while other nodes of its cluster went on."""
+    DOUBTFUL = "doubtful"
+    """It was nearly full while it was consumed, and perhaps full between two looks."""
+
+
+class Refusal(enum.StrEnum):
+    """Why the broker did not let us have the queue."""
+
+    IN_USE = "in_use"
+    """It has another consumer."""
+    DECLARED_OTHERWISE = "declared_otherwise"
+    """There is one of this name with another bound or expiry."""
+
+
+@dataclass(slots=True)
+class DurableQueueCounts:
+    """Counters of one durable subscription; they go on over every reconnection.
+
+    Attributes:
+        taken: deliveries that arrived here.
+        redelivered: of these, those that the broker had delivered before.
+        repeated: of these, those that the log had already: they were passed over.
+        acknowledged: deliveries that the broker may forget.
+        declared: times that the queue was made.
+        losses: times that some of what was said may be missing, by cause.
+        refusals: times that the queue could not be used, by cause.
+        waiting: messages in the queue at the last look, without those on their way to us; ``None`` while it
+            is not consumed, for nobody looks then.
+        unacknowledged: deliveries that arrived and wait for the log.
+        is_quorum: the queue in use is a quorum queue, as an earlier version of the gateway left behind in a
+            virtual host whose queues are quorum queues by default.
+        is_down: another node said that the one that has the queue is down; until the queue is consumed again.
+    """
+
+    taken: int = 0
+    redelivered: int = 0
+    repeated: int = 0
+    acknowledged: int = 0
+    declared: int = 0
+    losses: Counter[Loss] = field(default_factory=Counter)
+    refusals: Counter[Refusal] = field(default_factory=Counter)
+    waiting: int | None = None
+    unacknowledged: int = 0
+    is_quorum: bool = False
+    is_down: bool = False
+
+    def looked(self, waiting: int) -> None:
+        """So many messages wait in the queue."""
+        self.waiting = waiting
+
+    def doubted(self) -> None:
+        """It was nearly full."""
+        self.losses[Loss.DOUBTFUL] += 1
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[None]:
+        """The time of one connection: what is not acknowledged at its end is the broker's again."""
+        try:
+            yield
+        finally:
+            self.waiting = None
+            self.unacknowledged = 0
+
+
+_IDENTITY_OCTETS: Final = 8
+_HELD_SECONDS: Final = 0.05
+
+
+class Ledger(Protocol):
+    """Knows which deliveries were told, and when that is lasting."""
+
+    def is_recorded(self, identity: str) -> bool:
+        """Whether what the delivery of this identity led to is told already."""
+        ...
+
+    def recording(self, identity: str) -> AbstractContextManager[None]:
+        """While the context lasts, what is told comes of the delivery of this identity."""
+        ...
+
+    def came_again(self, identity: str) -> None:
+        """The delivery of this identity, which was told, came again, and may do so once more."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """Of what was told last."""
+        ...
+
+    async def lasting(self, position: int) -> None:
+        """Wait until all that was told up to ``position`` cannot be lost by the death of this process."""
+        ...
+
+
+class UnacknowledgedDeliveries:
+    """The deliveries of one consumer; what a former connection delivered is none of them.
+
+    Args:
+        ledger: where they are noted.
+        tell: told each delivery, once.
+        ready: whether there is somebody to tell: until then deliveries wait, and are not acknowledged.
+        counts: of the subscription.
+        heard: set with each delivery that comes or is told. The broker's answers stand behind deliveries,
+            which may take longer than an answer is waited for.
+
+    Attributes:
+        repeated: deliveries that had been told before.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        tell: Callable[[AbstractIncomingMessage], None],
+        ready: Callable[[], bool] = lambda: True,
+        counts: DurableQueueCounts | None = None,
+        heard: asyncio.Event | None = None,
+    ) -> None:
+        self.repeated = 0
+        self._heard = heard or asyncio.Event()
+        self._ledger = ledger
+        self._tell = tell
+        self._ready = ready
+        self._waiting: deque[AbstractIncomingMessage] = deque()  # no longer than the consumer's prefetch
+        self._counts = counts or DurableQueueCounts()
+        self._told: AbstractIncomingMessage | None = None
+        self._deliveries_told = 0
+        self._acknowledged = 0  # of these
+        self._position = 0
+        self._news = asyncio.Event()
+        self._held = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def arrived(self, message: AbstractIncomingMessage) -> None:
+        """A delivery, in the broker's order."""
+        self._heard.set()
+        self._waiting.append(message)
+        self._counts.taken += 1
+        self._counts.redelivered += bool(message.redelivered)
+        self._counts.unacknowledged += 1
+        self.proceed()
+
+    def proceed(self) -> None:
+        """Tell what waits, in order, as long as there is somebody to tell."""
+        while self._waiting and self._ready():
+            self._heard.set()
+            message = self._waiting.popleft()
+            identity = identity_of(message)
+            if message.redelivered and self._ledger.is_recorded(identity):
+                self._ledger.came_again(identity)
+                self.repeated += 1
+                self._counts.repeated += 1
+            else:
+                with self._ledger.recording(identity):
+                    self._tell(message)
+            self._told, self._position = message, self._ledger.position
+            self._deliveries_told += 1
+            self._news.set()
+        if self._waiting:
+            self._idle.clear()
+            self._held.set()
+        else:
+            self._idle.set()
+
+    async def all_told(self) -> None:
+        """Wait until none waits for somebody to be told."""
+        await self._idle.wait()
+
+    async def release(self) -> None:
+        """Tell, soon after there is somebody to tell, what waits; never ends."""
+        while True:
+            await self._held.wait()
+            self._held.clear()
+            await asyncio.sleep(_HELD_SECONDS)
+            self.proceed()
+
+    async def acknowledge(self) -> None:
+        """Acknowledge, many at once, what is told lastingly; ends by what ends the channel only.
+
+        Raises:
+            AMQPError, ChannelInvalidStateError: the channel has ended.
+        """
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            told, position, deliveries = self._told, self._position, self._deliveries_told
+            if told is not None:
+                await self._ledger.lasting(position)
+                await told.ack(multiple=True)
+                self._counts.acknowledged += deliveries - self._acknowledged
+                self._counts.unacknowledged -= deliveries - self._acknowledged
+                self._acknowledged = deliveries
+
+
+def identity_of(message: AbstractIncomingMessage) -> str:
+    """What tells a message from any other, also when it is delivered again: 16 hexadecimal digits.
+
+    It covers where it was published and all that it says, with the sender's time.
+    """
+    digest = blake2b(digest_size=_IDENTITY_OCTETS)
+    headers = sorted((str(name), repr(value)) for name, value in message.headers.items())
+    said = (message.exchange, message.routing_key, message.message_id, message.user_id, message.timestamp)
+    for part in (repr(said).encode(), repr(headers).encode(), message.body):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
+
 
 log = structlog.get_logger(__name__)
 

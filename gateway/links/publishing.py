@@ -11,17 +11,19 @@ delivered all the same, whoever receives it twice can tell.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange
-from aiormq import exceptions
+from aiormq import exceptions, spec
 from aiormq.abc import DeliveredMessage
+from aiormq.channel import Channel
 
 from gateway.clock import Clock
 from gateway.dialects.errors import LocalProtocolError
@@ -30,15 +32,71 @@ from gateway.links.amqp_connection import (
     AmqpEndpoint,
     LinkError,
     Trouble,
+    abilities,
     close_soon,
     ended,
     is_blocked,
     open_connection,
 )
-from gateway.links.broker_abilities import abilities
-from gateway.links.mandatory_sends import MandatorySends, why_returned
 from gateway.links.session_driver import TOO_LATE, MessageDriver
 from gateway.tasks import until_one_ends
+
+REMEMBERED: Final = 1_000
+"""Mandatory messages that may still come back: without confirms nothing tells that one arrived."""
+
+_Return: TypeAlias = "asyncio.Future[DeliveredMessage]"
+
+
+def why_returned(message: DeliveredMessage) -> str:
+    """What the broker said, for people."""
+    returned = message.delivery
+    said = returned.reply_text if isinstance(returned, spec.Basic.Return) else ""
+    return f"no queue is bound there ({said})" if said else "no queue is bound there"
+
+
+class MandatorySends:
+    """Tells of each mandatory message that comes back on one channel without confirms.
+
+    aiormq tells of returned messages to who waits for their confirmation, found by message id, and to nobody
+    else. So it is given somebody who waits, under a tag that no confirmation has.
+
+    Args:
+        channel: that they are published on.
+        returned: told which message was returned, and why.
+    """
+
+    def __init__(self, channel: AbstractChannel, returned: Callable[[Send, str], None]) -> None:
+        self._channel = channel
+        self._returned = returned
+        self._tags = itertools.count(-1, -1)
+        self._waiting: OrderedDict[int, str] = OrderedDict()
+
+    async def expect(self, send: Send) -> None:
+        """Before ``send``, which has a message id, is published."""
+        underlying = await self._channel.get_underlay_channel()
+        if not isinstance(underlying, Channel):
+            return
+        tag = next(self._tags)
+        waiting: _Return = asyncio.get_running_loop().create_future()
+
+        def told(outcome: _Return) -> None:
+            self._forget(underlying, tag)
+            if not outcome.cancelled():
+                self._returned(send, why_returned(outcome.result()))
+
+        waiting.add_done_callback(told)
+        underlying.message_id_delivery_tag[send.message_id] = tag
+        underlying.confirmations[tag] = waiting
+        self._waiting[tag] = send.message_id
+        if len(self._waiting) > REMEMBERED:
+            self._forget(underlying, next(iter(self._waiting)))
+
+    def _forget(self, underlying: Channel, tag: int) -> None:
+        message_id = self._waiting.pop(tag, "")
+        underlying.confirmations.pop(tag, None)
+        if underlying.message_id_delivery_tag.get(message_id) == tag:
+            del underlying.message_id_delivery_tag[message_id]
+
 
 WINDOW = 32
 """Messages on their way to a broker that confirms them."""

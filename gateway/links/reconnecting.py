@@ -1,11 +1,12 @@
-"""Keeping a connection to a broker for ever: what ends it is told, then it is tried again."""
+"""Connecting again after an end: to which node, after what pause."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -17,6 +18,36 @@ from gateway.links.amqp_connection import (
     is_cancelled,
     link_error,
 )
+
+Node = TypeVar("Node")
+
+
+class NodeChoice(Generic[Node]):
+    """Nodes in the order in which to try them: the one that failed last comes last.
+
+    Args:
+        nodes: in the order in which to try them at first; at least one.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._order = list(nodes)
+
+    @property
+    def preferred(self) -> Node:
+        """The node to try first: the one in use, until it fails."""
+        return self._order[0]
+
+    def in_order(self) -> tuple[Node, ...]:
+        """Every node once, the preferred one first."""
+        return tuple(self._order)
+
+    def failed(self, node: Node) -> bool:
+        """Note that ``node`` failed; return whether another one is preferred from now on."""
+        before = self.preferred
+        self._order.remove(node)
+        self._order.append(node)
+        return self.preferred != before
+
 
 log = structlog.get_logger(__name__)
 

@@ -12,8 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, close_soon, open_connection
-from gateway.links.durable_queue import DurableQueue
-from gateway.links.durable_queue_counts import Loss
+from gateway.links.durable_queue import DurableQueue, Loss
 from gateway.model.observations import SourceState
 from tests.cluster.conftest import ORDERS
 from tests.cluster.truth import agrees, nodes_of, replicas_of, shown

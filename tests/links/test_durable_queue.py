@@ -13,8 +13,14 @@ from aiormq.abc import FieldTable
 
 from gateway.dialects.session import Effect
 from gateway.links.amqp import AmqpRole
-from gateway.links.durable_queue import KEPT_PREFETCH, DurableSubscription, kept_queue
-from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
+from gateway.links.durable_queue import (
+    KEPT_PREFETCH,
+    DurableQueueCounts,
+    DurableSubscription,
+    Loss,
+    Refusal,
+    kept_queue,
+)
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, wait_until
 from tests.links.ledger import MemoryLedger

@@ -18,8 +18,14 @@ from pydantic import SecretStr
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
 from gateway.links import amqp_connection
-from gateway.links.abortable_connection import Refusal, refusal_in
-from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, open_connection
+from gateway.links.amqp_connection import (
+    AmqpEndpoint,
+    LinkError,
+    Refusal,
+    Trouble,
+    open_connection,
+    refusal_in,
+)
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.rabbitmq import VirtualHost, version_of
 from tests.links.conftest import PASSWORD

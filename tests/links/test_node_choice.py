@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.links.node_choice import NodeChoice
+from gateway.links.reconnecting import NodeChoice
 
 
 def test_the_node_in_use_stays_until_it_fails() -> None:

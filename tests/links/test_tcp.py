@@ -20,8 +20,7 @@ from gateway.clock import SystemClock
 from gateway.dialects.session import Close, Effect, Note, Peer, WakeAt, Write
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.session_driver import StreamDriver
-from gateway.links.tcp import ServerCertificate, TcpListener
-from gateway.links.tcp_connection import StreamLimits
+from gateway.links.tcp import ServerCertificate, StreamLimits, TcpListener
 from tests.components.certificates import Authority
 from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually

@@ -20,8 +20,7 @@ from typing import cast
 from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.eventlog.last_state import RecordedDeliveries
-from gateway.links.durable_queue_counts import DurableQueueCounts
-from gateway.links.unacknowledged_deliveries import Ledger, UnacknowledgedDeliveries
+from gateway.links.durable_queue import DurableQueueCounts, Ledger, UnacknowledgedDeliveries
 from gateway.service.processes.ack_tracker import AckTracker
 from tests.simulation.kept_broker import Incoming, KeptBroker, Link, Message
 from tests.simulation.kept_log import SOURCE, LogFolder, SimulatedEventLog, Stored, records_of

@@ -39,7 +39,7 @@ class Watcher(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Incoming:
-    """A delivery, as far as `gateway.links.unacknowledged_deliveries` looks at one."""
+    """A delivery, as far as `gateway.links.durable_queue` looks at one."""
 
     message: Message
     redelivered: bool

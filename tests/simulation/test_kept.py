@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from gateway.links.unacknowledged_deliveries import Ledger, UnacknowledgedDeliveries
+from gateway.links.durable_queue import Ledger, UnacknowledgedDeliveries
 from tests.hypothesis_profiles import PROVING
 from tests.simulation.kept import Instant, KeptParts, KeptSimulation
 from tests.simulation.violations import ViolationError

@@ -29,7 +29,7 @@ from gateway.links.amqp_connection import (
     close_soon,
     open_connection,
 )
-from gateway.links.node_choice import NodeChoice
+from gateway.links.reconnecting import NodeChoice
 from gateway.model.texts import one_line
 
 PURGE_SECONDS: Final = 20.0

@@ -24,12 +24,9 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
-from gateway.links.durable_queue import DurableSubscription, kept_queue
-from gateway.links.durable_queue_counts import Loss
-from gateway.links.node_choice import NodeChoice
+from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, kept_queue
 from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue
-from gateway.links.reconnecting import link_errors, reconnecting
-from gateway.links.unacknowledged_deliveries import UnacknowledgedDeliveries
+from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)

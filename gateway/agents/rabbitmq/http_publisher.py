@@ -27,8 +27,8 @@ from gateway.agents.rabbitmq.management_api import (
     answer_of,
 )
 from gateway.dialects.session import Send
-from gateway.links.node_choice import NodeChoice
 from gateway.links.publishing import FallbackError
+from gateway.links.reconnecting import NodeChoice
 from gateway.model.texts import error_line
 
 log = structlog.get_logger(__name__)

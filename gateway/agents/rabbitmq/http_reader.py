@@ -30,7 +30,7 @@ from gateway.agents.rabbitmq.management_api import (
     is_administrative,
 )
 from gateway.links.introduction import user_agent
-from gateway.links.node_choice import NodeChoice
+from gateway.links.reconnecting import NodeChoice
 from gateway.model.texts import error_line
 
 log = structlog.get_logger(__name__)

@@ -33,7 +33,7 @@ from gateway.agents.rabbitmq.management_changes import (
     Unanswered,
     change_answer_of,
 )
-from gateway.links.node_choice import NodeChoice
+from gateway.links.reconnecting import NodeChoice
 from gateway.model.texts import error_line
 
 log = structlog.get_logger(__name__)

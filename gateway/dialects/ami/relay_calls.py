@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.ami.instructions import Response, ResponseStatus
+from gateway.dialects.ami.relay_commands import Unseen
 from gateway.dialects.ami.relay_tables import Row
-from gateway.dialects.ami.relay_unseen import Unseen
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.model.texts import one_line

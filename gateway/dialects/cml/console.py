@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from gateway.dialects.cml.console_calls import Caller
-from gateway.dialects.cml.console_config import ConsoleConfig
-from gateway.dialects.cml.console_conversation import Conversation
-from gateway.dialects.cml.console_hearing import Listener
+from gateway.dialects.cml.console_calls import RpcClient
+from gateway.dialects.cml.console_config import ConsoleConfig, Matching
 from gateway.dialects.cml.console_poller import Poller
 from gateway.dialects.cml.console_states import State
-from gateway.dialects.cml.messages import SchemaReply
+from gateway.dialects.cml.messages import InspectReply, Notify, Received, SchemaReply
+from gateway.dialects.cml.reader import read_message
+from gateway.dialects.cml.session_state import Asked, SessionState
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import (
     Binding,
@@ -29,9 +30,107 @@ from gateway.dialects.session import (
     Send,
     TimerExpired,
 )
+from gateway.model.events import Severity
+from gateway.model.observations import EventSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]
+
+
+_SEVERITIES: Final = {"E": Severity.MAJOR, "W": Severity.WARNING, "I": Severity.INFO}
+
+
+class MessageHandler:
+    """Understands messages for a console session."""
+
+    def __init__(self, state: SessionState, poller: Poller, client: RpcClient) -> None:
+        self._state = state
+        self._poller = poller
+        self._client = client
+        self._errors = 0
+
+    def hear(self, delivery: Delivery) -> None:
+        """Take in what arrived."""
+        message: Received | ProtocolError
+        try:
+            message = read_message(delivery.body)
+        except ProtocolError as error:
+            message = error
+            self._errors += 1
+            where = f"{delivery.exchange}/{delivery.routing_key}"
+            self._state.note("protocol-error", f"{where}: {error}; {self._errors} so far")
+        if delivery.exchange and delivery.exchange == self._state.config.notify_exchange:
+            self._hear_notification(message)
+            return
+        asked = self._asked(delivery.message_id, message)
+        if asked is None:
+            self._state.note("unmatched-reply", f"nothing waits for it: {type(message).__name__}")
+            return
+        self._state.heard_at = self._state.now
+        self._state.end(asked)
+        if asked.operation is not None:
+            self._client.answered(asked, message)
+        elif asked.known is None:
+            self._hear_schema(message)
+        elif self._state.tree.find(asked.known.number) is asked.known:
+            if isinstance(message, InspectReply):
+                self._poller.inspected(asked.known, message)
+            else:
+                self._poller.failed(asked.known, f"the answer is a {type(message).__name__}")
+
+    def _asked(self, message_id: str, message: Received | ProtocolError) -> Asked | None:
+        """What a message answers; it is not waited for any more."""
+        requests = self._state.requests
+        if message_id:
+            return requests.end(message_id)
+        asked = requests.only()
+        if asked is not None and self._begins_one_by_one(asked, message):
+            self._state.note(
+                "no-message-ids", "replies carry no message id: one request at a time from now on"
+            )
+            self._state.one_by_one()
+        if asked is None or not self._state.one_at_a_time or not self._can_answer(asked, message):
+            return None
+        return requests.end(asked.message_id)
+
+    def _begins_one_by_one(self, asked: Asked, message: Received | ProtocolError) -> bool:
+        finding_out = self._state.config.matching is Matching.FIND_OUT and not self._state.one_at_a_time
+        return finding_out and asked.known is None and isinstance(message, SchemaReply)
+
+    def _can_answer(self, asked: Asked, message: Received | ProtocolError) -> bool:
+        """Whether a message without an id answers the only request there is, and not one before it.
+
+        While an answer may still come that was given up, only those are taken that name the object inspected:
+        an old one of these tells the same as a new one.
+        """
+        if self._state.now >= self._state.strays_until:
+            return True
+        if asked.known is None:
+            return isinstance(message, SchemaReply)
+        if asked.operation is not None or not isinstance(message, InspectReply):
+            return False
+        return message.object_id == asked.known.number
+
+    def _hear_schema(self, message: Received | ProtocolError) -> None:
+        if isinstance(message, SchemaReply):
+            self._poller.told_schema(message)
+        else:
+            self._poller.no_schema(f"the answer to the request for the schema is a {type(message).__name__}")
+
+    def _hear_notification(self, message: Received | ProtocolError) -> None:
+        if not isinstance(message, Notify) or self._state.views is None:
+            return
+        letter, colon, text = message.text.partition(":")
+        severity = _SEVERITIES.get(letter.strip()) if colon else None
+        shown = text.strip() if severity is not None else message.text
+        event = EventSeen(
+            self._state.views.event.key,
+            self._state.config.agent,
+            self._state.now,
+            severity if severity is not None else Severity.INFO,
+            (self._state.config.secrets.masked_uris(shown),),
+        )
+        self._state.observations.append(event)
 
 
 class ConsoleSession:
@@ -43,26 +142,26 @@ class ConsoleSession:
 
     def __init__(self, config: ConsoleConfig) -> None:
         self._config = config
-        self._talk = Conversation(config)
-        self._poller = Poller(self._talk)
-        self._caller = Caller(self._talk, self._poller)
-        self._listener = Listener(self._talk, self._poller, self._caller)
+        self._state = SessionState(config)
+        self._poller = Poller(self._state)
+        self._client = RpcClient(self._state, self._poller)
+        self._handler = MessageHandler(self._state, self._poller, self._client)
         self._refused = 0
         if config.schema is not None:
             try:
                 self._poller.know(config.schema)
             except ProtocolError as error:
-                self._talk.note("saved-schema", f"it cannot be used: {error}")
+                self._state.note("saved-schema", f"it cannot be used: {error}")
 
     @property
     def schema(self) -> SchemaReply | None:
         """The schema in use, as the broker told it or as it was saved: worth keeping for `ConsoleConfig`."""
-        return None if self._talk.views is None else self._talk.views.schema
+        return None if self._state.views is None else self._state.views.schema
 
     @property
     def state(self) -> State:
         """Where the session stands."""
-        return self._talk.state
+        return self._state.state
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
         """What the queue of this name must be bound to before `LinkUp`; its name is the reply key."""
@@ -79,24 +178,24 @@ class ConsoleSession:
         it comes late. ``APPLIED`` is what the broker says: OpenAMQ says so whatever it did, so what was set
         is to be read back. What was read is observed before it is answered.
         """
-        self._talk.now = now
+        self._state.now = now
         match event:
             case Delivery():
                 return self._receive(event)
             case TimerExpired():
                 return self._pass_time()
             case MethodCall() | ObjectModify() | ObjectFetch():
-                self._caller.take(event)
+                self._client.take(event)
             case LinkUp(reply_to):
-                self._talk.connect(reply_to)
+                self._state.connect(reply_to)
                 self._poller.connected()
             case LinkDown(detail):
-                for asked in self._talk.requests.abandon():
-                    self._caller.leave_open(asked, "the link went down before an answer came")
+                for asked in self._state.requests.abandon():
+                    self._client.leave_open(asked, "the link went down before an answer came")
                 self._poller.disconnected(detail)
             case LossSuspected(reason, since):
                 # While disconnected that waits for the link.
-                if self._talk.state is not State.DISCONNECTED:
+                if self._state.state is not State.DISCONNECTED:
                     self._poller.doubted(reason, since)
             case NotSent(sends, reason):
                 self._take_back(sends, reason)
@@ -106,18 +205,18 @@ class ConsoleSession:
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
         """As `ConsoleSession.precheck` of every dialect."""
-        self._talk.now = now
-        return self._caller.precheck(request)
+        self._state.now = now
+        return self._client.precheck(request)
 
     def _take_back(self, sends: Iterable[Send], reason: str) -> None:
         """Wait no more for answers to what certainly was not sent, or came back."""
         returned = False
         for send in sends:
-            asked = self._talk.requests.end(send.message_id)
+            asked = self._state.requests.end(send.message_id)
             if asked is not None:
-                self._talk.miss(asked)
+                self._state.miss(asked)
                 if asked.operation is not None:
-                    self._caller.unsent(asked.operation, reason)
+                    self._client.unsent(asked.operation, reason)
                 returned |= asked.operation is None
         if returned:
             where = f"exchange {self._config.system_exchange} with key {self._config.routing_key}"
@@ -125,32 +224,32 @@ class ConsoleSession:
 
     def _pass_time(self) -> list[Effect]:
         """Inspect what is due, miss answers, try again."""
-        self._talk.awake()
-        if self._talk.state is State.DISCONNECTED:
+        self._state.awake()
+        if self._state.state is State.DISCONNECTED:
             return []
-        overdue = self._talk.requests.overdue(self._talk.now)
+        overdue = self._state.requests.overdue(self._state.now)
         for asked in overdue:
-            self._talk.miss(asked)
+            self._state.miss(asked)
             if asked.operation is not None:
-                self._caller.leave_open(asked, "no answer came in time")
+                self._client.leave_open(asked, "no answer came in time")
         for asked in overdue:
             if asked.operation is None:
                 self._poller.missed(asked)
-        self._caller.pass_time()
+        self._client.pass_time()
         self._poller.pass_time()
         return self._finish()
 
     def _receive(self, delivery: Delivery) -> list[Effect]:
-        if self._talk.state is State.DISCONNECTED:
+        if self._state.state is State.DISCONNECTED:
             return []
         if self._config.believed is not None and delivery.user_id not in self._config.believed:
             self._refused += 1
             return [
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
             ]
-        self._listener.hear(delivery)
+        self._handler.hear(delivery)
         return self._finish()
 
     def _finish(self) -> list[Effect]:
-        self._caller.launch()
-        return self._talk.finish(self._caller.next_deadline)
+        self._client.launch()
+        return self._state.finish(self._client.next_deadline)

@@ -10,9 +10,7 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from gateway.dialects.cml.console_conversation import Conversation
 from gateway.dialects.cml.console_poller import Poller
-from gateway.dialects.cml.console_requests import AboutObject, Asked, Operation, Wanted
 from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.console_tree import Known
 from gateway.dialects.cml.console_views import ClassView
@@ -29,6 +27,7 @@ from gateway.dialects.cml.messages import (
     Status,
 )
 from gateway.dialects.cml.safety import Assurance
+from gateway.dialects.cml.session_state import AboutObject, Asked, Operation, SessionState, Wanted
 from gateway.dialects.cml.values import write_value
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
@@ -72,11 +71,11 @@ class _RefusedError(Exception):
         super().__init__(text)
 
 
-class Caller:
-    """Calls methods, sets and reads objects on behalf of a conversation."""
+class RpcClient:
+    """Calls methods, sets and reads objects for a console session."""
 
-    def __init__(self, conversation: Conversation, poller: Poller) -> None:
-        self._talk = conversation
+    def __init__(self, state: SessionState, poller: Poller) -> None:
+        self._state = state
         self._poller = poller
         self._waiting: deque[Operation] = deque()
 
@@ -87,7 +86,7 @@ class Caller:
         try:
             self._waiting.append(self._operation(wanted))
         except _RefusedError as refused:
-            self._talk.answer(Answer(wanted.token, refused.outcome, f"not sent: {refused.text}"))
+            self._state.answer(Answer(wanted.token, refused.outcome, f"not sent: {refused.text}"))
 
     def precheck(self, wanted: MethodCall | ObjectModify) -> Answer | None:
         """What `take` would answer at once; ``None`` where it would send it."""
@@ -98,16 +97,16 @@ class Caller:
         return None
 
     def _operation(self, wanted: Wanted) -> Operation:
-        talk = self._talk
-        if talk.state in _NOT_ASKING:
-            raise _RefusedError(Outcome.SOURCE_DOWN, _NOT_ASKING[talk.state])
-        if wanted.deadline <= talk.now:
+        state = self._state
+        if state.state in _NOT_ASKING:
+            raise _RefusedError(Outcome.SOURCE_DOWN, _NOT_ASKING[state.state])
+        if wanted.deadline <= state.now:
             raise _RefusedError(Outcome.NOT_NOW, "no time was left for it")
-        if len(self._waiting) + talk.requests.operations >= talk.config.operation_limit:
-            text = f"{talk.config.operation_limit} operations are under way"
+        if len(self._waiting) + state.requests.operations >= state.config.operation_limit:
+            text = f"{state.config.operation_limit} operations are under way"
             raise _RefusedError(Outcome.NOT_NOW, text)
         known = self._known(wanted.native_id)
-        view = talk.views.find_key(wanted.key) if talk.views is not None else None
+        view = state.views.find_key(wanted.key) if state.views is not None else None
         if view is None or view is not known.view:
             raise _RefusedError(Outcome.NOT_NOW, f"the object is no {wanted.key} as it was told")
         request, reply = self._request(wanted, known, view)
@@ -115,7 +114,7 @@ class Caller:
 
     def _body(self, request: Request) -> bytes:
         """The request as it travels, if the broker survives it."""
-        spelling = self._talk.config.spelling
+        spelling = self._state.config.spelling
         try:
             write_message(request, spelling, frozenset(Assurance))
         except LocalProtocolError as error:
@@ -126,15 +125,15 @@ class Caller:
             raise _RefusedError(Outcome.REFUSED, str(error)) from error
 
     def _known(self, native_id: str) -> Known:
-        number = self._talk.runs.number(native_id)
-        known = None if number is None else self._talk.tree.find(number)
+        number = self._state.runs.number(native_id)
+        known = None if number is None else self._state.tree.find(number)
         if known is not None and known.view is not None:
             return known
         raise _RefusedError(*self._gone())
 
     def _gone(self) -> tuple[Outcome, str]:
         """What to say of an object that is not known."""
-        if self._talk.state is State.WALKING:
+        if self._state.state is State.WALKING:
             return Outcome.NOT_NOW, "the broker's objects are being listed again"
         return Outcome.OBJECT_GONE, "the broker lists no such object"
 
@@ -182,12 +181,12 @@ class Caller:
         if found is not None:
             raise _RefusedError(found.outcome, f"{item.name}: {found.text}")
         if item.type is ValueType.REFERENCE and isinstance(value, Reference):
-            number = self._talk.runs.number(value.native_id)
+            number = self._state.runs.number(value.native_id)
             if number is None:
                 raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: the broker has no such object")
             value = Reference(str(number))
         try:
-            text = write_value(value, item, self._talk.config.spelling)
+            text = write_value(value, item, self._state.config.spelling)
         except LocalProtocolError as error:
             raise _RefusedError(Outcome.WRONG_VALUE, str(error)) from error
         if not text.strip():
@@ -196,9 +195,9 @@ class Caller:
 
     def _assured(self) -> AbstractSet[Assurance]:
         """What is known of the broker: its configuration file has a name where there is one."""
-        root = self._talk.tree.root
+        root = self._state.tree.root
         settings = [one for one in root.children.values() if one is not None and one.class_name == _CONFIG]
-        assured = set(self._talk.config.assured)
+        assured = set(self._state.config.assured)
         if any(one.name for one in settings):
             assured.add(Assurance.CONFIG_FILE)
         return assured
@@ -207,21 +206,21 @@ class Caller:
 
     def launch(self) -> None:
         """Send what can be sent, in the order in which it was wanted: one request for an object at a time."""
-        talk = self._talk
-        if talk.state in _NOT_ASKING:
-            self.give_up_waiting(_NOT_ASKING[talk.state])
+        state = self._state
+        if state.state in _NOT_ASKING:
+            self.give_up_waiting(_NOT_ASKING[state.state])
         if not self._waiting:
             return
         held: deque[Operation] = deque()
         blocked: set[int] = set()
         for operation in self._waiting:
             known = operation.known
-            is_free = not (known.busy or known.number in blocked or (talk.one_at_a_time and talk.requests))
+            is_free = not (known.busy or known.number in blocked or (state.one_at_a_time and state.requests))
             if not self._is_current(known):
                 outcome, text = self._gone()
                 self._refuse(operation, outcome, text)
             elif is_free:
-                talk.send_operation(operation)
+                state.send_operation(operation)
             else:
                 blocked.add(known.number)
                 held.append(operation)
@@ -234,7 +233,7 @@ class Caller:
 
     def pass_time(self) -> None:
         """What waited until its deadline is not sent."""
-        over = [one for one in self._waiting if one.wanted.deadline <= self._talk.now]
+        over = [one for one in self._waiting if one.wanted.deadline <= self._state.now]
         for operation in over:
             self._waiting.remove(operation)
             self._refuse(operation, Outcome.NOT_NOW, "other requests about the object took too long")
@@ -249,7 +248,7 @@ class Caller:
         self._refuse(operation, Outcome.SOURCE_DOWN, reason)
 
     def _refuse(self, operation: Operation, outcome: Outcome, text: str) -> None:
-        self._talk.answer(operation.answer(outcome, f"not sent: {text}"))
+        self._state.answer(operation.answer(outcome, f"not sent: {text}"))
 
     # What is answered.
 
@@ -264,7 +263,7 @@ class Caller:
             text = f"{why}: {wanted.method} may end whoever would answer; {_MAY_BE_DONE}"
         else:
             text = f"{why}: {_MAY_BE_DONE}"
-        self._talk.answer(operation.answer(Outcome.UNKNOWN, text))
+        self._state.answer(operation.answer(Outcome.UNKNOWN, text))
 
     def answered(self, asked: Asked, message: Received | ProtocolError) -> None:
         """An answer came, perhaps after its time."""
@@ -272,14 +271,14 @@ class Caller:
         assert operation is not None
         if not isinstance(message, operation.reply):
             text = f"the answer is none to this request: {peer_line(str(message))}"
-            self._talk.answer(operation.answer(Outcome.UNKNOWN, text))
+            self._state.answer(operation.answer(Outcome.UNKNOWN, text))
         elif message.object_id not in (None, operation.known.number):
             text = f"the answer is about another object, {message.object_id}"
-            self._talk.answer(operation.answer(Outcome.UNKNOWN, text))
+            self._state.answer(operation.answer(Outcome.UNKNOWN, text))
         elif isinstance(message, InspectReply):
-            self._talk.answer(self._fetched(operation, message))
+            self._state.answer(self._fetched(operation, message))
         else:
-            self._talk.answer(self._done(operation, message))
+            self._state.answer(self._done(operation, message))
 
     def _done(self, operation: Operation, reply: ModifyReply | MethodReply) -> Answer:
         known = operation.known
@@ -304,4 +303,4 @@ class Caller:
         return operation.answer(Outcome.REMOTE_FAILURE, peer_line(text), _CODES.get(reply.status))
 
     def _is_current(self, known: Known) -> bool:
-        return self._talk.tree.find(known.number) is known
+        return self._state.tree.find(known.number) is known

@@ -1,7 +1,7 @@
 """What is never sent: what ends OpenAMQ 1.4c1 or its shell, and values that it would change without a word.
 
 Each of these was tried on a broker of its own, and ended it with a core dump or an abort; some depend on what
-only the caller can know, and are refused until the caller assures it.
+only the client can know, and are refused until the client assures it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_SHOWN: Final = 200
 
 
 class Assurance(enum.Enum):
-    """What the caller knows of an OpenAMQ, without which some requests are refused.
+    """What the client knows of an OpenAMQ, without which some requests are refused.
 
     ``CONFIG_FILE``: it runs with a configuration file (``config.name`` is not empty); without one
     ``config.commit`` ends it, and ``config.rollback`` loses all its users.

@@ -12,9 +12,15 @@ what `Called` and `ModifyAsked` say and tells what came of it (`done`), and send
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from gateway.dialects.cml.console_config import (
+    NOTIFY_EXCHANGE,
+    REPLY_EXCHANGE,
+    ROUTING_KEY,
+    SYSTEM_EXCHANGE,
+)
 from gateway.dialects.cml.entities import octets_of
 from gateway.dialects.cml.messages import (
     Field,
@@ -35,10 +41,15 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import MAX_SHOWN, shell_would_end
-from gateway.dialects.cml.server_calls import MAX_WAITING, AskedFor, ServerCalls
-from gateway.dialects.cml.server_config import ServerConfig
+from gateway.dialects.cml.server_calls import (
+    MAX_WAITING,
+    AskedFor,
+    RefusedError,
+    ServerCalls,
+    arguments,
+    settings,
+)
 from gateway.dialects.cml.server_objects import ServedObject, ServerObjects, carried
-from gateway.dialects.cml.server_requests import RefusedError, arguments, settings
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import (
@@ -61,6 +72,44 @@ from gateway.dialects.session import (
 from gateway.model.events import Severity
 
 __all__ = ["ServedObject", "ServerConfig", "ServerSession"]
+
+
+SECOND: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """How a server session behaves. Durations are nanoseconds.
+
+    Attributes:
+        spelling: of replies; requests are read in either.
+        system_exchange: requests are published to it, with `routing_key`.
+        reply_exchange: replies are, with the request's reply-to as the key.
+        notify_exchange: notifications are.
+        readers: users, as the broker checked them, who may ask for schema and objects; ``None`` for anybody,
+            also senders that nothing was checked of.
+        writers: users who may set fields and call methods; ``None`` for anybody who may read.
+        call_deadline: what changes something must be begun so soon after its arrival, if it names no time of
+            its own, and ended in as much again, else it is not answered. OpenAMQ's shell waits 10 s.
+    """
+
+    spelling: Spelling = Spelling.SPECIFICATION
+    system_exchange: str = SYSTEM_EXCHANGE
+    routing_key: str = ROUTING_KEY
+    reply_exchange: str = REPLY_EXCHANGE
+    notify_exchange: str = NOTIFY_EXCHANGE
+    readers: frozenset[str] | None = None
+    writers: frozenset[str] | None = frozenset()
+    call_deadline: int = 4 * SECOND
+
+    def may_read(self, user: str) -> bool:
+        """Whether ``user`` may ask for anything at all."""
+        return self.readers is None or user in self.readers
+
+    def may_write(self, user: str) -> bool:
+        """Whether ``user`` may change anything."""
+        return self.may_read(user) and (self.writers is None or user in self.writers)
+
 
 _CONTENT_TYPE: Final = "text/xml"
 _MILLISECOND: Final = 1_000_000

@@ -7,11 +7,90 @@ and then asks for the object, without waiting in between, sees what was set.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.dialects.cml.messages import InspectRequest, MethodRequest, ModifyRequest
+from gateway.dialects.cml.entities import octets_of
+from gateway.dialects.cml.messages import Field, InspectRequest, MethodRequest, ModifyRequest, Status
+from gateway.dialects.cml.safety import MAX_STRING
+from gateway.dialects.cml.values import read_value
+from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import Delivery
+from gateway.model.schema import Argument, Element, Method
+from gateway.model.validation import validate
+from gateway.model.values import Value, Values
+
+_SHOWN: Final = 40
+
+
+class RefusedError(Exception):
+    """A request is not carried out: the status says why, the text in words for people, in ASCII."""
+
+    def __init__(self, text: str, status: Status = Status.INVALID) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+def settings(settable: Mapping[str, Element], fields: Iterable[Field]) -> dict[str, Value]:
+    """Return the values that a modify asks for, by the elements' names.
+
+    Raises:
+        RefusedError: a field cannot be set, is there twice, or has a value that does not fit.
+    """
+    wanted: dict[str, Value] = {}
+    for one in fields:
+        element = settable.get(one.name)
+        if element is None:
+            raise RefusedError(f"{_name(one)} cannot be set")
+        if element.name in wanted:
+            raise RefusedError(f"{_name(one)} is there twice")
+        wanted[element.name] = _value(element, one)
+    return wanted
+
+
+def arguments(method: Method, fields: Iterable[Field]) -> Values:
+    """Return the arguments of a call, in the schema's order.
+
+    Raises:
+        RefusedError: one is missing, unknown, there twice, or has a value that does not fit.
+    """
+    wanted = {each.name: each for each in method.arguments}
+    given: dict[str, Value] = {}
+    for one in fields:
+        argument = wanted.get(one.name)
+        if argument is None:
+            raise RefusedError(f"{method.name} has no argument {_name(one)}")
+        if one.name in given:
+            raise RefusedError(f"{_name(one)} is there twice")
+        given[one.name] = _value(argument, one)
+    for name in wanted:
+        if name not in given:
+            # OpenAMQ takes it for zero, so that a lock without its argument unlocks.
+            raise RefusedError(f"the argument {name} is missing")
+    return tuple(given[name] for name in wanted)
+
+
+def _value(item: Element | Argument, field: Field) -> Value:
+    text = field.text if field.object_id is None else str(field.object_id)
+    try:
+        value = read_value(text, item.type)
+    except ProtocolError as error:
+        raise RefusedError(f"{item.name}: {error.expected} was expected") from error
+    if value is None:
+        raise RefusedError(f"{item.name}: a value of type {item.type.value} was expected")
+    length = len(octets_of(text))
+    if length > MAX_STRING:
+        raise RefusedError(f"{item.name}: {length} octets, {MAX_STRING} are taken")
+    wrong = validate(item, value)
+    if wrong is not None:
+        raise RefusedError(f"{item.name}: {wrong.text}")
+    return value
+
+
+def _name(field: Field) -> str:
+    return ascii(str(field.name)[:_SHOWN])
+
 
 MAX_WAITING: Final = 256
 """Requests that are under way or wait behind others, of all consoles together; further ones are refused."""

@@ -21,7 +21,7 @@ from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import Send
 from gateway.links.amqp_connection import AmqpEndpoint, ended
-from gateway.links.mandatory_sends import MandatorySends
+from gateway.links.publishing import MandatorySends
 from gateway.service.diagnostics.checked_connection import checked_channel, queue_for_answers
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.cml_schemas import configured_schema

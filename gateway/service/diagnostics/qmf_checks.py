@@ -23,7 +23,7 @@ from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Send
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, ended, link_error
-from gateway.links.mandatory_sends import MandatorySends
+from gateway.links.publishing import MandatorySends
 from gateway.service.diagnostics.checked_connection import checked_channel, queue_for_answers
 from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.tasks import until_one_ends

@@ -16,8 +16,7 @@ from gateway.inventory.alarms import MAX_ALARMS
 from gateway.inventory.instances import MAX_RETIRED, MAX_ROW, InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.links.durable_queue import KEPT_PREFETCH
-from gateway.links.durable_queue_counts import DurableQueueCounts, Loss, Refusal
+from gateway.links.durable_queue import KEPT_PREFETCH, DurableQueueCounts, Loss, Refusal
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.operations.manager import OperationManager

@@ -98,7 +98,7 @@ class AckTracker:
 
 
 class SourceAcks:
-    """The deliveries of one source, as a `gateway.links.unacknowledged_deliveries.Ledger`."""
+    """The deliveries of one source, as a `gateway.links.durable_queue.Ledger`."""
 
     def __init__(self, ledger: AckTracker, source: str) -> None:
         self._ledger = ledger

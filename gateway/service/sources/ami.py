@@ -20,8 +20,7 @@ from gateway.eventlog.last_state import LastState, last_state
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
 from gateway.links.session_driver import StreamDriver
-from gateway.links.tcp import TcpListener
-from gateway.links.tcp_connection import StreamLimits
+from gateway.links.tcp import StreamLimits, TcpListener
 from gateway.model.observations import ClassLearned, Observation, SourceState, SourceStateSeen
 from gateway.model.schema import ClassSchema
 from gateway.service.diagnostics.ami_checks import server_certificate

@@ -17,8 +17,7 @@ from gateway.dialects.session import ConsoleSession
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.links.durable_queue import DurableSubscription, default_name
-from gateway.links.durable_queue_counts import DurableQueueCounts
+from gateway.links.durable_queue import DurableQueueCounts, DurableSubscription, default_name
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceStateSeen
 from gateway.model.operations import Answer

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.ami.lines import Lines
-from gateway.dialects.ami.telnet import MAX_COMMAND, Telnet
+from gateway.dialects.ami.lines import MAX_COMMAND, Lines, Telnet
 from gateway.dialects.errors import ProtocolError
 
 

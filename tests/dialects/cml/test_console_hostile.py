@@ -38,7 +38,7 @@ def test_a_broker_that_lists_what_is_never_there_fills_no_memory() -> None:
             play.broker.objects[0][2].append(("queue", 1_000 + 40 * turn + number))
         play.time_passes(5)
         del play.broker.objects[0][2][3:]
-    talk = play.session._talk  # noqa: SLF001
+    talk = play.session._state  # noqa: SLF001
     assert len(talk.tree) <= 51
     assert len(talk.tree.numbers()) <= 51
     assert len(talk.schedule) <= 51
@@ -73,10 +73,10 @@ def test_a_chain_of_objects_is_followed_within_the_bound() -> None:
     play.connects()
     play.time_passes(10)
     play.stands(State.SYNCHRONISED)
-    assert len(play.session._talk.tree) == 101  # noqa: SLF001
+    assert len(play.session._state.tree) == 101  # noqa: SLF001
     broker.remove(7)
     play.time_passes(10)
-    assert len(play.session._talk.tree) == 3  # noqa: SLF001
+    assert len(play.session._state.tree) == 3  # noqa: SLF001
 
 
 def test_a_class_whose_name_no_request_can_carry_is_asked_for_without_it() -> None:

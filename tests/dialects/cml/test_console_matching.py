@@ -155,7 +155,7 @@ def test_it_is_found_out_with_each_connection() -> None:
     play.left()
     play.time_passes(5.5, answering=False)
     play.stands(State.SYNCHRONISED)
-    assert play.session._talk.one_at_a_time is False  # noqa: SLF001  told by nothing else
+    assert play.session._state.one_at_a_time is False  # noqa: SLF001  told by nothing else
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one() -> None:

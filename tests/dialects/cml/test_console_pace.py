@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.cml.console_config import Budget, Intervals
-from gateway.dialects.cml.console_pace import Pace
-from gateway.dialects.cml.console_schedule import Schedule
+from gateway.dialects.cml.console_pace import Pace, Schedule
 from gateway.dialects.outbox import NEVER
 from tests.dialects.cml.playbook import SECOND, START
 

@@ -28,7 +28,7 @@ from gateway.config.sources import (
 )
 from gateway.config.types import SecretError, SecretSource
 from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
-from gateway.links.node_choice import NodeChoice
+from gateway.links.reconnecting import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.model.texts import error_line
 from gateway.service.diagnostics.checks import check_agent, check_source

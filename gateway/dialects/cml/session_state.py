@@ -1,4 +1,4 @@
-"""The conversation of a console with its broker: where it stands, what it has asked, what it wants done.
+"""The state of a console session: where it stands, what it has asked, and what it sends.
 
 `console_states` has the table of states. What replies say is understood in `console_poller` and
 `console_calls`.
@@ -6,22 +6,148 @@
 
 from __future__ import annotations
 
-from typing import Final
+import itertools
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from gateway.dialects.cml.console_config import SECOND, ConsoleConfig, Matching
-from gateway.dialects.cml.console_pace import Pace
-from gateway.dialects.cml.console_requests import Asked, Operation, Requests
-from gateway.dialects.cml.console_schedule import Schedule
+from gateway.dialects.cml.console_pace import Pace, Schedule
 from gateway.dialects.cml.console_states import TRANSITIONS, Signal, State
 from gateway.dialects.cml.console_tree import Known, Tree
 from gateway.dialects.cml.console_views import Runs, Views
-from gateway.dialects.cml.messages import SchemaRequest
+from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Request, SchemaRequest
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.session import Effect, Send
 from gateway.model.observations import SourceState
-from gateway.model.operations import MethodCall
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+
+REMEMBERED: Final = 1_000
+"""Operations without an answer that are known still, the latest ones."""
+
+Wanted: TypeAlias = MethodCall | ObjectModify | ObjectFetch
+AboutObject: TypeAlias = InspectReply | ModifyReply | MethodReply
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """What users want done: sent once, or never.
+
+    Attributes:
+        wanted: what the console was given.
+        known: the object.
+        request: what is sent.
+        reply: what answers it.
+        body: of the request.
+    """
+
+    wanted: Wanted
+    known: Known
+    request: Request
+    reply: type[AboutObject]
+    body: bytes
+
+    def answer(self, outcome: Outcome, text: str, code: int | None = None) -> Answer:
+        """What came of it."""
+        return Answer(self.wanted.token, outcome, text, code)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A request that was sent.
+
+    Attributes:
+        known: the object asked about; ``None`` for the schema.
+        operation: that it is part of; ``None`` where the session asks for itself.
+        alongside: how many were in flight with it, itself among them.
+        sent: when, nanoseconds.
+        deadline: until when its answer is waited for.
+    """
+
+    message_id: str
+    known: Known | None
+    operation: Operation | None
+    alongside: int
+    sent: int
+    deadline: int
+
+
+class Requests:
+    """All that were sent and are waited for; ids are a prefix and a number that is never used twice."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._numbers = itertools.count(1)
+        self._polls: OrderedDict[str, Asked] = (
+            OrderedDict()
+        )  # all have the same patience: in order of deadlines
+        self._operations: dict[str, Asked] = {}
+        self._unanswered: OrderedDict[str, Asked] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._polls) + len(self._operations)
+
+    @property
+    def operations(self) -> int:
+        """How many operations are waited for."""
+        return len(self._operations)
+
+    def next_id(self) -> str:
+        """An id for the next request."""
+        return f"{self._prefix}{next(self._numbers)}"
+
+    def add(self, asked: Asked) -> None:
+        """It was sent: wait for its answer."""
+        if asked.operation is None:
+            self._polls[asked.message_id] = asked
+        else:
+            self._operations[asked.message_id] = asked
+
+    def end(self, message_id: str) -> Asked | None:
+        """It has its answer, or never left; ``None`` for what is not waited for, nor remembered."""
+        asked = self._polls.pop(message_id, None)
+        if asked is None:
+            asked = self._operations.pop(message_id, None) or self._unanswered.pop(message_id, None)
+        return asked
+
+    def only(self) -> Asked | None:
+        """The one that is waited for, where there is one."""
+        return next(iter((*self._polls.values(), *self._operations.values())), None)
+
+    def forget_polls(self) -> list[Asked]:
+        """What the session asked for itself is not waited for any more."""
+        forgotten = list(self._polls.values())
+        self._polls.clear()
+        return forgotten
+
+    def overdue(self, now: int) -> list[Asked]:
+        """Those whose time is over: they are waited for no longer."""
+        late: list[Asked] = []
+        while self._polls and next(iter(self._polls.values())).deadline <= now:
+            late.append(self._polls.popitem(last=False)[1])
+        over = [one for one in self._operations.values() if one.deadline <= now]
+        return [*late, *self._give_up(over)]
+
+    def abandon(self) -> list[Asked]:
+        """The operations that are waited for: they are not any more, but known if an answer comes."""
+        return self._give_up(list(self._operations.values()))
+
+    def _give_up(self, given_up: list[Asked]) -> list[Asked]:
+        for one in given_up:
+            del self._operations[one.message_id]
+            self._unanswered[one.message_id] = one
+        while len(self._unanswered) > REMEMBERED:
+            self._unanswered.popitem(last=False)
+        return given_up
+
+    @property
+    def next_deadline(self) -> int:
+        """When `overdue` has something to return."""
+        first = next(iter(self._polls.values())).deadline if self._polls else NEVER
+        return min((first, *(one.deadline for one in self._operations.values())))
+
 
 POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DOUBTFUL})
 """States in which objects are inspected."""
@@ -32,7 +158,7 @@ _STRAYS: Final = 3
 """Deadlines during which an answer that did not come may still do so."""
 
 
-class Conversation(Outbox):
+class SessionState(Outbox):
     """What a console session knows and does between messages.
 
     ``now`` is set before anything is called; `finish` hands out what came of it.
