@@ -38,7 +38,6 @@ NOT_YET: Final = frozenset(
         "events",
         "jmx",
         "mibs",
-        "prometheus",
         "set-and-invoke",
         "snmp-commands",
         "snmp-notifications",

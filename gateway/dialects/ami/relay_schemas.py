@@ -121,7 +121,7 @@ class Events:
         )
         self.alert = event(
             "alert",
-            "An application told an alert, or took it back (level 0).",
+            "An application raised an alert, or cleared it (level 0).",
             Argument("alert", string, description="Its id."),
             Argument("type", string, description="What kind of alert it is."),
             Argument("level", ValueType.S32, description="As the application has it; 0 takes it back."),
