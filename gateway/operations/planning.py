@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, SetElements
@@ -32,19 +32,24 @@ _UNREAD: Final[Mapping[SourceState, Outcome]] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object that an operation is about, found once; it is looked up again by its row afterwards."""
+    """The object that an operation is about, found once; it is looked up again by its row afterwards.
+
+    ``found`` is that object. Another one of its name may have the row later: its values say nothing of the
+    operation.
+    """
 
     source: SourceInventory
     class_name: str
     row: int
     stable_name: str
     leaf_name: str
+    found: Entry = field(compare=False, repr=False)
 
     @property
     def entry(self) -> Entry | None:
         """The object as it is now; ``None`` when it is gone."""
         entry = self.source.by_row(self.class_name, self.row)
-        return entry if entry is not None and entry.record.stable_name == self.stable_name else None
+        return entry if entry is self.found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +153,8 @@ class Planner:
             text = f"the source {source.identity.name} is {source.state.value}, and {what} is not known yet"
             raise Rejected(outcome, f"{text}: {source.detail}" if source.detail else text)
         record = entry.record
-        return Target(source, request.class_name, request.row, record.stable_name, record.leaf_name)
+        names = record.stable_name, record.leaf_name
+        return Target(source, request.class_name, request.row, *names, entry)
 
     def plan(self, request: OperationRequest, target: Target) -> Plan:
         """Make the plan of a request.

@@ -509,10 +509,12 @@ class KnownObjects:
             self.refused += 1
             return []
         # Of one whose creation nobody told, and whose name another had: its end may not reach every console.
-        distinction = now if not created and reading.name in self._ends else created
-        on = () if distinction else [ground.number for ground in grounds]
-        number = object_number(reading.name, distinction, on)
-        if not distinction and number in self._used:
+        on = [ground.number for ground in grounds]
+        if created:
+            number = object_number(reading.name, created)
+        elif not on:
+            number = self.next_number(reading.name)
+        elif reading.name in self._ends or (number := object_number(reading.name, 0, on)) in self._used:
             number = object_number(reading.name, now)
         known = KnownObject(
             name=reading.name,
@@ -528,6 +530,17 @@ class KnownObjects:
         self._dependence.note(known.name, known.properties)
         self._remembered.pop(known.name, None)
         return [Put(known, new=True)]
+
+    def next_number(self, name: ObjectName) -> int:
+        """Return the number that an object gets which is not known yet, has no creation time, and no grounds.
+
+        It is the same each time until such an object was known and has ended: what refers to a virtual host
+        that was not seen yet refers to the right one.
+        """
+        life = 0
+        while (number := object_number(name, life)) in self._used:
+            life += 1
+        return number
 
     def _kept(self, updated: KnownObject, former: KnownObject) -> list[Change]:
         self._objects[updated.name.class_name][updated.name] = updated

@@ -190,8 +190,8 @@ class ObservationStream:
         known = known or self._known.remembered(target)
         if known is not None:
             return Reference(native_id(known.number))
-        # Virtual hosts and nodes, which have no creation time, will mostly have just this native id.
-        return Reference(native_id(object_number(target, 0)))
+        # Virtual hosts and nodes, which have no creation time, will have just this native id.
+        return Reference(native_id(self._known.next_number(target)))
 
     def _referring_to(self, target: KnownObject) -> list[Observation]:
         """The objects that were published with a reference to ``target`` before it was known.
