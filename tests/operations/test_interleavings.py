@@ -123,7 +123,7 @@ class Interleaving(RuleBasedStateMachine):
     def an_answer_comes_twice(self, data: st.DataObject) -> None:
         token = data.draw(st.sampled_from(sorted(self.answered)))
         message = next(message for message in self.works.sent if message.token == token)
-        self.works.answer(self.answered[token], to=message)
+        self.works.answer(self.answered[token], to=message, code=_code(self.answered[token]))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data(), outcome=st.sampled_from(FAILURES))
@@ -132,7 +132,7 @@ class Interleaving(RuleBasedStateMachine):
         if message.token not in self.done:
             self.done.add(message.token)  # it says that it did not, and never will
             self.answered[message.token] = outcome
-            self.works.answer(outcome, to=message)
+            self.works.answer(outcome, to=message, code=_code(outcome))
 
     # ---- the link -------------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Interleaving(RuleBasedStateMachine):
         for message in list(self.works.sent):
             if message.token not in self.answered:
                 self.answered[message.token] = Outcome.UNKNOWN
-                self.works.answer(Outcome.UNKNOWN, "the link was lost", to=message)
+                self.works.answer(Outcome.UNKNOWN, "the link was lost", to=message, code=None)
         self.works.synchronise(self.seen(), boiler("south"))
 
     @rule()
@@ -236,6 +236,11 @@ class Interleaving(RuleBasedStateMachine):
 
     def seen(self) -> ObjectSeen:
         return dataclasses.replace(boiler(limit=self.limit, speed=self.speed), sampled=self.works.now)
+
+
+def _code(outcome: Outcome) -> int | None:
+    """The status of an answer; an unknown outcome with one would be final."""
+    return None if outcome is Outcome.UNKNOWN else 0
 
 
 TestInterleaving = Interleaving.TestCase
