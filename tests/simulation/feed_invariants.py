@@ -102,7 +102,8 @@ class FeedInvariants:
             if recently:  # what a queue dropped meanwhile is found out some seconds later
                 heard = min(heard, self.stopped_at)
             since, until = self._truth.unheard.get(source, (0, 0))
-            if until >= self._scheduler.now:  # killed before it could find out
+            ran_until = self.stopped_at if recently else self._scheduler.now
+            if until >= ran_until:  # stopped or killed before it could find out
                 heard = min(heard, since)
             self._unwatched.setdefault(source, heard)
 
@@ -223,7 +224,7 @@ class FeedInvariants:
         if position is None:
             return None
         mark = mark_of(record.values.get(position))
-        return self._truth.marked(self.sources[record.source], class_name, mark)
+        return self._truth.marked(self.sources[record.source], class_name, mark, record.stable_name)
 
     @staticmethod
     def _identity(record: ObjectRecord, thing: Thing | None) -> object:

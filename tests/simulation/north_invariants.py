@@ -106,7 +106,8 @@ class NorthInvariants:
 
     def _shown_thing(self, row: ShownRow) -> Thing | None:
         mark = row.values.get(self._truth.marks[row.class_name])
-        return self._truth.marked(self._feed.sources[row.source], row.class_name, mark)
+        name = _text(row.fixed[RowColumn.FULL_NAME])
+        return self._truth.marked(self._feed.sources[row.source], row.class_name, mark, name)
 
     def _fresh(self, row: ShownRow, thing: Thing) -> None:
         # What is shown as fresh was so within the allowed lag, or within what the source says of itself, and

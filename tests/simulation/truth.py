@@ -124,6 +124,7 @@ class Truth:
         self.starts: dict[str, list[int]] = {}
         self.unheard: dict[str, tuple[int, int]] = {}
         self._marked: dict[tuple[str, str, Plain], Thing] = {}
+        self._named: dict[tuple[str, str, str], Thing] = {}
         self._living: dict[str, dict[int, Thing]] = {}
 
     def create(
@@ -145,6 +146,7 @@ class Truth:
             for element, value in {self.marks[class_name]: serial, **values}.items()
         }
         self._marked[source, class_name, thing.now(self.marks[class_name])] = thing
+        self._named[source, class_name, name] = thing
         self.things[serial] = thing
         self._living.setdefault(source, {})[serial] = thing
         return thing
@@ -154,8 +156,13 @@ class Truth:
         """What the next thing will be marked by."""
         return len(self.things) + 1
 
-    def marked(self, source: str, class_name: str, mark: Plain) -> Thing | None:
-        """The thing that has this value for the mark of its class."""
+    def marked(self, source: str, class_name: str, mark: Plain, name: str = "") -> Thing | None:
+        """The thing that has this value for the mark of its class; without one, the last of this name.
+
+        A virtual host may be known by the event of something in it, which has its name and no mark.
+        """
+        if mark is None:
+            return self._named.get((source, class_name, name))
         return self._marked.get((source, class_name, mark))
 
     def change(self, thing: Thing, time: int, values: Mapping[str, object]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gateway.agents.rabbitmq.broker_view import BrokerView
+from gateway.agents.rabbitmq.broker_view import WITHIN_VIRTUAL_HOST, BrokerView
 from gateway.agents.rabbitmq.event_kinds import OPERATOR_POLICY_SET, REMOVALS, EventKinds, completed_headers
 from gateway.agents.rabbitmq.event_making import EventMaker, RaisedEvent
 from gateway.agents.rabbitmq.events import BrokerEvent, Changed, Created, Deleted, EventReader
@@ -104,7 +104,8 @@ class BrokerEvents:
                 self._view.changed(event)
             case Created(reading):
                 again = self._view.is_told_again(event, now, recovering=recovering)
-                changes = self._view.born(event, now, recovering=recovering)
+                changes = self._unseen_host(event, now)
+                changes += self._view.born(event, now, recovering=recovering)
                 shown = self._view.shows(reading.name, event.document) and not again
                 if reading.name.class_name == "connection":
                     self._logins.opened(reading.name.leaf, own=not shown)
@@ -125,6 +126,21 @@ class BrokerEvents:
         if any(self._view.known.has_ended(subject) for subject in subjects):
             return Heard(event)
         return Heard(event, self._alarm_told(key, plain), self._raised(key, plain, time))
+
+    def _unseen_host(self, event: Created, now: int) -> list[Change]:
+        """The virtual host of a new queue or exchange, if the event of its creation was missed.
+
+        It exists, because something was created in it. Without it the queue would be named after a native id
+        until virtual hosts can be listed, and a guess at that id can be wrong.
+        """
+        name = event.reading.name
+        if name.class_name not in WITHIN_VIRTUAL_HOST or not self._view.shows(name, event.document):
+            return []
+        host = name.parts[0]
+        if self._view.known.get(ObjectName("vhost", (host,))) is not None:
+            return []
+        created = self.reader.read("vhost.created", {"name": host}, None)
+        return self._view.born(created, now) if isinstance(created, Created) else []
 
     def _alarm_told(self, key: str, plain: Mapping[str, Json]) -> list[Change]:
         """The node of an alarm that was set or cleared shows it at once, not when it is listed."""

@@ -14,11 +14,11 @@ from datetime import datetime
 from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_events import BrokerEvents
 from gateway.agents.rabbitmq.broker_view import BrokerView
-from gateway.agents.rabbitmq.events import Changed, Created
+from gateway.agents.rabbitmq.events import Changed
 from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.hearing import Hearing
 from gateway.agents.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
-from gateway.agents.rabbitmq.known_objects import KnownObject
+from gateway.agents.rabbitmq.known_objects import KnownObject, Put
 from gateway.agents.rabbitmq.management_answers import ManagementAnswers
 from gateway.agents.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
@@ -406,11 +406,11 @@ class RabbitMqSource:
         # Of a durable subscription they cannot wait: what has been told of an event is acknowledged. What
         # they refer to is known from before the start, or by them.
         effects += self._stream.raise_events(heard.raised, now, at_once=self._events_are_kept)
-        match heard.event:
-            case Created(reading) if reading.name.class_name == "vhost":
-                self._answers.ask_permission(reading.name.leaf)
-            case Changed(class_name):
-                self._plan.hurry(now, class_name)
+        for change in heard.changes:
+            if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
+                self._answers.ask_permission(change.object.name.leaf)
+        if isinstance(heard.event, Changed):
+            self._plan.hurry(now, heard.event.class_name)
         if key == TAGS_EVENT:
             self._plan.hurry_users(now)
             if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
