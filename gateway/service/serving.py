@@ -13,7 +13,7 @@ import structlog
 
 from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
 from gateway.agents.rabbitmq.http_publisher import HttpPublisher
-from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.clock import Clock
 from gateway.config.sources import AgentPublishing
 from gateway.dialects.qmf.agent import AgentConfig
@@ -142,7 +142,7 @@ class QmfServer:
 
     # ---- what the source finds out about the broker ------------------------------------------------------
 
-    def status_changed(self, status: AgentStatus) -> None:
+    def status_changed(self, status: SourceStatus) -> None:
         """Follow alarms of the broker, and whether its users can be trusted."""
         log.info("agent-status", state=status.state.value, detail=status.detail, blocked=status.blocked)
         self._events_since = status.events_since

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Answered, Binding, Effect, Event, Observed, Send, TimerExpired, WakeAt
 from gateway.feed.operations import OperationAnswer
@@ -51,13 +51,13 @@ class ServedRabbitMq:
         vacancies: how often the agent that served in place of this one may have ended.
     """
 
-    def __init__(self, source: RabbitMqSource, config: RabbitMqAgentConfig, session: AgentConfig) -> None:
+    def __init__(self, source: RabbitMqSource, config: RabbitMqSourceConfig, session: AgentConfig) -> None:
         folder = Path(tempfile.mkdtemp(prefix="served-"))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.vacancies = 0
         self._source = source
-        self._exchange = (config.management_virtual_host, config.management_exchange)
-        self._manager = (config.management_virtual_host, manager_queue(config.management_exchange))
+        self._exchange = (config.management_virtual_host, session.management_exchange)
+        self._manager = (config.management_virtual_host, manager_queue(session.management_exchange))
         self._out: list[RoleEffect] = []
         self._operation_effects: deque[OperationEffect] = deque()
         self._is_operating = False

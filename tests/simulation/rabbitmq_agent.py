@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.agents.rabbitmq.management_changes import BrokerAnswer
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
@@ -53,9 +53,9 @@ class SourceRunInProcess:
         rabbitmq: RabbitMq,
         changes: ManagementChanges,
         clock: Clock,
-        config: RabbitMqAgentConfig,
+        config: RabbitMqSourceConfig,
         event_limit: int,
-        on_status: Callable[[AgentStatus], None] = lambda _: None,
+        on_status: Callable[[SourceStatus], None] = lambda _: None,
     ) -> None:
         self.source = RabbitMqSource(config, MAPPING)
         self.source.on_call = self._called
@@ -68,7 +68,7 @@ class SourceRunInProcess:
         self._clock = clock
         self._on_status = on_status
         self._seldom = stage.truth.seldom
-        self._status: AgentStatus | None = None
+        self._status: SourceStatus | None = None
         self._waiting: Timer | None = None
         self._stopped = False
 
@@ -100,7 +100,7 @@ class SourceRunInProcess:
             self._waiting.cancel()
             self._waiting = self._scheduler.after(0, self._ask)
 
-    def _note_seldom(self, status: AgentStatus) -> None:
+    def _note_seldom(self, status: SourceStatus) -> None:
         for listed, minutes in re.findall(r"([a-z/, -]+): read every ([0-9]+) min", status.detail):
             for collection in listed.strip().split(", "):
                 class_name = f"rabbitmq:{re.sub('ies$', 'y', collection).removesuffix('s')}"
@@ -189,7 +189,7 @@ class AgentRun(SourceRunInProcess):
         rabbitmq: RabbitMq,
         changes: ManagementChanges,
         clock: Clock,
-        config: RabbitMqAgentConfig,
+        config: RabbitMqSourceConfig,
         event_limit: int,
         session: AgentConfig,
     ) -> None:

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect, Event, EventNotTakenError, TimerExpired
 from gateway.feed.operations import InvokeMethod, SetElements
@@ -85,7 +85,7 @@ class RabbitMqSite:
         session = AgentConfig(
             self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
         )
-        config = RabbitMqAgentConfig(
+        config = RabbitMqSourceConfig(
             user="gateway",
             management_virtual_host=MANAGEMENT_HOST,
             obeyed=session.obey,
@@ -168,7 +168,7 @@ class RabbitMqSite:
             self._rabbitmq,
             self._changes,
             core.clock,
-            RabbitMqAgentConfig(user="gateway", writer=WRITER),
+            RabbitMqSourceConfig(user="gateway", writer=WRITER),
             self._event_limit,
         )
         source.restore(restored_identities(core.last, self.name), by_native_id=True)

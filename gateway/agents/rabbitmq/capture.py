@@ -13,7 +13,6 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, cast
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.headers import event_time, plain_headers
 from gateway.agents.rabbitmq.management_api import (
     Answer,
@@ -49,6 +48,7 @@ from gateway.agents.rabbitmq.prometheus_samples import (
 )
 from gateway.agents.rabbitmq.prometheus_totals import TotalsSheet
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.session import Effect
 from gateway.links.capture import operation_fields, read_operation
 from gateway.links.capture_file import CaptureFile, Directions
@@ -82,7 +82,7 @@ class CapturedSource(RabbitMqSource):
 
     def __init__(
         self,
-        config: RabbitMqAgentConfig,
+        config: RabbitMqSourceConfig,
         mapping: MappingFile,
         secrets: SecretRules | None,
         file: CaptureFile,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.agents.rabbitmq.agent_config import SECOND, RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_view import BrokerView, Finished
 from gateway.agents.rabbitmq.cluster import NEEDED_COLUMNS
 from gateway.agents.rabbitmq.consumers import CONSUMER, is_anonymous, placed_consumers
@@ -43,6 +42,7 @@ from gateway.agents.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
 from gateway.agents.rabbitmq.reading import ClassReader
 from gateway.agents.rabbitmq.resource_alarms import ResourceAlarms
 from gateway.agents.rabbitmq.sessions import MAX_LINKS
+from gateway.agents.rabbitmq.source_config import SECOND, RabbitMqSourceConfig
 from gateway.agents.rabbitmq.status import Visibility
 from gateway.agents.rabbitmq.unheard_ends import UnheardEnds
 from gateway.dialects.errors import LocalProtocolError
@@ -68,7 +68,7 @@ class ManagementAnswers:
     """Takes answers, and says what is to be done about them.
 
     Args:
-        config: see `RabbitMqAgentConfig`.
+        config: see `RabbitMqSourceConfig`.
         readers: the reader of each class.
         view: changed by answers.
         alarms: the nodes' alarms, of which listings tell too.
@@ -84,7 +84,7 @@ class ManagementAnswers:
 
     def __init__(
         self,
-        config: RabbitMqAgentConfig,
+        config: RabbitMqSourceConfig,
         readers: Mapping[str, ClassReader],
         view: BrokerView,
         alarms: ResourceAlarms,

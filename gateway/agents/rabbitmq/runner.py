@@ -17,7 +17,7 @@ from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.clock import Clock
 from gateway.dialects.session import Effect
 from gateway.links.amqp_connection import AmqpEndpoint
@@ -79,7 +79,7 @@ class SourceRunner:
         clock: Clock,
         *,
         events: AmqpEndpoint | None = None,
-        on_status: Callable[[AgentStatus], None] | None = None,
+        on_status: Callable[[SourceStatus], None] | None = None,
         on_event: Callable[[str, Mapping[str, object], int], None] | None = None,
         kept: KeptEvents | None = None,
         on_missed: Callable[[str, int], None] = lambda _reason, _until: None,
@@ -99,7 +99,7 @@ class SourceRunner:
         self._on_status = on_status
         self._on_event = on_event
         self._counters = Counter() if counters is None else counters
-        self._status: AgentStatus | None = None
+        self._status: SourceStatus | None = None
         self._sooner = asyncio.Event()
         self._missed = ""
         self._on_missed = on_missed

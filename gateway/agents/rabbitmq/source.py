@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.broker_events import BrokerEvents
 from gateway.agents.rabbitmq.broker_view import BrokerView
 from gateway.agents.rabbitmq.events import Changed
@@ -28,7 +27,8 @@ from gateway.agents.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.agents.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.agents.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.agents.rabbitmq.reading import ClassReader, class_readers
-from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.dialects.event_backlog import Loss
 from gateway.dialects.session import Effect, Note, Observed, WakeAt
 from gateway.mapping.rules import Mapping as MappingFile
@@ -57,7 +57,7 @@ class RabbitMqSource:
     """Observes one RabbitMQ.
 
     Args:
-        config: see `RabbitMqAgentConfig`.
+        config: see `RabbitMqSourceConfig`.
         mapping: what is read and how it is shown.
         secrets: which elements are left out of what is published.
 
@@ -68,7 +68,7 @@ class RabbitMqSource:
     """
 
     def __init__(
-        self, config: RabbitMqAgentConfig, mapping: MappingFile, secrets: SecretRules | None = None
+        self, config: RabbitMqSourceConfig, mapping: MappingFile, secrets: SecretRules | None = None
     ) -> None:
         self._config = config
         self._readers = class_readers(mapping)
@@ -117,7 +117,7 @@ class RabbitMqSource:
         return tuple(dict.fromkeys((*self._events.routing_keys, TAGS_EVENT)))
 
     @property
-    def status(self) -> AgentStatus:
+    def status(self) -> SourceStatus:
         """How much of the broker can be seen now."""
         return self._visibility.status(
             self._view.hosts.not_permitted,
@@ -134,19 +134,9 @@ class RabbitMqSource:
         return self._stream.synchronised
 
     @property
-    def confirmed(self) -> bool:
-        """Whether everything has been read since the broker was last out of reach, however short that was."""
-        return self._visibility.complete and not self._visibility.failure
-
-    @property
     def reads_first(self) -> bool:
         """Whether the first reading is under way; values that listings alone have may still be to come."""
         return not self._stream.synchronised or self._visibility.in_progress
-
-    @property
-    def events_unbroken_since(self) -> int:
-        """Since when (ns) every event of the broker has been heard, as far as is known; 0 while none is."""
-        return self._visibility.unbroken_since
 
     @property
     def understands_events(self) -> bool:
@@ -159,11 +149,6 @@ class RabbitMqSource:
     def knows_what_others_hang_on(self) -> bool:
         """Whether virtual hosts and nodes were listed since the start, where they can be."""
         return self._visibility.was_listed(NEEDED_BY_EVENTS)
-
-    @property
-    def distrust(self) -> str:
-        """Why no request of a console may be obeyed; empty where nothing speaks against it."""
-        return self._impersonators.distrust
 
     @property
     def unreadable(self) -> Mapping[str, int]:

@@ -45,7 +45,7 @@ _MINUTES = (2, 5, 15, 60)
 
 
 @dataclass(frozen=True, slots=True)
-class AgentStatus:
+class SourceStatus:
     """The state of the source and a line that says why it is so and what to do; empty where all is well.
 
     ``blocked``: an alarm is raised, and the broker takes no messages over AMQP. ``changes_wait``: as of
@@ -369,7 +369,7 @@ class Visibility:
         blocked: bool,
         statistics: str = "",
         counted: bool = False,
-    ) -> AgentStatus:
+    ) -> SourceStatus:
         """In one line for people.
 
         Args:
@@ -382,7 +382,7 @@ class Visibility:
         """
         if self.failure:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
-            return AgentStatus(
+            return SourceStatus(
                 state, self.failure, blocked, distrust=distrust, events_since=self.unbroken_since
             )
         parts = [one for one in (distrust, self.without_majority) if one]
@@ -406,7 +406,7 @@ class Visibility:
         known = self.complete and not self.catching_up
         state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
         waits = bool(self.without_majority)
-        return AgentStatus(state, "; ".join(parts), blocked, waits, distrust, self.unbroken_since)
+        return SourceStatus(state, "; ".join(parts), blocked, waits, distrust, self.unbroken_since)
 
     def _refused_texts(self, *, withheld: bool) -> list[str]:
         """Why something is not shown, each once: what is for administrators only, or all else."""

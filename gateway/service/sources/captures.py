@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import structlog
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.capture import AS_SOURCE, CapturedSource, replay_source
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.clock import Clock
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.cml import console as cml
@@ -52,7 +52,7 @@ MAX_SIZE: Final = 256 << 20
 class SourceDesign:
     """What a `RabbitMqSource` is made of."""
 
-    config: RabbitMqAgentConfig
+    config: RabbitMqSourceConfig
     mapping: MappingFile
     secrets: SecretRules
 
@@ -96,7 +96,7 @@ KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
         "rabbitmq": SessionKind(
             "rabbitmq",
             lambda secrets, mappings: SourceDesign(
-                RabbitMqAgentConfig(user=""), mappings["rabbitmq"], secrets
+                RabbitMqSourceConfig(user=""), mappings["rabbitmq"], secrets
             ),
             lambda design: RabbitMqSource(design.config, design.mapping, design.secrets),
             frozenset({"management_virtual_host", "obeyed"}),

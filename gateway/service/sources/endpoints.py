@@ -6,7 +6,6 @@ import ssl
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.amqp_purger import PURGE_SECONDS, AmqpPurger
 from gateway.agents.rabbitmq.http_publisher import HttpPublisher
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
@@ -14,10 +13,10 @@ from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.polling import PollingConfig
 from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.agents.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.config import sources
 from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SECOND, SecretSource
-from gateway.dialects.qmf.addresses import MANAGEMENT_EXCHANGE
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
@@ -167,7 +166,7 @@ def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
 
 def source_config(
     settings: RabbitMqSettings, publish: sources.AgentPublishing | None = None
-) -> RabbitMqAgentConfig:
+) -> RabbitMqSourceConfig:
     """How one RabbitMQ is observed.
 
     Args:
@@ -176,11 +175,10 @@ def source_config(
     """
     # The users whose requests are obeyed are gateways: their connections are left out like the agent's own.
     own_users = () if publish is None else (publish.amqp.user, *publish.allowed_users)
-    return RabbitMqAgentConfig(
+    return RabbitMqSourceConfig(
         user=settings.user,
         own_users=frozenset({settings.user, *settings.own_users, *own_users}),
         show_own=settings.show_own,
-        management_exchange=MANAGEMENT_EXCHANGE if publish is None else publish.exchange,
         management_virtual_host="" if publish is None else publish.amqp.vhost,
         obeyed=frozenset() if publish is None else frozenset(publish.allowed_users),
         polling=PollingConfig(interval=settings.interval, budget=settings.budget),

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.clock import Clock
 from gateway.config.sources import AgentPublishing, DurableSettings
 from gateway.dialects.session import ConsoleSession
@@ -37,7 +37,7 @@ class BrokerWatcher(Protocol):
         """How the source is served on that broker."""
         ...
 
-    def status_changed(self, status: AgentStatus) -> None:
+    def status_changed(self, status: SourceStatus) -> None:
         """The source sees the broker in another way."""
         ...
 
@@ -101,7 +101,7 @@ class SourceContext:
         """``session``, captured where the source is to be (`Captures.session`)."""
         return session if self.captures is None else self.captures.session(source, kind, session, config)
 
-    def rabbitmq(self, source: str, config: RabbitMqAgentConfig) -> RabbitMqSource:
+    def rabbitmq(self, source: str, config: RabbitMqSourceConfig) -> RabbitMqSource:
         """A source of kind ``rabbitmq``, captured where it is to be."""
         design = SourceDesign(config, self.mappings["rabbitmq"], self.secrets)
         captures = Captures(self.clock) if self.captures is None else self.captures

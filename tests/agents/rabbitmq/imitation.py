@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     PAGE_SIZE,
     Answer,
@@ -26,6 +25,7 @@ from gateway.agents.rabbitmq.management_api import (
 )
 from gateway.agents.rabbitmq.object_names import ObjectName
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
@@ -237,7 +237,7 @@ class World:
         answers: what came of calls and reads of the source.
     """
 
-    config: RabbitMqAgentConfig = field(default_factory=lambda: RabbitMqAgentConfig(user="gateway"))
+    config: RabbitMqSourceConfig = field(default_factory=lambda: RabbitMqSourceConfig(user="gateway"))
     broker: ImitatedBroker = field(default_factory=ImitatedBroker)
     now: int = EPOCH
     sent: list[Send] = field(default_factory=list)

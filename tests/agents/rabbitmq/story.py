@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.agents.rabbitmq.imitation import EPOCH, MILLISECOND, World
 
 CONNECTED_AT = EPOCH // MILLISECOND - 50_000
@@ -10,7 +10,7 @@ CONNECTED_AT = EPOCH // MILLISECOND - 50_000
 
 def world(*, events: bool = True, **config: object) -> World:
     """A world in which everything has been read once, with queue ``orders`` and a connection."""
-    new = World(RabbitMqAgentConfig(user="gateway", **config))  # type: ignore[arg-type]
+    new = World(RabbitMqSourceConfig(user="gateway", **config))  # type: ignore[arg-type]
     new.broker.add_queue("orders", messages=3)
     new.broker.add_connection("peer -> us", CONNECTED_AT)
     if events:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -10,6 +9,7 @@ from gateway.agents.rabbitmq.management_api import (
     ManagementRequest,
     Refused,
 )
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
 from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
@@ -218,7 +218,7 @@ def test_a_policy_that_is_set_again_at_once_is_shown_at_once() -> None:
 
 
 def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
-    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = None
     shop.source_does(shop.source.events_connected(shop.now))
     shop.run(12)
@@ -242,7 +242,7 @@ def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
 
 
 def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_nothing_else() -> None:
-    shop = World(RabbitMqAgentConfig(user="gateway", writer="operator"))
+    shop = World(RabbitMqSourceConfig(user="gateway", writer="operator"))
 
     def refused(request: ManagementRequest) -> Answer | None:
         administrative = getattr(request, "class_name", "") in {"user", "parameter"}
@@ -266,7 +266,7 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
 
 def test_where_nobody_writes_a_refused_login_is_not_that_of_who_writes_and_is_tried_again_soon() -> None:
     """A password that is changed meanwhile may be refused first where an administrator is needed."""
-    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = {}
     shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
     asked: list[str] = []
@@ -288,7 +288,7 @@ def test_where_nobody_writes_a_refused_login_is_not_that_of_who_writes_and_is_tr
 
 
 def test_users_whom_the_broker_could_not_list_once_are_listed_soon() -> None:
-    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = {}
     shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
     shop.broker.failure = lambda request: (

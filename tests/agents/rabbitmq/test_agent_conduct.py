@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -21,6 +20,7 @@ from gateway.agents.rabbitmq.management_api import (
     Refused,
     Unavailable,
 )
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.session import Binding, Delivery, LinkDown, LinkUp, LossSuspected
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
@@ -32,7 +32,7 @@ from tests.hypothesis_profiles import examples
 
 @pytest.mark.parametrize("show_own", [False, True])
 def test_the_gateways_own_queues_and_connections_are_left_out_unless_asked_for(*, show_own: bool) -> None:
-    shop = World(RabbitMqAgentConfig(user="gateway", own_users=frozenset({"agent"}), show_own=show_own))
+    shop = World(RabbitMqSourceConfig(user="gateway", own_users=frozenset({"agent"}), show_own=show_own))
     own: dict[str, Json] = {"product": "amqp-gateway"}
     shop.broker.add_queue("amqp-gateway.events.1")
     shop.broker.add_connection("own", CONNECTED_AT, user="gateway", client_properties=own)
@@ -203,7 +203,7 @@ def test_an_agent_whose_link_broke_publishes_again_when_what_it_knew_is_confirme
     shop = world()
     shop.broker.failure = lambda _: Unavailable("connection refused")
     shop.run(4)
-    assert not shop.source.confirmed
+    assert shop.source.status.state is SourceState.DOWN
     shop.agent_does(shop.agent.handle(LinkDown("the broker ended"), shop.now))
     before = len(shop.sent)
     shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))

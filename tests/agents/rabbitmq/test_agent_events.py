@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.model.events import Severity
 from gateway.model.observations import EventSeen, ObjectSeen
 from gateway.model.values import Reference
@@ -286,7 +286,7 @@ def test_what_administrators_do_is_told() -> None:
 @pytest.mark.parametrize("show_own", [False, True])
 def test_nothing_is_told_of_our_own_publications_over_http(*, show_own: bool) -> None:
     shop = World(
-        RabbitMqAgentConfig(
+        RabbitMqSourceConfig(
             user="gateway",
             own_users=frozenset({"agent"}),
             show_own=show_own,

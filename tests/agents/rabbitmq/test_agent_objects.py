@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     ListingRequest,
     ObjectRequest,
     PermissionRequest,
     Unavailable,
 )
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.model.observations import SourceState
 from tests.agents.rabbitmq.imitation import EPOCH, MAPPING, MILLISECOND, SECOND, World
 from tests.agents.rabbitmq.story import world
@@ -113,7 +113,7 @@ def test_an_object_that_answers_is_not_deleted_because_a_listing_lacks_it() -> N
 
 
 def test_many_missing_objects_go_when_a_second_listing_lacks_them() -> None:
-    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop = World(RabbitMqSourceConfig(user="gateway"))
     for number in range(1_200):
         shop.broker.add_queue(f"q{number}")
     shop.run(15)

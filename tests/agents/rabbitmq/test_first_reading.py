@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -14,6 +13,7 @@ from gateway.agents.rabbitmq.management_api import (
 from gateway.agents.rabbitmq.prometheus_samples import NodeSheet, Scraped
 from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.session import Effect, Observed
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import ObjectSeen, SourceState
@@ -39,7 +39,7 @@ class Reading:
         self.broker = ImitatedBroker()
         for number in range(QUEUES):
             self.broker.add_queue(f"q{number}", messages=number, memory=1000, state="running")
-        config = RabbitMqAgentConfig(
+        config = RabbitMqSourceConfig(
             user="gateway", statistics=StatisticsConfig(urls=("http://127.0.0.1:15692",))
         )
         self.source = RabbitMqSource(config, load_shipped_mappings()["rabbitmq"])

@@ -15,11 +15,11 @@ import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from hypothesis import given, settings
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.impersonators import ImpersonatorCheck, impersonators
 from gateway.agents.rabbitmq.management_api import Broken, Document, NotManagement, Unavailable, UsersRequest
 from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, UserRights, agent_rights, gateway_rights
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.qmf.messages import GetQuery
@@ -97,7 +97,7 @@ def test_several_are_counted() -> None:
 def world(users: dict[str, list[str]] | None) -> World:
     """An agent on a broker's management exchange, which obeys the user ``loopback``, after its start."""
     new = World(
-        RabbitMqAgentConfig(
+        RabbitMqSourceConfig(
             user="agent", management_virtual_host="amqp-gateway", obeyed=frozenset({"loopback"})
         )
     )
@@ -183,7 +183,7 @@ def test_a_right_taken_away_clears_nobody() -> None:
 
 def test_users_that_cannot_be_asked_for_stop_nothing_else() -> None:
     shop = World(
-        RabbitMqAgentConfig(
+        RabbitMqSourceConfig(
             user="agent", management_virtual_host="amqp-gateway", obeyed=frozenset({"loopback"})
         )
     )
@@ -195,7 +195,7 @@ def test_users_that_cannot_be_asked_for_stop_nothing_else() -> None:
 
 
 def test_over_the_loopback_nobody_can_forge_and_nobody_is_asked_for() -> None:
-    shop = World(RabbitMqAgentConfig(user="gateway"))
+    shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = {"mallory": ["impersonator"]}
     shop.run(200)
     assert answered(shop)

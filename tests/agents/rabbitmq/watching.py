@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.http_writer import HttpWriter
 from gateway.agents.rabbitmq.management_api import Answer as ManagementAnswer
@@ -24,7 +23,8 @@ from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.agents.rabbitmq.rights import UserRights, hearing_events, watching
 from gateway.agents.rabbitmq.runner import SourceRunner
 from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.status import AgentStatus
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.qmf.agent import AgentConfig
@@ -101,7 +101,7 @@ class Watch:
         """How many objects had been told when an answer came."""
         self.call_source: Callable[[MethodCall, int], None]
         self.fetch_source: Callable[[ObjectFetch, int], None]
-        self.statuses: list[AgentStatus] = []
+        self.statuses: list[SourceStatus] = []
         self.asked: Counter[str] = Counter()
         """How often each part of the management API was asked, by the path."""
 
@@ -151,7 +151,7 @@ class Watch:
         return self.answers[token]
 
     @property
-    def status(self) -> AgentStatus | None:
+    def status(self) -> SourceStatus | None:
         """As the agent sees the broker now."""
         return self.statuses[-1] if self.statuses else None
 
@@ -245,7 +245,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
-    config = RabbitMqAgentConfig(
+    config = RabbitMqSourceConfig(
         user=user.name,
         writer=writer.name if writer else "",
         lockout=frozenset(lockout),
@@ -301,7 +301,7 @@ async def _directly(
 
 @asynccontextmanager
 async def _am2(
-    source: RabbitMqSource, config: RabbitMqAgentConfig, watched: Watch, clock: SystemClock
+    source: RabbitMqSource, config: RabbitMqSourceConfig, watched: Watch, clock: SystemClock
 ) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
     session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
     agent = ServedRabbitMq(source, config, session)

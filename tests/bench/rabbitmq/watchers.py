@@ -12,12 +12,12 @@ from typing import Final, Protocol
 import httpx
 from pydantic import SecretStr
 
-from gateway.agents.rabbitmq.agent_config import RabbitMqAgentConfig
 from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
 from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.agents.rabbitmq.runner import SourceRunner
 from gateway.agents.rabbitmq.source import RabbitMqSource
+from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
@@ -128,7 +128,7 @@ class Source:
 
     def __init__(self, broker: PrivateBroker, queues: int, *, metrics: bool) -> None:
         login = broker.administrator
-        config = RabbitMqAgentConfig(
+        config = RabbitMqSourceConfig(
             user=login.name, statistics=StatisticsConfig(broker.management_url, enabled=metrics)
         )
         self._source = RabbitMqSource(config, load_shipped_mappings()["rabbitmq"])
