@@ -73,6 +73,8 @@ EVENTS_LOST: Final = "eventsLost"
 """Name of the event by which a source says that events were lost; it is raised for events lost here too."""
 _ENDED: Final = 10_000
 """Numbers of objects that ended lately, to which events refer."""
+_UNDECIDED: Final = 128
+"""Calls whose outcome is unknown that may wait to be answered; they count as under way in the session."""
 OWN_PACKAGE: Final = "gateway"
 """Package of what the gateway reports of itself: consoles of an agent have no use for it."""
 
@@ -513,19 +515,26 @@ class QmfRole:
         asked = self._asked.pop(answer.request, None)
         if asked is None:
             return []
-        if answer.outcome is Outcome.UNKNOWN and answer.code is None:
-            # The console has a deadline of its own, and takes the outcome later.
-            self._undecided[answer.operation_id] = asked
-            return []
         if asked.outputs is None:
             failed = answer.outcome not in {Outcome.APPLIED, Outcome.OBJECT_GONE}
             failure = answer.text if failed else ""
             return self._awake(self._kept(self.session.read_done(asked.handle, failure)))
+        if answer.outcome is Outcome.UNKNOWN and answer.code is None:
+            return self._left_undecided(answer, asked, now)
         return self._done(asked, answer.outcome, answer.code, answer.text, answer.values, now)
+
+    def _left_undecided(self, answer: OperationAnswer, asked: _Asked, now: int) -> list[RoleEffect]:
+        """Answer when the outcome is found out: the console has a deadline of its own, and takes it late."""
+        self._undecided[answer.operation_id] = asked
+        if len(self._undecided) <= _UNDECIDED:
+            return []
+        oldest = self._undecided.pop(next(iter(self._undecided)))
+        text = "what came of it was not found out: it may have been carried out"
+        return self._done(oldest, Outcome.UNKNOWN, Status.OUTCOME_UNKNOWN, text, {}, now)
 
     def _settled(self, record: OperationRecord) -> list[RoleEffect]:
         asked = self._undecided.pop(record.operation_id, None)
-        if asked is None or asked.outputs is None or record.outcome is None:
+        if asked is None or record.outcome is None:
             return []
         return self._done(asked, record.outcome, record.code, record.text, record.found, record.ended)
 

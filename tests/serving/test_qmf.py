@@ -92,6 +92,7 @@ class Plant:
 
     def __init__(self, folder: Path) -> None:
         self.now = 10 * SECOND
+        self._calls = 0
         self.seen: list[Observation] = []
         self.requests: list[OperationRequest] = []
         self.answers: list[Answer] = []
@@ -102,7 +103,7 @@ class Plant:
         config = RoleConfig(session, self.source.identity.number, "agent", numbered_by_facts=False)
         self.role = QmfRole(config, self.source.by_row)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER})))
-        self._console_does(self.console.handle(LinkUp("reply"), self.now))
+        self.console_does(self.console.handle(LinkUp("reply"), self.now))
         self.do(self.role.handle(LinkUp(""), self.now))
 
     def observed(self, *observations: Observation) -> None:
@@ -123,13 +124,13 @@ class Plant:
         for _ in range(seconds):
             self.now += SECOND
             self.do(self.role.handle(TimerExpired(), self.now))
-            self._console_does(self.console.handle(TimerExpired(), self.now))
+            self.console_does(self.console.handle(TimerExpired(), self.now))
 
     def do(self, effects: list[RoleEffect]) -> None:
         for effect in effects:
             match effect:
                 case Send():
-                    self._console_does(self.console.handle(self._delivered(effect), self.now))
+                    self.console_does(self.console.handle(self._delivered(effect), self.now))
                 case Submit(request):
                     self.requests.append(request)
 
@@ -140,19 +141,24 @@ class Plant:
     def call(self, *arguments: Value) -> None:
         """The console calls ``measure`` of the only pump."""
         target = self.objects()[-1]
-        call = MethodCall(1, target.key, "1.0", target.native_id, "measure", arguments, self.now + 9 * SECOND)
-        self._console_does(self.console.handle(call, self.now))
+        self._calls += 1
+        call = MethodCall(
+            self._calls, target.key, "1.0", target.native_id, "measure", arguments, self.now + 9 * SECOND
+        )
+        self.console_does(self.console.handle(call, self.now))
 
-    def answered(self, outcome: Outcome, text: str = "", **values: int) -> None:
+    def answered(
+        self, outcome: Outcome, text: str = "", operation_id: str = "gw.1.o1", **values: int
+    ) -> None:
         """The operation that was submitted last has this outcome."""
         request = self.requests[-1].request
-        answer = OperationAnswer(request, "gw.1.o1", outcome, text, values=values)
+        answer = OperationAnswer(request, operation_id, outcome, text, values=values)
         self.do(self.role.operation_answered(answer, self.now))
 
     def _batch(self, batch: Batch) -> None:
         self.do(self.role.take(batch.records, self.now))
 
-    def _console_does(self, effects: list[Effect]) -> None:
+    def console_does(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Send():
@@ -299,11 +305,32 @@ def test_an_outcome_that_is_found_out_late_reaches_the_console(plant: Plant) -> 
     assert [(one.outcome, one.outputs) for one in plant.answers] == [(Outcome.APPLIED, (5,))]
 
 
+def test_calls_of_unknown_outcome_never_keep_others_from_being_made(plant: Plant) -> None:
+    plant.is_read(pump())
+    for number in range(300):
+        plant.call(number)
+        plant.answered(Outcome.UNKNOWN, "no answer in time", operation_id=f"gw.1.o{number}")
+    assert len(plant.requests) == 300
+    assert {one.outcome for one in plant.answers} == {Outcome.UNKNOWN}
+    assert len(plant.answers) == 300 - 128
+
+
+def test_a_read_that_is_not_answered_is_over(plant: Plant) -> None:
+    plant.is_read(pump())
+    target = plant.objects()[-1]
+    fetch = ObjectFetch(4, target.key, "1.0", target.native_id, plant.now + 9 * SECOND)
+    plant.console_does(plant.console.handle(fetch, plant.now))
+    plant.answered(Outcome.UNKNOWN, "no answer in time")
+    (answer,) = plant.answers
+    assert answer.outcome is not Outcome.APPLIED
+    assert "no answer in time" in answer.text
+
+
 def test_a_console_that_asks_for_an_object_has_it_read_again(plant: Plant) -> None:
     plant.is_read(pump())
     target = plant.objects()[-1]
     fetch = ObjectFetch(4, target.key, "1.0", target.native_id, plant.now + 9 * SECOND)
-    plant._console_does(plant.console.handle(fetch, plant.now))  # noqa: SLF001  as the console of a gateway does
+    plant.console_does(plant.console.handle(fetch, plant.now))
     assert plant.requests[-1].action == ReadFresh()
     assert plant.requests[-1].principal.name == USER
     plant.answered(Outcome.APPLIED)
