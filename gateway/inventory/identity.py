@@ -54,7 +54,7 @@ class Holder(enum.Enum):
     NONE = "no object"
     NONE_YET = "no object, and the name contains a native id"
     CONFIRMED = "an object reported since the last resync began"
-    RETURNED = "an object not reported since, with the same creation time"
+    RETURNED = "an object not reported since, with the same creation time or lasting id"
     FORMER = "an object not reported since"
     FORMER_VERSION = "an object not reported since, of another version of the class"
     FORMER_ID = "a transient object identified by a native id of before a restart"
@@ -216,15 +216,19 @@ class IdentityMatcher:
         if holder is None:
             return (Holder.NONE_YET if name.provisional else Holder.NONE), None
         former = holder.record
+        # Its agent restarted, and its id outlived that.
+        has_same_id = seen.lasting_id and seen.native_id == former.native_id
+        is_same = has_same_id and seen.created == former.created
         is_bound = self._objects.by_native_id(former.native_id) is holder
-        if not is_bound and former.lifetime is Lifetime.TRANSIENT and not former.created:
+        identified_by_id = former.lifetime is Lifetime.TRANSIENT and not former.created
+        if not is_bound and identified_by_id and not is_same:
             return Holder.FORMER_ID, holder
         if is_bound and not self._resyncs.wait_for(holder):
             return Holder.CONFIRMED, holder
         if holder.class_record is not class_record:
             return Holder.FORMER_VERSION, holder
         # An agent that restarted may have forgotten when its objects were created.
-        returned = former.created and seen.created in {former.created, 0}
+        returned = is_same or (former.created and seen.created in {former.created, 0})
         return (Holder.RETURNED if returned else Holder.FORMER), holder
 
     def is_nameable(self, entry: Entry, seen: ObjectSeen) -> bool:

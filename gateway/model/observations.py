@@ -45,6 +45,7 @@ class ObjectSeen:
     read the values; 0 where the dialect has none, and then receipt stands for it. Where the dialect
     reports that an object is gone but not when, ``deleted`` is the gateway's time of receipt. ``inferred``:
     the end was not reported; readings lack the object, and ``deleted`` is when that was noticed.
+    ``lasting_id``: the agent says that ``native_id`` means the same object after the agent restarted.
     """
 
     key: ClassKey
@@ -57,6 +58,7 @@ class ObjectSeen:
     statistics: Values | None = None
     transient: bool = False
     inferred: bool = False
+    lasting_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)

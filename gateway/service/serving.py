@@ -50,7 +50,6 @@ class QmfServer:
         source: that is served.
         submit: takes operations.
         clock: of the gateway.
-        boot: how often the gateway was started on its state folder.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class QmfServer:
         source: SourceInventory,
         submit: SubmitOperation,
         clock: Clock,
-        boot: int,
     ) -> None:
         self.publishing = publishing
         self._name = name
@@ -74,7 +72,7 @@ class QmfServer:
         self._manager = (endpoint.vhost, manager_queue(publishing.exchange))
         session = AgentConfig(
             broker=uuid.uuid4(),
-            boot=boot,
+            boot=0,  # the numbers of the role outlive restarts
             obey=frozenset(publishing.allowed_users),
             management_exchange=publishing.exchange,
             direct_exchange=publishing.direct_exchange,

@@ -59,6 +59,11 @@ def resynchronised(*seen: ObjectSeen, restarted: bool = False) -> Callable[[Play
     return lambda play: play.tell(ResyncBegan(restarted=restarted), *seen)
 
 
+def lasting(seen: ObjectSeen) -> ObjectSeen:
+    """The same with a native id that outlives restarts of its agent."""
+    return replace(seen, lasting_id=True)
+
+
 def version(schema: ClassSchema) -> Callable[[Playbook], list[Record]]:
     """The class is learnt in another version."""
     return lambda play: play.tell(ClassLearned(schema))
@@ -166,6 +171,21 @@ CASES = (
         ["object /|a 1"],
         told(queue("a", "q2", created=BORN)),
         after(HAS_QUEUE, resynchronised(vhost("/", "v1"), restarted=True)),
+    ),
+    Case(
+        Holder.RETURNED,
+        ["object peer#c1 1"],
+        told(lasting(connection("peer", "c1"))),
+        after(told(lasting(connection("peer", "c1"))), resynchronised(restarted=True)),
+    ),
+    Case(
+        Holder.FORMER,
+        ["object /|a 1"],
+        told(lasting(queue("a", "q1", created=NOW))),
+        after(
+            told(vhost("/", "v1"), lasting(queue("a", "q1", created=BORN))),
+            resynchronised(vhost("/", "v1"), restarted=True),
+        ),
     ),
     Case(
         Holder.FORMER,

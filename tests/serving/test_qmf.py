@@ -99,7 +99,7 @@ class Plant:
         self.index = opened_index(folder / "index")
         self.inventory = Inventory("gw", 1, ClassRegistry({}), self.index, self._batch)
         self.source = self.inventory.add_source("plant", "ami")
-        session = AgentConfig(UUID(int=9), 1, frozenset({USER}), publish_interval=5 * SECOND, reads_anew=True)
+        session = AgentConfig(UUID(int=9), 0, frozenset({USER}), publish_interval=5 * SECOND, reads_anew=True)
         config = RoleConfig(session, self.source.identity.number, "agent", numbered_by_facts=False)
         self.role = QmfRole(config, self.source.by_row)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER})))
@@ -209,6 +209,7 @@ def test_an_object_keeps_its_id_over_restarts_of_the_gateway(make_plant: Callabl
         ids.add(plant.objects()[-1].native_id)
         plant.index.close()
     assert len(ids) == 1
+    assert ids.pop().startswith("0-0-1-0-"), "sequence 0 says that it outlives restarts"
 
 
 def test_nothing_is_published_before_everything_was_read(plant: Plant) -> None:

@@ -78,8 +78,9 @@ class AgentSession:
         self, config: AgentConfig, classes: Iterable[ClassSchema], events: Iterable[EventSchema] = ()
     ) -> None:
         self._config = config
-        # Sequence 0 is for ids that outlive restarts: it must never come out.
-        object_id = ObjectId.of(sequence=config.boot % 4095 + 1, number=0)
+        # Sequence 0 is for ids that outlive restarts: it must not come out of a boot by chance.
+        self._sequence = config.boot % 4095 + 1 if config.boot else 0
+        object_id = ObjectId.of(sequence=self._sequence, number=0)
         self._objects = AgentObjects(classes, object_id, config.deletion_limit)
         self._events: dict[tuple[str, str], EventDefinition] = {}
         self._queries = AgentQueries(self._objects)
@@ -176,7 +177,7 @@ class AgentSession:
 
     def object_id(self, number: int) -> ObjectId:
         """Return the object id that the object of this number has; for references to it."""
-        return ObjectId.of(sequence=self._config.boot % 4095 + 1, number=number)
+        return ObjectId.of(sequence=self._sequence, number=number)
 
     # The link's side.
 

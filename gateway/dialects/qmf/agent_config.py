@@ -17,7 +17,8 @@ class AgentConfig:
 
     Attributes:
         broker: names this incarnation; a new one at each start of the agent, or consoles miss the restart.
-        boot: how often the agent was started; goes into the object ids.
+        boot: how often the agent was started; goes into the object ids. 0 where a number means the same
+            object after a restart of the agent: its ids outlive restarts, and say so.
         obey: the users whose requests are served, as the broker checked them.
         publish_interval: between two publications of what changed, each closed by a heartbeat.
         request_deadline: a request older than this is refused, if it carries a time.

@@ -173,6 +173,7 @@ class ContentTranslator:
             message.deleted,
             properties,
             None if statistics is None else view.statistics.shown(statistics),
+            lasting_id=not message.object_id.sequence,
         )
 
     def event(self, message: EventIndication, agent: str) -> EventSeen:
@@ -199,4 +200,5 @@ def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
         first.deleted or second.deleted,
         first.properties,
         second.statistics,
+        lasting_id=second.lasting_id,
     )

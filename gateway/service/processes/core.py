@@ -161,7 +161,7 @@ async def _run_locked(
     )
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     servers |= {
-        source.identity.name: _server(loaded, source, served, operations, clock, epoch)
+        source.identity.name: _server(loaded, source, served, operations, clock)
         for source in inventory.sources
         if source.identity.name in served
     }
@@ -204,7 +204,6 @@ def _server(
     served: Mapping[str, AgentPublishing],
     operations: CoreOperations,
     clock: Clock,
-    epoch: int,
 ) -> QmfServer:
     name = source.identity.name
     settings, publishing = loaded.settings.sources[name], served[name]
@@ -217,7 +216,6 @@ def _server(
         source,
         operations.submit,
         clock,
-        epoch,
     )
 
 
