@@ -32,6 +32,7 @@ from gateway.model.observations import (
     EventLearned,
     EventSeen,
     HeartbeatSeen,
+    ObjectSeen,
     Observation,
     SourceState,
     SourceStateSeen,
@@ -67,12 +68,16 @@ class Console:
     lost: int = 0
     synchronised: bool = False
     schemas: dict[ClassKey, EventSchema] = field(default_factory=dict)
+    exchanges: dict[str, str] = field(default_factory=dict)
+    """Native ids by name."""
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
         for one in observations:
             match one:
                 case EventLearned(schema):
                     self.schemas[schema.key] = schema
+                case ObjectSeen(properties=properties) if one.key.name == "exchange" and properties:
+                    self.exchanges[str(properties[1])] = one.native_id
                 case EventSeen():
                     names = [argument.name for argument in self.schemas[one.key].arguments]
                     arguments = dict(zip(names, one.arguments, strict=True))
@@ -278,6 +283,20 @@ async def _events_in_the_midst_of_alarms(shop: Site) -> None:
     # never all that was stuck when the broker stopped to read.
     events = [body for body in shop.bodies if body[3:4] == b"e"]
     assert len(events) - len(set(events)) <= CYCLES
+
+
+async def test_an_id_outlives_a_restart_of_the_agent(own_rabbitmq: PrivateBroker, tmp_path: Path) -> None:
+    """Also of an object that is older than the agent, and has no creation time."""
+    with own_rabbitmq.http() as client:
+        client.put("exchanges/%2F/passing", json={"type": "topic", "durable": False}).raise_for_status()
+    ids = []
+    for _ in range(2):
+        async with site(own_rabbitmq, tmp_path) as shop:
+            exchanges = shop.console.exchanges
+            await until(lambda: "passing" in exchanges, "the exchange is published")  # noqa: B023  awaited here
+            ids.append(exchanges["passing"])
+    assert ids[0] == ids[1]
+    assert ids[0].startswith("0-0-1-0-"), "sequence 0 says that it outlives restarts"
 
 
 async def test_a_publisher_without_the_tag_is_silent_under_an_alarm_and_the_log_says_why(
