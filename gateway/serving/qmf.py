@@ -252,6 +252,10 @@ class QmfRole:
             return []
         key = (_class_name(schema.key), record.row)
         number = self._numbers.get(key)
+        if number is not None and self._config.numbered_by_facts and self._number(record, key) != number:
+            # Another incarnation of a durable object, whose end was not reported: it has another id.
+            self._remove(key, record.created or now, now)
+            number = None
         is_new = number is None
         if number is None:
             number = self._number(record, key)
@@ -294,21 +298,27 @@ class QmfRole:
 
     def _deleted(self, record: DeleteRecord, now: int) -> list[RoleEffect]:
         schema = self._classes.get(record.class_number)
-        number = None if schema is None else self._numbers.pop((_class_name(schema.key), record.row), None)
-        if number is None:
+        key = ("", 0) if schema is None else (_class_name(schema.key), record.row)
+        if key not in self._numbers:
             return []
-        key = self._rows.pop(number)
+        if record.number:
+            # An end without a time is one that was noticed only; AM2 takes 0 for "lives".
+            self._remove(key, record.deleted or record.heard or now, now)
+        else:  # the object lives on in another version of its class, which follows
+            number = self._numbers.pop(key)
+            del self._rows[number]
+            self.session.forget(number)
+        return []
+
+    def _remove(self, key: tuple[str, int], deleted: int, now: int) -> None:
+        number = self._numbers.pop(key)
+        del self._rows[number]
         self._ended[key] = number
         if len(self._ended) > _ENDED:
             self._ended.popitem(last=False)
-        if not record.number:  # the object lives on in another version of its class, which follows
-            self.session.forget(number)
-            return []
-        # A deletion without a time is one that was noticed only; AM2 takes 0 for "lives".
-        self.session.delete(number, record.deleted or record.heard or now)
+        self.session.delete(number, deleted)
         if self.is_serving:
             self._flush_at = self._flush_at or now + self._config.flush_delay
-        return []
 
     def _on_wire(self, value: FeedValue | None) -> Value | None:
         """``value`` with an object id in place of a link; ``None`` where the link leads to no object."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from gateway.dialects.qmf.agent import AgentConfig
@@ -90,7 +91,7 @@ class Plant:
         answers: what the console was told of its own calls and reads.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, numbered_by_facts: bool = False) -> None:
         self.now = 10 * SECOND
         self._calls = 0
         self.seen: list[Observation] = []
@@ -100,7 +101,9 @@ class Plant:
         self.inventory = Inventory("gw", 1, ClassRegistry({}), self.index, self._batch)
         self.source = self.inventory.add_source("plant", "ami")
         session = AgentConfig(UUID(int=9), 0, frozenset({USER}), publish_interval=5 * SECOND, reads_anew=True)
-        config = RoleConfig(session, self.source.identity.number, "agent", numbered_by_facts=False)
+        config = RoleConfig(
+            session, self.source.identity.number, "agent", numbered_by_facts=numbered_by_facts
+        )
         self.role = QmfRole(config, self.source.by_row)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER})))
         self.console_does(self.console.handle(LinkUp("reply"), self.now))
@@ -251,6 +254,20 @@ def test_another_version_of_a_class_is_no_end_of_its_objects(plant: Plant) -> No
     assert {one.native_id for one in later} == {first}
     assert not [one for one in later if one.deleted]
     assert any(one.properties == ("line-1", "north", "more") for one in later)
+
+
+def test_another_incarnation_of_a_durable_object_has_another_id(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, numbered_by_facts=True)
+    plant.is_read(pump("00000000000000aa"))
+    first = plant.objects()[-1].native_id
+    told = len(plant.objects())
+    # The inventory keeps row and name of a durable object that was made again unheard.
+    record = msgspec.structs.replace(next(iter(plant.source.objects())), native_id="00000000000000bb")
+    plant.do(plant.role.take([record], plant.now))
+    plant.pass_time()
+    later = plant.objects()[told:]
+    assert [one.native_id for one in later if one.deleted] == [first]
+    assert {one.native_id for one in later if not one.deleted} == {"0-0-1-0-187"}
 
 
 def test_an_event_refers_to_its_object_also_after_its_end(plant: Plant) -> None:
