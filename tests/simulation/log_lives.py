@@ -121,7 +121,7 @@ class LogLives:
         class_name = f"{record.package}:{record.class_name}"
         element = self._truth.marks.get(class_name, "")
         mark = mark_of((record.values or {}).get(element))
-        return self._truth.marked(record.source or "", class_name, mark, record.object_name or "")
+        return self._truth.marked(record.source or "", class_name, mark)
 
 
 def _is_far(told: str, true: int) -> bool:

@@ -136,8 +136,10 @@ class BrokerEvents:
         name = event.reading.name
         if name.class_name not in WITHIN_VIRTUAL_HOST or not self._view.shows(name, event.document):
             return []
-        host = name.parts[0]
-        if self._view.known.get(ObjectName("vhost", (host,))) is not None:
+        host, known = name.parts[0], self._view.known
+        vhost = ObjectName("vhost", (host,))
+        is_listed = any(True for _ in known.of_class("vhost"))  # otherwise their listing is about to come
+        if not is_listed or known.get(vhost) is not None or known.remembered(vhost) is not None:
             return []
         created = self.reader.read("vhost.created", {"name": host}, None)
         return self._view.born(created, now) if isinstance(created, Created) else []

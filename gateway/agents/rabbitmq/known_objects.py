@@ -32,6 +32,8 @@ UNDER_WAY = 2_000_000_000
 """Nanoseconds that an event may take from its broker to us, before it was published too."""
 _TOLD_BY_EVENTS = frozenset({"queue", "exchange", "connection", "channel"})
 """Classes of which events tell each end."""
+WITHOUT_TIME = frozenset({"vhost", "node"})
+"""Classes of which no listing has a creation time, and to which others refer before they are known."""
 REMEMBERED_ENDS = 100_000
 REMEMBERED_FOR = 120_000_000_000
 
@@ -509,12 +511,12 @@ class KnownObjects:
             self.refused += 1
             return []
         # Of one whose creation nobody told, and whose name another had: its end may not reach every console.
-        on = [ground.number for ground in grounds]
-        if created:
-            number = object_number(reading.name, created)
-        elif not on:
+        distinction = now if not created and reading.name in self._ends else created
+        on = () if distinction else [ground.number for ground in grounds]
+        number = object_number(reading.name, distinction, on)
+        if reading.name.class_name in WITHOUT_TIME:
             number = self.next_number(reading.name)
-        elif reading.name in self._ends or (number := object_number(reading.name, 0, on)) in self._used:
+        elif not distinction and number in self._used:
             number = object_number(reading.name, now)
         known = KnownObject(
             name=reading.name,
@@ -532,7 +534,7 @@ class KnownObjects:
         return [Put(known, new=True)]
 
     def next_number(self, name: ObjectName) -> int:
-        """Return the number that an object gets which is not known yet, has no creation time, and no grounds.
+        """Return the number that an object of a class in `WITHOUT_TIME` gets which is not known yet.
 
         It is the same each time until such an object was known and has ended: what refers to a virtual host
         that was not seen yet refers to the right one.
