@@ -85,7 +85,7 @@ class Retransmissions:
 
     def end(self, key: bytes, refusal: Rejected | None, now: int) -> None:
         """It was carried out, or refused."""
-        self._running.remove(key)
+        self._running.discard(key)
         self._ended[key] = Ended(refusal, now)
 
     def _forget(self, now: int) -> None:

@@ -153,12 +153,12 @@ def settles_unread(patch: pytest.MonkeyPatch) -> None:
 def tells_secrets(patch: pytest.MonkeyPatch) -> None:
     """Values are told as they are."""
 
-    def told(
+    def masked(
         _: Redaction, values: Mapping[str, FeedValue | None], __: frozenset[str] = frozenset()
     ) -> dict[str, FeedValue]:
         return {name: value for name, value in values.items() if value is not None}
 
-    patch.setattr(Redaction, "told", told)
+    patch.setattr(Redaction, "masked", masked)
     patch.setattr(SecretRules, "hides", lambda *_: False)
 
 
