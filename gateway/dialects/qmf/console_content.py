@@ -173,7 +173,7 @@ class ContentTranslator:
             message.deleted,
             properties,
             None if statistics is None else view.statistics.shown(statistics),
-            lasting_id=not message.object_id.sequence,
+            lasting_id=message.object_id.is_lasting,
         )
 
     def event(self, message: EventIndication, agent: str) -> EventSeen:

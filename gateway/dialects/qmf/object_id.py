@@ -92,6 +92,11 @@ class ObjectId:
         return self.prefix >> 48 & 0xFFF
 
     @property
+    def is_lasting(self) -> bool:
+        """Whether it outlives restarts; ids of before AM2, without sequence and banks, do not say."""
+        return bool(self.prefix) and not self.sequence
+
+    @property
     def broker_bank(self) -> int:
         """Number of the broker."""
         return self.prefix >> 28 & 0xFFFFF
