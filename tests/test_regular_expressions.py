@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,12 @@ FILES = sorted((Path(__file__).parents[1] / "gateway").rglob("*.py"))
 
 def texts(path: Path) -> Iterator[str]:
     """All literals of a module."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    gc.disable()  # a finalizer that runs meanwhile fails Python 3.11's parser ("recursion depth mismatch")
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             value = node.value
             yield value if isinstance(value, str) else value.decode("latin-1")
