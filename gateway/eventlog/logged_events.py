@@ -1,4 +1,4 @@
-"""TODO."""
+"""Records of the log that are not about one object: sources, agents, events, operations, gaps, starts."""
 
 from __future__ import annotations
 

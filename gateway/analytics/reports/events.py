@@ -1,4 +1,4 @@
-"""TODO."""
+"""Events, lifetimes of connections and operations in the report: counts, steps of time, storms, flapping."""
 
 from __future__ import annotations
 

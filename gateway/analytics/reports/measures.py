@@ -1,4 +1,4 @@
-"""TODO."""
+"""Which elements of which classes the report reads, by broker, and what of their lines is worth showing."""
 
 from __future__ import annotations
 
