@@ -222,7 +222,7 @@ class MessageDriver(SessionDriver):
         """Hand in a message that arrived."""
         self._counters["messages"] += 1
         self._counters["octets"] += len(delivery.body)
-        self.perform(self._session.handle(delivery, self._clock.now()))
+        self.handle(delivery)
 
     def _carry(self, effect: Effect) -> None:
         match effect:

@@ -63,7 +63,6 @@ class QmfServer:
         clock: Clock,
     ) -> None:
         self.publishing = publishing
-        self._name = name
         self._fallback = fallback
         self._submit = submit
         self._clock = clock

@@ -250,7 +250,7 @@ class QmfRole:
         schema = self._classes.get(record.class_number)
         if schema is None:
             return []
-        key = (_class_name(schema.key), record.row)
+        key = (schema.class_name, record.row)
         number = self._numbers.get(key)
         if number is not None and self._config.numbered_by_facts and self._number(record, key) != number:
             # Another incarnation of a durable object, whose end was not reported: it has another id.
@@ -276,7 +276,7 @@ class QmfRole:
 
     def _updated(self, update: UpdateRecord) -> list[RoleEffect]:
         schema = self._classes.get(update.class_number)
-        key = ("", 0) if schema is None else (_class_name(schema.key), update.row)
+        key = ("", 0) if schema is None else (schema.class_name, update.row)
         number, known = self._numbers.get(key), self._find(*key)
         # What follows in the same batch may have ended the object, and given its row to another.
         if schema is None or number is None or known is None:
@@ -298,7 +298,7 @@ class QmfRole:
 
     def _deleted(self, record: DeleteRecord, now: int) -> list[RoleEffect]:
         schema = self._classes.get(record.class_number)
-        key = ("", 0) if schema is None else (_class_name(schema.key), record.row)
+        key = ("", 0) if schema is None else (schema.class_name, record.row)
         if key not in self._numbers:
             return []
         if record.number:
@@ -562,7 +562,3 @@ class QmfRole:
         outputs = found if outcome is Outcome.APPLIED else ()
         changed = self.session.tell(asked.number, now)
         return [*changed, *self.session.method_done(asked.handle, status, text, outputs)]
-
-
-def _class_name(key: ClassKey) -> str:
-    return f"{key.package}:{key.name}"
