@@ -513,11 +513,12 @@ class KnownObjects:
         # Of one whose creation nobody told, and whose name another had: its end may not reach every console.
         distinction = now if not created and reading.name in self._ends else created
         on = () if distinction else [ground.number for ground in grounds]
-        number = object_number(reading.name, distinction, on)
         if reading.name.class_name in WITHOUT_TIME:
             number = self.next_number(reading.name)
-        elif not distinction and number in self._used:
-            number = object_number(reading.name, now)
+        else:
+            number = object_number(reading.name, distinction, on)
+            if not distinction and number in self._used:
+                number = object_number(reading.name, now)
         known = KnownObject(
             name=reading.name,
             number=number if former is None else former.number,
