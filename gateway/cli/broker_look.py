@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 import click
 import httpx
 
-from gateway.agents.rabbitmq.provisioning import ProvisioningError, read
-from gateway.agents.rabbitmq.rights import EVENT_EXCHANGE
 from gateway.cli.provision_management import NAME, amqp_url, overview_of
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.trouble_codes import OF_TROUBLE
+from gateway.sources.rabbitmq.provisioning import ProvisioningError, read
+from gateway.sources.rabbitmq.rights import EVENT_EXCHANGE
 
 login_option = click.option(
     "--user",

@@ -15,19 +15,6 @@ from urllib.parse import quote
 import click
 import httpx
 
-from gateway.agents.rabbitmq.impersonators import impersonators
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, carry_out, plan, read
-from gateway.agents.rabbitmq.removal import ProvisionedBroker, Removal, plan_removal
-from gateway.agents.rabbitmq.rights import (
-    EVENT_EXCHANGE,
-    EVENT_VHOST,
-    MANAGEMENT_EXCHANGE,
-    MANAGEMENT_VHOST,
-    UserRights,
-    agent_rights,
-    gateway_rights,
-    writer_rights,
-)
 from gateway.cli.provision_management import (
     NAME,
     Password,
@@ -47,6 +34,19 @@ from gateway.config.types import AmqpName, SecretSource
 from gateway.links.durable_queue import default_name
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.sources.rabbitmq.impersonators import impersonators
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, carry_out, plan, read
+from gateway.sources.rabbitmq.removal import ProvisionedBroker, Removal, plan_removal
+from gateway.sources.rabbitmq.rights import (
+    EVENT_EXCHANGE,
+    EVENT_VHOST,
+    MANAGEMENT_EXCHANGE,
+    MANAGEMENT_VHOST,
+    UserRights,
+    agent_rights,
+    gateway_rights,
+    writer_rights,
+)
 
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 

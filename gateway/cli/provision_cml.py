@@ -15,15 +15,6 @@ from typing import Any, Final
 import click
 import httpx
 
-from gateway.agents.rabbitmq.exchanges import TYPES, Exchange, declaration, missing
-from gateway.agents.rabbitmq.provisioning import Step, plan
-from gateway.agents.rabbitmq.rights import (
-    DIRECT_EXCHANGE,
-    MANAGEMENT_VHOST,
-    UserRights,
-    asking_by_cml,
-    serving_cml,
-)
 from gateway.cli.provision_management import (
     NAME,
     Password,
@@ -43,6 +34,15 @@ from gateway.config.sources import CmlSource
 from gateway.config.types import AmqpName
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.sources.rabbitmq.exchanges import TYPES, Exchange, declaration, missing
+from gateway.sources.rabbitmq.provisioning import Step, plan
+from gateway.sources.rabbitmq.rights import (
+    DIRECT_EXCHANGE,
+    MANAGEMENT_VHOST,
+    UserRights,
+    asking_by_cml,
+    serving_cml,
+)
 
 SOURCE: Final = "cml"
 _CONTROL_SECONDS: Final = 120.0

@@ -19,7 +19,12 @@ import httpx
 import yaml
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from gateway.agents.rabbitmq.provisioning import (
+from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
+from gateway.durable_files import create_durably
+from gateway.mapping.paths import Json
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.trouble_codes import OF_TROUBLE
+from gateway.sources.rabbitmq.provisioning import (
     ProvisionedUser,
     ProvisioningError,
     Step,
@@ -27,12 +32,7 @@ from gateway.agents.rabbitmq.provisioning import (
     read,
     user_exists,
 )
-from gateway.agents.rabbitmq.rights import UserRights
-from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
-from gateway.durable_files import create_durably
-from gateway.mapping.paths import Json
-from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.trouble_codes import OF_TROUBLE
+from gateway.sources.rabbitmq.rights import UserRights
 
 PASSWORD_OCTETS = 18
 

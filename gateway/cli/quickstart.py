@@ -14,8 +14,6 @@ from typing import Final, TextIO
 import click
 import httpx
 
-from gateway.agents.rabbitmq.provisioning import plan
-from gateway.agents.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
 from gateway.cli.broker_look import BrokerFound, Login, login_option, login_to, look, password_option
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
@@ -35,6 +33,8 @@ from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.snmp.mib.lint import missing_base_modules
+from gateway.sources.rabbitmq.provisioning import plan
+from gateway.sources.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
 from gateway.state_folder import StateError, StateFolder
 
 _CONFIGURATION: Final = """\

@@ -16,20 +16,20 @@ from typing import Any, Final, Self
 
 import yaml
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import (
-    EVENT_VHOST,
-    MANAGEMENT_VHOST,
-    agent_rights,
-    gateway_rights,
-    writer_rights,
-)
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.node_setup import Credentials
 from gateway.demo.snmp_commands import SnmpCommands, TrapReceiver, free_udp_port
 from gateway.demo.workload import Workload, prepare
 from gateway.service.diagnostics.feed_session import principal
 from gateway.service.processes.lifeline import READY
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import (
+    EVENT_VHOST,
+    MANAGEMENT_VHOST,
+    agent_rights,
+    gateway_rights,
+    writer_rights,
+)
 from gateway.state_folder import StateFolder
 
 STOP_SECONDS: Final = 15.0

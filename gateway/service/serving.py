@@ -11,9 +11,6 @@ from typing import Protocol
 
 import structlog
 
-from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
-from gateway.agents.rabbitmq.http_publisher import HttpPublisher
-from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.clock import Clock
 from gateway.config.sources import AgentPublishing
 from gateway.dialects.qmf.agent import AgentConfig
@@ -27,6 +24,9 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.election import Election, manager_queue
 from gateway.links.session_driver import MessageDriver
 from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
+from gateway.sources.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
+from gateway.sources.rabbitmq.http_publisher import HttpPublisher
+from gateway.sources.rabbitmq.status import SourceStatus
 
 log = structlog.get_logger(__name__)
 

@@ -13,9 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gateway.agents.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
-from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Answered, Binding, Effect, Event, Observed, Send, TimerExpired, WakeAt
 from gateway.feed.operations import OperationAnswer
@@ -33,6 +30,9 @@ from gateway.operations.effects import Send as SendToSource
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
+from gateway.sources.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.components.opened_index import opened_index
 
 _MAPPINGS = load_shipped_mappings()

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.agents.rabbitmq.bindings import properties_key
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import Table
+from gateway.sources.rabbitmq.bindings import properties_key
 
 OWN_QUEUE_PREFIX = "amqp-gateway."
 VOLATILE = frozenset(

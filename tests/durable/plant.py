@@ -15,11 +15,11 @@ from typing import Any
 
 import yaml
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.eventlog.block import Block
 from gateway.eventlog.segment import list_segments, scan_segment
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.waiting import wait_until
 

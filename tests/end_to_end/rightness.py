@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import psutil
 
-from gateway.agents.rabbitmq.status import ADMINISTRATORS_ONLY, WITHIN_BUDGET
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from gateway.demo.snmp_commands import PrintedNotification, SnmpCommandError
 from gateway.snmp.syntax import MAX_TEXT_OCTETS
+from gateway.sources.rabbitmq.status import ADMINISTRATORS_ONLY, WITHIN_BUDGET
 from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.demo_check.comparison import without_incarnation
 from tests.end_to_end.observer import Observer

@@ -8,9 +8,9 @@ from functools import partial
 import psutil
 import pytest
 
-from gateway.agents.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from gateway.links.election import manager_queue
+from gateway.sources.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
 from tests.end_to_end.rights import Rights

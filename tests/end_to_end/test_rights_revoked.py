@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
+from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
 from tests.end_to_end.rights import Rights

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.agents.rabbitmq.queues import completed_queue
-from gateway.agents.rabbitmq.reading import class_readers
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.events import EventState
 from gateway.model.observations import ObjectSeen
 from gateway.model.values import Reference
+from gateway.sources.rabbitmq.queues import completed_queue
+from gateway.sources.rabbitmq.reading import class_readers
 from tests.inventory.plant import alarms, events, standing
 from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import psutil
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import gateway_rights
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.eventlog.query import ask
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import gateway_rights
 from tests.components.command_line import (
     RunningCommand,
     Site,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.mapping.paths import compile_path
-from tests.agents.rabbitmq.documents import any_json
+from tests.sources.rabbitmq.documents import any_json
 
 QUEUE = {"name": "orders", "message_stats": {"publish": 5}, "single_active_consumer_ctag": "c1"}
 NODE = {"applications": [{"name": "ra", "version": "2.2"}, {"name": "rabbit", "version": "3.10.8"}, 7]}

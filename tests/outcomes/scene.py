@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import Grant, UserRights, gateway_rights, watching
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import Grant, UserRights, gateway_rights, watching
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.operated_gateway import OPERATOR, OperatedGateway
 from tests.components.ports import free_tcp_port

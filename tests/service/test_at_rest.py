@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from gateway.demo.broker import PrivateBroker
-from tests.agents.rabbitmq.watching import reading_user, watch
 from tests.components.waiting import eventually
 from tests.service.processes.test_agent import site
+from tests.sources.rabbitmq.watching import reading_user, watch
 
 OPENED_AND_CLOSED = (
     *("connection_created", "connection_closed", "channel_created", "channel_closed"),

@@ -18,8 +18,6 @@ import aio_pika
 import yaml
 from aiormq.exceptions import ChannelLockedResource
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.clock import SystemClock
 from gateway.config.sources import QmfSource
 from gateway.demo.broker import Credentials, PrivateBroker
@@ -42,6 +40,8 @@ from gateway.model.secrets import SecretRules
 from gateway.operations.effects import SourcePort
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from tests.components.command_line import RunningCommand, running
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually

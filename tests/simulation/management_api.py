@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.agents.rabbitmq.http_reader import LISTING_SECONDS
-from gateway.agents.rabbitmq.management_api import (
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.http_reader import LISTING_SECONDS
+from gateway.sources.rabbitmq.management_api import (
     Answer,
     BeyondLastPage,
     Broken,
@@ -19,7 +20,6 @@ from gateway.agents.rabbitmq.management_api import (
     Refused,
     Unavailable,
 )
-from gateway.mapping.paths import Json
 from tests.simulation.half_open import Silence
 from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import RabbitMq
@@ -32,7 +32,7 @@ CONNECTION_LAG = 4_500 * MILLISECOND
 _REQUEST = (MILLISECOND, 100 * MILLISECOND)
 """What a request, and its answer, take on their way."""
 _DEADLINE = 20 * SECOND
-"""As `gateway.agents.rabbitmq.http_reader.ManagementEndpoint` has it."""
+"""As `gateway.sources.rabbitmq.http_reader.ManagementEndpoint` has it."""
 
 _CACHED = frozenset({"queue", "exchange", "connection", "channel"})
 """Of which RabbitMQ keeps what it answered; all else is read for each answer."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
-from gateway.agents.rabbitmq.management_api import Broken, Document, NotFound, Refused, Unavailable
-from gateway.agents.rabbitmq.management_changes import (
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.management_api import Broken, Document, NotFound, Refused, Unavailable
+from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
     BrokerRequest,
     Change,
@@ -20,7 +21,6 @@ from gateway.agents.rabbitmq.management_changes import (
     Rejected,
     Unanswered,
 )
-from gateway.mapping.paths import Json
 from tests.simulation.ledger import Key, key_of, mark_in
 from tests.simulation.management_api import ManagementApi
 from tests.simulation.processes import RUNNING

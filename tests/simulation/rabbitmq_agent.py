@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from gateway.agents.rabbitmq.management_api import Answer, ManagementRequest
-from gateway.agents.rabbitmq.management_changes import BrokerAnswer
-from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
-from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
+from gateway.sources.rabbitmq.management_api import Answer, ManagementRequest
+from gateway.sources.rabbitmq.management_changes import BrokerAnswer
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.status import SourceStatus
 from tests.components.served_rabbitmq import ServedRabbitMq
 from tests.simulation.half_open import Silence
 from tests.simulation.management_api import ManagementLink
@@ -31,7 +31,7 @@ _WATCH = 5 * SECOND
 
 
 class SourceRunInProcess:
-    """One run of the source: makes its requests, receives events, as `gateway.agents.rabbitmq.runner` does.
+    """One run of the source: makes its requests, receives events, as `gateway.sources.rabbitmq.runner` does.
 
     Args:
         stage: time and chance.
@@ -210,7 +210,7 @@ class AgentRun(SourceRunInProcess):
 
 
 class EventLink:
-    """The agent's connection to the event exchange, as `gateway.agents.rabbitmq.event_consumer` keeps it."""
+    """The agent's connection to the event exchange, as `gateway.sources.rabbitmq.event_consumer` keeps it."""
 
     def __init__(self, stage: Stage, rabbitmq: RabbitMq, run: SourceRunInProcess, limit: int) -> None:
         self._scheduler = stage.scheduler

@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect, Event, EventNotTakenError, TimerExpired
 from gateway.feed.operations import InvokeMethod, SetElements
@@ -16,6 +14,8 @@ from gateway.model.observations import Observation
 from gateway.service.sources.rabbitmq import RabbitMqPort
 from gateway.service.state.restored_objects import restored_identities, restored_rabbitmq_objects
 from gateway.snmp.registry_files import load_shipped_registries
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.half_open import Silence

@@ -6,18 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.agents.rabbitmq.events import EVENT_EXCHANGE
-from gateway.agents.rabbitmq.http_reader import HttpReader
-from gateway.agents.rabbitmq.impersonators import tags_of
-from gateway.agents.rabbitmq.management_api import (
-    Answer,
-    Document,
-    NotManagement,
-    OverviewRequest,
-    Refused,
-    Unavailable,
-)
-from gateway.agents.rabbitmq.management_changes import Lookup
 from gateway.config.ami_source import AmiSource
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
@@ -52,6 +40,18 @@ from gateway.service.sources.endpoints import (
     management_endpoint,
 )
 from gateway.service.sources.mappings import load_mappings
+from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from gateway.sources.rabbitmq.http_reader import HttpReader
+from gateway.sources.rabbitmq.impersonators import tags_of
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Document,
+    NotManagement,
+    OverviewRequest,
+    Refused,
+    Unavailable,
+)
+from gateway.sources.rabbitmq.management_changes import Lookup
 from gateway.yaml_documents import DocumentError
 
 Tell = Callable[[str], None]

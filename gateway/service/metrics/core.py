@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gateway.agents.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
-from gateway.agents.rabbitmq.runner import Reader
 from gateway.eventlog.settings import LogFileSettings
 from gateway.feed.records import EventLogState
 from gateway.feed.server import FeedServer
@@ -24,6 +22,8 @@ from gateway.operations.reconciler import MAX_PENDING
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Histogram, Reading
 from gateway.service.processes.event_log import CoreEventLog
+from gateway.sources.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
+from gateway.sources.rabbitmq.runner import Reader
 
 SOURCE_COUNTERS: Mapping[str, Family] = {
     "messages": families.SOURCE_MESSAGES,
@@ -146,7 +146,7 @@ def log_readings(event_log: CoreEventLog, settings: LogFileSettings) -> Iterator
 
 
 class MeasuredReader:
-    """Makes the requests of a RabbitMQ agent, and counts them (`gateway.agents.rabbitmq.runner.Reader`).
+    """Makes the requests of a RabbitMQ agent, and counts them (`gateway.sources.rabbitmq.runner.Reader`).
 
     Args:
         reader: makes them.

@@ -11,9 +11,6 @@ from typing import Any, Final
 
 import structlog
 
-from gateway.agents.rabbitmq.capture import AS_SOURCE, CapturedSource, replay_source
-from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.clock import Clock
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
 from gateway.dialects.cml import console as cml
@@ -41,6 +38,9 @@ from gateway.service.state.cached_schemas import (
     read_classes,
     read_definitions,
 )
+from gateway.sources.rabbitmq.capture import AS_SOURCE, CapturedSource, replay_source
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 
 log = structlog.get_logger(__name__)
 

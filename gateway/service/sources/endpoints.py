@@ -6,19 +6,19 @@ import ssl
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.agents.rabbitmq.amqp_purger import PURGE_SECONDS, AmqpPurger
-from gateway.agents.rabbitmq.http_publisher import HttpPublisher
-from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
-from gateway.agents.rabbitmq.http_writer import HttpWriter
-from gateway.agents.rabbitmq.polling import PollingConfig
-from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
-from gateway.agents.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
-from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.config import sources
 from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SECOND, SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.sources.rabbitmq.amqp_purger import PURGE_SECONDS, AmqpPurger
+from gateway.sources.rabbitmq.http_publisher import HttpPublisher
+from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.polling import PollingConfig
+from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.sources.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 
 
 def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:

@@ -9,12 +9,6 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gateway.agents.rabbitmq.event_consumer import KeptEvents
-from gateway.agents.rabbitmq.http_reader import HttpReader
-from gateway.agents.rabbitmq.http_writer import HttpWriter
-from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
-from gateway.agents.rabbitmq.runner import Reader, SourceRunner
-from gateway.agents.rabbitmq.source import RabbitMqSource
 from gateway.clock import Clock
 from gateway.config.sources import RabbitMqSource as RabbitMqSettings
 from gateway.dialects.session import Answered, Effect, Note, Observed, WakeAt
@@ -27,6 +21,12 @@ from gateway.service.metrics.core import MeasuredReader
 from gateway.service.sources.endpoints import source_config
 from gateway.service.sources.source_context import BrokerWatcher, SourceContext, remarked
 from gateway.service.state.restored_objects import restored_rabbitmq_objects
+from gateway.sources.rabbitmq.event_consumer import KeptEvents
+from gateway.sources.rabbitmq.http_reader import HttpReader
+from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.sources.rabbitmq.runner import Reader, SourceRunner
+from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)

@@ -8,9 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
-from gateway.agents.rabbitmq.status import SourceStatus
 from gateway.clock import Clock
 from gateway.config.sources import AgentPublishing, DurableSettings
 from gateway.dialects.session import ConsoleSession
@@ -27,6 +24,9 @@ from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
 from gateway.service.processes.ack_tracker import AckTracker
 from gateway.service.sources.captures import Captures, SourceDesign
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.status import SourceStatus
 
 
 class BrokerWatcher(Protocol):

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from gateway.agents.rabbitmq.known_objects import KnownObject
-from gateway.agents.rabbitmq.object_names import ObjectName, number_of, object_number
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
 from gateway.feed.records import Lifetime
@@ -25,6 +23,8 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema, Element
 from gateway.model.values import Reference, Value, Values, ValueType
+from gateway.sources.rabbitmq.known_objects import KnownObject
+from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number
 
 _MICROSECOND: Final = 1_000
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

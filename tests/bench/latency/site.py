@@ -17,8 +17,6 @@ import aio_pika
 from aio_pika.abc import AbstractExchange, AbstractIncomingMessage
 from pydantic import SecretStr
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.demo.node_setup import free_ports
@@ -26,6 +24,13 @@ from gateway.dialects.session import Send
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint, open_connection
 from gateway.links.session_driver import MessageDriver
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import (
+    MANAGEMENT_EXCHANGE,
+    MANAGEMENT_VHOST,
+    agent_rights,
+    gateway_rights,
+)
 from tests.bench.latency.agent import AGENT_USER, GATEWAY_USER, LinkedAgent, MeterAgent
 from tests.bench.latency.sightings import Sightings
 from tests.components.command_line import Site, new_site, running

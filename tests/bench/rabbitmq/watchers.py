@@ -12,15 +12,15 @@ from typing import Final, Protocol
 import httpx
 from pydantic import SecretStr
 
-from gateway.agents.rabbitmq.http_reader import HttpReader, ManagementEndpoint
-from gateway.agents.rabbitmq.prometheus_reader import PrometheusReader
-from gateway.agents.rabbitmq.prometheus_statistics import StatisticsConfig
-from gateway.agents.rabbitmq.runner import SourceRunner
-from gateway.agents.rabbitmq.source import RabbitMqSource
-from gateway.agents.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
+from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
+from gateway.sources.rabbitmq.runner import SourceRunner
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 
 _SCRAPE_SECONDS: Final = 15.0
 """Prometheus' usual interval in RabbitMQ's own examples."""

@@ -16,8 +16,6 @@ import structlog
 from aio_pika.abc import AbstractIncomingMessage
 from pydantic import SecretStr
 
-from gateway.agents.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.agents.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
@@ -40,6 +38,8 @@ from gateway.model.observations import (
 from gateway.model.schema import ClassKey, EventSchema
 from gateway.service.processes.agent import run_agent
 from gateway.service.processes.lifeline import Lifeline
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from tests.components.waiting import eventually
 from tests.hypothesis_profiles import PROVING
 

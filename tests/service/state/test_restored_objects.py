@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gateway.agents.rabbitmq.object_names import ObjectName, object_number
-from gateway.agents.rabbitmq.reading import class_readers
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.mapping.files import load_shipped_mappings
 from gateway.service.state.restored_objects import nanoseconds, restored_identities, restored_rabbitmq_objects
+from gateway.sources.rabbitmq.object_names import ObjectName, object_number
+from gateway.sources.rabbitmq.reading import class_readers
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SCHEMA = class_readers(MAPPING)["queue"].schema

@@ -11,11 +11,6 @@ from urllib.parse import quote
 
 import httpx
 
-from gateway.agents.rabbitmq.http_reader import address_of, management_client
-from gateway.agents.rabbitmq.impersonators import impersonators, tags_of
-from gateway.agents.rabbitmq.management_api import Document, PermissionRequest, answer_of
-from gateway.agents.rabbitmq.management_changes import path_of
-from gateway.agents.rabbitmq.status import STATISTICS_OFF
 from gateway.config.ami_source import AmiSource
 from gateway.config.sources import (
     Am01Source,
@@ -36,6 +31,11 @@ from gateway.service.diagnostics.doctor.applications import applications_heard
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.sources.endpoints import management_endpoint
+from gateway.sources.rabbitmq.http_reader import address_of, management_client
+from gateway.sources.rabbitmq.impersonators import impersonators, tags_of
+from gateway.sources.rabbitmq.management_api import Document, PermissionRequest, answer_of
+from gateway.sources.rabbitmq.management_changes import path_of
+from gateway.sources.rabbitmq.status import STATISTICS_OFF
 
 MAX_SKEW_SECONDS: Final = 5.0
 """Between our clock and a broker's; HTTP tells whole seconds."""

@@ -1,0 +1,510 @@
+"""The agent's view of the broker: what events and listings, taken together, say exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gateway.mapping.paths import Json
+from gateway.model.values import Value
+from gateway.sources.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
+from gateway.sources.rabbitmq.cluster import LIMITS, Nodes, NodeStart, VirtualHosts
+from gateway.sources.rabbitmq.consumers import is_anonymous
+from gateway.sources.rabbitmq.events import Changed, Created, Deleted
+from gateway.sources.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG, KHEPRI, Features
+from gateway.sources.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.lean_listing import completed_lean
+from gateway.sources.rabbitmq.listing import Listing
+from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
+from gateway.sources.rabbitmq.node_failures import NodeFailures
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.ownership import is_own, is_publication, is_shown_component
+from gateway.sources.rabbitmq.processes import Processes
+from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
+from gateway.sources.rabbitmq.queues import completed_queue, is_measured
+from gateway.sources.rabbitmq.reading import ClassReader, Reading
+from gateway.sources.rabbitmq.sessions import PROTOCOL, sessions_of
+
+WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
+"""Classes whose listing leaves out the virtual hosts that may not be read. Connections are shown of all."""
+_FILTERED = WITHIN_VIRTUAL_HOST | {"binding"}
+_WITH_NODES = WITHIN_VIRTUAL_HOST | {"connection"}
+"""Classes of which objects end with a node: those that are not durable, and connections."""
+_HIDDEN = _FILTERED | {"consumer"}
+"""Of which nothing new is shown of a virtual host that may not be read; consumers are listed all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one object of a listing says; ``restarted`` names a node that has been started again."""
+
+    changes: list[Change]
+    restarted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a complete listing says beyond its objects.
+
+    Attributes:
+        changes: objects that are gone, virtual hosts whose state is now known.
+        suspects: objects that were missing for the first time.
+        doubted: virtual hosts of which it is to be found out whether they may be read.
+        regained: whether one may be read that could not before.
+        learned: whether it is known only now that one may be read, so that its own values can be shown.
+    """
+
+    changes: list[Change]
+    suspects: list[ObjectName]
+    doubted: list[str]
+    regained: bool
+    learned: bool
+
+
+class BrokerView:
+    """Takes events and listings and says what changes by them.
+
+    Args:
+        readers: the reader of each class.
+        show_own: whether the gateway's own queues and connections are shown.
+        own_users: the gateway's users.
+        management_virtual_host: where the management exchange is; empty where there is none.
+
+    Attributes:
+        failures: tells what is out of reach with its node from what has ended.
+        processes: what is known by its Erlang process.
+        withheld: classes that may not be read, as far as that is known: what events tell of them would be
+            some of their objects, taken for all.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ClassReader],
+        *,
+        show_own: bool,
+        own_users: frozenset[str],
+        management_virtual_host: str = "",
+    ) -> None:
+        self.known = KnownObjects(readers)
+        self.nodes = Nodes()
+        self.hosts = VirtualHosts()
+        self.features = Features()
+        self.failures = NodeFailures(readers, self.known, self.nodes)
+        self._readers = readers
+        self._show_own = show_own
+        self._own_users = own_users
+        self._management_virtual_host = management_virtual_host
+        self.withheld = set(ADMINISTRATIVE)
+        self._heard_until = 0
+        self._former_starts: dict[str, NodeStart] = {}
+        self._former_store = ""
+        self.processes = Processes()
+        self.statistics: PrometheusStatistics | None = None
+        """Where statistics of a class come from beside the listings."""
+
+    def left(self, objects: Iterable[KnownObject], heard_until: int) -> None:
+        """The gateway was away.
+
+        Args:
+            objects: what was known before.
+            heard_until: until when the broker was listened to (ns); 0 where that is not known.
+        """
+        self._heard_until = heard_until
+        for known in objects:
+            if known.name.class_name == "node":
+                process, time, store = self.values(known, "osProcess", "startTime", "metadataStore")
+                self._former_store = store if isinstance(store, str) else self._former_store
+                self._former_starts[known.name.leaf] = NodeStart(
+                    process, time if isinstance(time, int) else 0
+                )
+
+    # What events call objects.
+
+    def connection_of(self, process: str) -> str | None:
+        """The name of the connection that an Erlang process serves."""
+        return self.processes.connection(process)
+
+    def channel_of(self, process: str) -> str | None:
+        """The name of the channel that an Erlang process serves."""
+        return self.processes.channel(process)
+
+    def consumer_of(self, virtual_host: str, queue: str, tag: str) -> ObjectName | None:
+        """The one consumer of a queue that has a tag, among those whose channel or connection is known."""
+        found = [
+            known.name
+            for known in self.known.hanging_on(ObjectName("queue", (virtual_host, queue)), "consumer")
+            if known.name.leaf == tag and not is_anonymous(known.name)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def binding_of(self, headers: Mapping[str, Json]) -> ObjectName | None:
+        """The one binding with arguments that an event tells of."""
+        host, kind, name = (headers.get(key) for key in ("vhost", "destination_kind", "destination_name"))
+        if not (isinstance(kind, str) and isinstance(host, str) and isinstance(name, str)):
+            return None
+        if kind not in WITHIN_VIRTUAL_HOST:
+            return None
+        source, key = headers.get("source_name"), headers.get("routing_key")
+        found = [
+            known.name
+            for known in self.known.hanging_on(ObjectName(kind, (host, name)), "binding")
+            if self._property(known, "arguments")
+            and (self._property(known, "source"), self._property(known, "routingKey")) == (source, key)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    # Events.
+
+    def born(self, event: Created, now: int, *, recovering: bool = False) -> list[Change]:
+        """A creation event arrived; ``recovering``: before any client could connect to its node."""
+        name = event.reading.name
+        if name.class_name == "connection" and event.process:
+            # Shown or not: queues refer to it.
+            self.processes.connection_opened(event.process, name.leaf)
+        if not self.shows(name, event.document):
+            self.known.forget_end(name)
+            return []
+        if name.class_name in self.withheld:
+            return []
+        if name.class_name == "vhost":
+            self.hosts.forget(name.leaf)
+            self.hosts.doubt(name.leaf)
+            self.known.forget_ends(partial(_is_within, name.leaf))
+        lasts = self._outlives_node(event.reading)
+        changes = self.known.created(
+            self._completed(event.reading), event.time, now, lasts=lasts, recovered=lasts and recovering
+        )
+        if name.class_name == "channel" and event.process and self.known.get(name) is not None:
+            self.processes.channel_opened(event.process, name.leaf)
+        return changes
+
+    def changed(self, event: Changed) -> None:
+        """An event tells that an object is, or is otherwise: a listing that has it is no old one."""
+        if event.name is not None:
+            self.known.forget_end(event.name)
+
+    def shows(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
+        """Whether anything is told of an object, of which an event says ``document``."""
+        if name.class_name in _HIDDEN and self.hosts.permitted(name.parts[0]) is False:
+            return False
+        return not self._leaves_out(name, document)
+
+    def ended(self, event: Deleted, now: int) -> list[Change]:
+        """A deletion event arrived."""
+        name = event.name
+        inside: list[Change] = []
+        if name.class_name == "vhost":
+            self.hosts.forget(name.leaf)
+            # RabbitMQ does not tell the end, nor the beginning, of the exchanges that it makes itself.
+            for known in self._inside(name.leaf):
+                inside += self.known.deleted(known.name, event.time, now)
+        elif name.class_name == "connection":
+            self.processes.connection_closed(name.leaf)
+        return inside + self.known.deleted(name, event.time, now)
+
+    def take(self, listing: Listing, item: Json, now: int) -> Taken:
+        """One object of a listing."""
+        if not isinstance(item, Mapping):
+            return Taken([])
+        reader = self._readers[listing.class_name]
+        name = reader.name_of(item)
+        restarted = ""
+        if name is not None:
+            listing.seen.add(name)
+            if name.class_name in WITHIN_VIRTUAL_HOST:
+                listing.hosts.add(name.parts[0])
+            elif name.class_name == "node":
+                item, again = self.nodes.completed(item, listing.sampled, self.features.metadata_store)
+                restarted = name.leaf if again else ""
+            elif name.class_name == FEATURE_FLAG:
+                self.features.listed_flag(item)
+            if self._leaves_out(name, item):
+                return Taken([])
+        measured = listing.class_name == "queue" and self.nodes.measuring and is_measured(item)
+        worked_out = self._worked_out(listing.class_name, item)
+        reading = reader.read(worked_out, measured=measured, lean=listing.lean)
+        ends = self._ended_with(restarted, now) if restarted else []
+        if listing.class_name == "node" and name is not None:
+            ends += self._ended_before(name.leaf, now)
+        if reading is None or self._is_unlisted(reading.name):
+            return Taken(ends, restarted)
+        if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
+            # The broker tells zeros of a virtual host that may not be read.
+            reading = replace(reading, statistics=(None,) * len(reading.statistics))
+        reading, sampled = self._beside_known(listing, reading)
+        changes = self.known.listed(self._completed(reading), listing.began, sampled, now)
+        return Taken([*ends, *changes], restarted)
+
+    def _beside_known(self, listing: Listing, reading: Reading) -> tuple[Reading, int]:
+        """What a listing shows of an object, beside what else is known of it; and when its values were so."""
+        known = self.known.get(reading.name)
+        if listing.lean:
+            return completed_lean(reading, known, self._readers[listing.class_name].schema), (
+                known.sampled if known is not None else listing.sampled
+            )
+        if self.statistics is None or reading.name.class_name != self.statistics.columns.class_name:
+            return reading, listing.sampled
+        return self.statistics.joined(reading, known, listing.sampled, single=listing.single)
+
+    def _worked_out(self, class_name: str, item: Mapping[str, Json]) -> Mapping[str, Json]:
+        """An object of a listing with what follows from what the listing says."""
+        if class_name == "vhost":
+            return self.hosts.completed(item)
+        if class_name == DEPRECATED_FEATURE:
+            return self.features.completed(item)
+        if class_name == "queue":
+            return completed_queue(item)
+        return completed_binding(item) if class_name == "binding" else item
+
+    def _is_unlisted(self, name: ObjectName) -> bool:
+        """Whether it is in a virtual host that may not be read; consumers are listed all the same."""
+        return name.class_name == "consumer" and self.hosts.permitted(name.parts[0]) is False
+
+    def finish(self, listing: Listing, now: int) -> Finished:
+        """A listing is complete: what it lacks, and whose contents it showed."""
+        changes: list[Change] = []
+        regained = learned = False
+        for host in listing.hosts:
+            regained |= self.hosts.permitted(host) is False
+            learned |= self.hosts.permitted(host) is None
+            changes += self.learn_permission(host, permitted=True, now=now)
+        doubted: list[str] = []
+        if listing.class_name == "exchange":
+            # Every virtual host has exchanges, so one that shows none may not be read.
+            doubted = [
+                vhost.name.leaf
+                for vhost in self.known.of_class("vhost")
+                if vhost.name.leaf not in listing.hosts and self.hosts.permitted(vhost.name.leaf) is not False
+            ]
+        elif listing.class_name == FEATURE_FLAG:
+            self.features.flags_listed()
+        elif listing.class_name == "node":
+            self.nodes.retain({name.leaf for name in listing.seen})
+        gone, suspects = self.known.swept(
+            listing.class_name,
+            listing.seen,
+            listing.began,
+            # The broker may answer from a cache that it keeps for five times what it took to fill it.
+            max(LISTING_LAG, 6 * (now - listing.began)),
+            now,
+            partial(self._is_hidden, now=now),
+        )
+        if listing.class_name == "queue":
+            changes += self.failures.missed(listing.seen, now)
+        if listing.class_name in WITHIN_VIRTUAL_HOST:
+            doubted += sorted({name.parts[0] for name in suspects} - set(doubted))
+        for host in doubted:
+            self.hosts.doubt(host)
+        if listing.class_name == "vhost":
+            gone = [*gone, *self._contents_of(gone, now)]
+        return Finished(changes + gone, suspects, doubted, regained, learned)
+
+    def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
+        """What went with virtual hosts whose end no event told: their contents may not have been readable."""
+        changes: list[Change] = []
+        for host in [change.object.name.leaf for change in gone if isinstance(change, Gone)]:
+            if self.known.get(ObjectName("vhost", (host,))) is None:
+                self.hosts.forget(host)
+                for known in self._inside(host):
+                    changes += self.known.ended(known.name, now)
+        return changes
+
+    def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> list[Change]:
+        """The limits of all virtual hosts were read; ``None`` where they may not be."""
+        self.hosts.learn_limits(limits)
+        changes: list[Change] = []
+        for name in [vhost.name for vhost in self.known.of_class("vhost")]:
+            told = self.hosts.limits(name.leaf)
+            for limit, element in LIMITS.items():
+                vhost = self.known.get(name)
+                if vhost is not None:
+                    changes += self.known.with_property(vhost, element, told.get(limit))
+        return changes
+
+    def learn_used_features(self, answer: Json) -> list[Change]:
+        """It was read which deprecated features are in use."""
+        self.features.learn_used(answer)
+        changes: list[Change] = []
+        for known in list(self.known.of_class(DEPRECATED_FEATURE)):
+            changes += self.known.with_property(known, "inUse", self.features.is_used(known.name.leaf))
+        return changes
+
+    def amqp10_connections(self) -> list[str]:
+        """The names of the AMQP 1.0 connections that are shown, the oldest first."""
+        connections = self.known.of_class("connection")
+        return [known.name.leaf for known in connections if self._property(known, "protocol") == PROTOCOL]
+
+    def take_sessions(
+        self, connection: str, answer: Json, began: int, now: int
+    ) -> tuple[list[Change], int] | None:
+        """A connection's sessions were read, asked for at ``began`` (ns): the changes.
+
+        With them comes how many links are left out. ``None`` where the answer is no list of sessions.
+        """
+        known = self.known.get(ObjectName("connection", (connection,)))
+        host = None if known is None else self._property(known, "vhost")
+        found = sessions_of(connection, host if isinstance(host, str) else "", answer)
+        if known is None or found is None:
+            return None if found is None else ([], 0)
+        changes: list[Change] = []
+        seen: set[ObjectName] = set()
+        for class_name, documents in (("session", found.sessions), ("link", found.links)):
+            for document in documents:
+                reading = self._readers[class_name].read(document)
+                if reading is not None:
+                    seen.add(reading.name)
+                    changes += self.known.listed(reading, began, (began + now) // 2, now)
+        for session in self.known.hanging_on(known.name, "session"):
+            if session.name not in seen:
+                changes += self.known.ended(session.name, now)
+                continue
+            for link in self.known.hanging_on(session.name, "link"):
+                if link.name not in seen:
+                    changes += self.known.ended(link.name, now)
+        return changes, found.left_out
+
+    def forget(self, class_names: Iterable[str], now: int, *, listed_only: bool) -> list[Change]:
+        """End the objects of some classes that no listing confirms any more: all, or those one showed."""
+        changes: list[Change] = []
+        for class_name in class_names:
+            for known in list(self.known.of_class(class_name)):
+                # One that ended with another is known no more.
+                if (known.listed or not listed_only) and self.known.get(known.name) is not None:
+                    changes += self.known.ended(known.name, now)
+        return changes
+
+    def is_unconfirmed(self, class_name: str, now: int) -> bool:
+        """Whether something of a class was known before sight of the broker was lost, and not seen since."""
+        return self.known.unconfirmed(class_name, partial(self._is_hidden, now=now))
+
+    def knows_host(self, host: str) -> bool:
+        """Whether a virtual host of this name is known, and its end is not."""
+        return self.known.get(ObjectName("vhost", (host,))) is not None
+
+    def learn_permission(self, host: str, *, permitted: bool, now: int) -> list[Change]:
+        """It was found out whether the contents of a virtual host may be read."""
+        if not self.hosts.learn(host, permitted=permitted):
+            return []
+        changes: list[Change] = []
+        vhost = self.known.get(ObjectName("vhost", (host,)))
+        if vhost is not None:
+            changes += self.known.with_property(vhost, "state", self.hosts.state(host))
+            if not permitted:
+                changes += self.known.without_statistics(vhost.name, now)
+        if not permitted:
+            for inside in self._inside(host):
+                changes += self.known.out_of_sight(inside.name, now)
+        return changes
+
+    def _completed(self, reading: Reading) -> Reading:
+        """A binding with what follows from its two ends: whether it lasts."""
+        if reading.name.class_name != "binding":
+            return reading
+        ends = self.known.grounds(reading)
+        if ends is None:
+            return reading
+        position = self._readers["binding"].schema.positions["durable"]
+        properties = list(reading.properties)
+        properties[position] = all(map(self._lasts, ends))
+        return replace(reading, properties=tuple(properties))
+
+    def _lasts(self, known: KnownObject) -> bool:
+        """Whether a queue or exchange is durable by the mapping's rules of its class."""
+        transient = any(
+            self._property(known, element) is True
+            for element in ("exclusive", "autoDelete")
+            if element in self._readers[known.name.class_name].schema.positions
+        )
+        named_by_broker = known.name.class_name == "queue" and known.name.leaf.startswith("amq.gen-")
+        return self._property(known, "durable") is True and not transient and not named_by_broker
+
+    def _ended_with(self, node: str, now: int) -> list[Change]:
+        """What ended with the former process of a node that was started again: listings lag behind that."""
+        started = self.nodes.started(node)
+        former = [
+            known
+            for class_name in sorted(_WITH_NODES & self._readers.keys())
+            for known in self.known.of_class(class_name)
+            if known.heard < started and self._ended_at_start(known, node)
+        ]
+        return [change for known in former for change in self.known.ended(known.name, now)]
+
+    def _ended_before(self, node: str, now: int) -> list[Change]:
+        """What had been there before the gateway's start, and ended with a node that was started since.
+
+        Where the node's present start had been noticed before, what ended with the former was told then.
+        """
+        started = self.nodes.started(node)
+        former = self._former_starts.get(node)
+        if not 0 < self._heard_until < started or (former and self.nodes.is_start(node, former)):
+            return []
+        return self.known.forget_remembered(
+            # Connections are told apart by when they were opened.
+            lambda known: (
+                known.created <= started
+                and known.name.class_name in WITHIN_VIRTUAL_HOST
+                and self._ended_at_start(known, node)
+            ),
+            now,
+        )
+
+    def _ended_at_start(self, known: KnownObject, node: str) -> bool:
+        """Whether an object that was there before a node's start ended with the node's former process."""
+        alone = self.nodes.names == {node}
+        if known.name.class_name == "exchange":
+            # All nodes know it. Khepri keeps, and recovers, those that are not durable too.
+            store = self.features.metadata_store or self._former_store
+            return alone and store != KHEPRI and self._property(known, "durable") is False
+        if known.name.class_name == "queue" and not self._ends_with_node(known):
+            return False
+        # An event does not tell the node of a queue; where there is one only, it is this one.
+        there = self._property(known, "node")
+        return there == node or (there is None and alone)
+
+    def is_told_again(self, event: Created, now: int, *, recovering: bool) -> bool:
+        """Whether a creation event is that of a node which recovers what it had."""
+        if not self._outlives_node(event.reading):
+            return False
+        return recovering or self.known.is_known_otherwise(event.reading, event.time, now)
+
+    def _outlives_node(self, queue: Reading) -> bool:
+        if queue.name.class_name != "queue":
+            return False
+        return self._property(queue, "durable") is True and self._property(queue, "exclusive") is not True
+
+    def _ends_with_node(self, queue: KnownObject) -> bool:
+        return self._property(queue, "durable") is False or self._property(queue, "exclusive") is True
+
+    def values(self, known: KnownObject, *elements: str) -> list[Value | None]:
+        """Properties of an object that is known."""
+        return [self._property(known, element) for element in elements]
+
+    def _property(self, known: KnownObject | Reading, element: str) -> Value | None:
+        return known.properties[self._readers[known.name.class_name].schema.positions[element]]
+
+    def _inside(self, host: str) -> Iterable[KnownObject]:
+        return [
+            known
+            for class_name in sorted(WITHIN_VIRTUAL_HOST & self._readers.keys())
+            for known in self.known.of_class(class_name)
+            if known.name.parts[0] == host
+        ]
+
+    def _is_hidden(self, known: KnownObject, now: int) -> bool:
+        if known.name.class_name not in _FILTERED:
+            return False
+        return self.hosts.hides(known.name.parts[0]) or self.failures.hides(known, now)
+
+    def _leaves_out(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
+        if name.class_name == "binding" and name.parts[1] == DEFAULT_EXCHANGE:
+            return True
+        if name.class_name == "parameter" and not is_shown_component(name.parts[1]):
+            return True
+        if is_publication(name, document, self._own_users, self._management_virtual_host):
+            return True
+        return not self._show_own and is_own(name, document, self._own_users)
+
+
+def _is_within(host: str, name: ObjectName) -> bool:
+    return name.class_name in _HIDDEN and name.parts[0] == host

@@ -1,0 +1,264 @@
+"""Consumes the broker's events, and says when it cannot or when some may have been lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
+from aiormq import exceptions
+
+from gateway.dialects.session import Binding
+from gateway.links.amqp_connection import (
+    FAILURES,
+    AmqpEndpoint,
+    LinkError,
+    Trouble,
+    close_soon,
+    ended,
+    open_connection,
+)
+from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, kept_queue
+from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue
+from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
+from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from gateway.tasks import until_one_ends
+
+log = structlog.get_logger(__name__)
+
+MAX_QUEUE_LENGTH = 10_000
+"""The broker drops the oldest event beyond it, without a trace."""
+DOUBTFUL_LENGTH = MAX_QUEUE_LENGTH // 10
+"""More events waiting than a consumer that keeps up ever has."""
+WATCH_SECONDS = 5.0
+WATCHED_EVENTS = 2_000
+"""After so many events the queue is looked at, although the time has not come."""
+_UNDERSTOOD_SECONDS = 0.05
+"""Between two questions whether events can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvents:
+    """Events from a queue that is kept for the gateway's return.
+
+    Attributes:
+        subscription: of the queue.
+        heard: whether there is somebody to tell; until then events wait.
+        told: called after each event: what it led to must be told when it returns.
+    """
+
+    subscription: DurableSubscription
+    heard: Callable[[], bool]
+    told: Callable[[], None]
+
+
+class EventSink(Protocol):
+    """Who is told of events; everything on the event loop, in order."""
+
+    def events_connected(self) -> None:
+        """From now on events arrive."""
+        ...
+
+    def events_resumed(self, missed: str, waiting: int) -> None:
+        """From now on events arrive, first the ``waiting`` ones of meanwhile.
+
+        ``missed`` says why some may be lost before these; empty where none is.
+        """
+        ...
+
+    def events_caught_up(self) -> None:
+        """Those of meanwhile have been told."""
+        ...
+
+    def events_missing(self, reason: str) -> None:
+        """No events arrive; ``reason`` is one line for people."""
+        ...
+
+    def events_lost(self, reason: str, seconds: float) -> None:
+        """Events arrive, but some of the last ``seconds`` may have been lost."""
+        ...
+
+    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
+        """An event, with its routing key."""
+        ...
+
+
+class EventConsumer:
+    """Keeps a queue bound to the broker's event exchange for as long as it runs.
+
+    One connection, which consumes only, and on it one exclusive, auto-delete, length-limited queue, or one
+    that is kept. After each end the next connection goes to another node, where the endpoint has several:
+    what ended the connection may have ended its node.
+
+    Args:
+        endpoint: the virtual host in which the broker declares its event exchange, ``/`` by default.
+        keys: routing keys of the events wanted.
+        sink: told of everything.
+        kept: consume a queue that is kept, in place of one that goes with the connection.
+        understood: whether events can be told. Until they can they wait in the queue.
+    """
+
+    def __init__(
+        self,
+        endpoint: AmqpEndpoint,
+        keys: Sequence[str],
+        sink: EventSink,
+        kept: KeptEvents | None = None,
+        understood: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._nodes = NodeChoice(endpoint.nodes)
+        self._keys = keys
+        self._sink = sink
+        self._kept = kept
+        self._understood = understood
+        self._missing_told = False  # that the kept queue is; it could not be made since
+        self._failure: Exception | None = None
+        self._failed = asyncio.Event()
+        self._since_watch = 0
+        self._queue = OwnQueue(MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH, purpose="events")
+
+    async def run(self) -> None:
+        """Consume, reconnect with back-off and jitter; ends by cancellation only."""
+        await reconnecting(self._run_once, self._down)
+
+    def _down(self, error: LinkError) -> None:
+        self._nodes.failed(self._endpoint)
+        self._sink.events_missing(str(error))
+
+    @property
+    def _endpoint(self) -> AmqpEndpoint:
+        """The node in use, or to be tried next."""
+        return self._nodes.preferred
+
+    async def _run_once(self) -> None:
+        """One connection from its opening to its end.
+
+        Raises:
+            LinkError: always, in the end: says what ended it, or why no events could be consumed.
+        """
+        with link_errors(self._endpoint, "events"):
+            connection = await open_connection(self._endpoint, "amqp-gateway events")
+            try:
+                if self._kept is None:
+                    await self._consume(connection)
+                else:
+                    with self._kept.subscription.counts.connection():
+                        await self._consume_kept(connection, self._kept)
+            finally:
+                await close_soon(connection)
+
+    async def _consume(self, connection: AbstractConnection) -> None:
+        channel = await connection.channel(publisher_confirms=False)
+        with self._exchange_missing():
+            queue = await self._queue.declare(channel, self._bindings)
+        self._sink.events_connected()
+        watch = self._queue.watch(connection, queue.name, self._sink.events_lost)
+
+        async def consume(arrived: Arrived) -> None:
+            while not self._understood():  # noqa: ASYNC110  of a source that knows no event loop
+                await asyncio.sleep(_UNDERSTOOD_SECONDS)
+            await queue.consume(arrived)
+            await asyncio.Event().wait()
+
+        with self._queue.listening(self._arrived) as arrived:
+            await until_one_ends(ended(channel), ended(connection), watch, consume(arrived))
+
+    async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
+        subscription = kept.subscription
+        queue = kept_queue(subscription, WATCH_SECONDS)
+        channel = await connection.channel(publisher_confirms=False)
+        waiting = await queue.waiting(connection)
+        loss = queue.loss(waiting)
+        missed = queue.missed(loss, waiting)
+        first = waiting is None and not self._missing_told
+        if first:
+            # Before it is there, or a gateway killed in between would not know any more what was missed.
+            self._missing_told = True
+            self._sink.events_resumed(missed, 0)
+            await subscription.ledger.lasting(subscription.ledger.position)
+        with self._exchange_missing():
+            declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
+        deliveries = UnacknowledgedDeliveries(
+            subscription.ledger, self._tell_kept, kept.heard, subscription.counts, queue.heard
+        )
+        await queue.consume(self._endpoint, declared, deliveries.arrived)
+        if loss is not None:
+            subscription.counts.losses[loss] += 1
+        log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
+        if not first:
+            # What waits in a queue whose node was down is from before: the loss lasts until now.
+            self._sink.events_resumed(missed, 0 if loss is Loss.DOWN else waiting or 0)
+        self._missing_told = False
+
+        async def catch_up() -> None:
+            await queue.drained(channel)
+            await deliveries.all_told()
+            log.info("caught-up", role="events", queue=queue.name, repeated=deliveries.repeated)
+            self._sink.events_caught_up()
+            await asyncio.Event().wait()
+
+        await until_one_ends(
+            self._until_failed(),
+            ended(channel),
+            ended(connection),
+            queue.watch(connection, queue.name, self._sink.events_lost),
+            deliveries.acknowledge(),
+            deliveries.release(),
+            catch_up(),
+        )
+
+    def _bindings(self, _queue: str) -> list[Binding]:
+        return [Binding(EVENT_EXCHANGE, key) for key in self._keys]
+
+    @contextlib.contextmanager
+    def _exchange_missing(self) -> Iterator[None]:
+        try:
+            yield
+        except exceptions.ChannelNotFoundEntity as error:
+            raise LinkError(
+                Trouble.MISSING,
+                f"{self._endpoint}: there is no exchange {EVENT_EXCHANGE} ({error}): enable the plugin"
+                " rabbitmq_event_exchange, or name the virtual host that it is configured for",
+            ) from error
+
+    async def _arrived(self, message: AbstractIncomingMessage) -> None:
+        self._tell(message)
+        self._since_watch += 1
+        if self._since_watch >= WATCHED_EVENTS:
+            self._since_watch = 0
+            self._queue.sooner.set()
+        with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
+            await message.ack()
+
+    def _tell(self, message: AbstractIncomingMessage) -> None:
+        # Anybody who may publish to the default exchange can put a message into this queue; only the
+        # broker can publish to its event exchange.
+        if message.exchange == EVENT_EXCHANGE:
+            self._sink.event(message.routing_key or "", message.headers, message.timestamp)
+        else:
+            log.warning("foreign-event-refused", exchange=message.exchange)
+
+    def _tell_kept(self, message: AbstractIncomingMessage) -> None:
+        try:
+            self._tell(message)
+            if self._kept is not None:
+                self._kept.told()
+        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
+            self._failure = error
+            self._failed.set()
+
+    async def _until_failed(self) -> None:
+        """Until somebody who was told failed.
+
+        Raises:
+            Exception: so it did.
+        """
+        await self._failed.wait()
+        self._failed.clear()
+        if self._failure is not None:
+            raise self._failure

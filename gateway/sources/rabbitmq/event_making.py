@@ -1,0 +1,278 @@
+"""Management events out of the broker's events, by the mapping's rules. Without I/O.
+
+What a broker's event does not tell of its object comes from what is known of that object: the closing of a
+connection names neither user nor virtual host, nor when it was opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gateway.mapping.files import MappingError, event_schemas, secret_patterns
+from gateway.mapping.paths import Json, ReadPath, compile_path
+from gateway.mapping.rules import ArgumentRule, EventRule
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.events import Severity
+from gateway.model.schema import Argument, ClassKey, EventSchema
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Value, ValueType
+from gateway.sources.rabbitmq.headers import readable_headers
+from gateway.sources.rabbitmq.known_objects import KnownObject
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.values import Conversion, Unreadable, conversion
+
+_PEER = re.compile(r"(?P<host>.{1,255}):(?P<port>\d{1,5}) -> ", re.DOTALL)
+"""How the broker names a network connection: ``127.0.0.1:52110 -> 127.0.0.1:5672``."""
+
+_LOGINS = "user.authentication."
+
+ArgumentValue: TypeAlias = "Value | ObjectName | None"
+"""An argument; a reference is the name of what it points to."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedEvent:
+    """An event to be told to consoles.
+
+    ``time`` is nanoseconds of the broker's clock; ``arguments`` are in schema order, ``None`` for absent.
+    ``subject`` is the object concerned as it was known, also where this is its end. ``cause`` is the same
+    text whichever agent made the event of the same message of the broker, and of no other; empty where it
+    was made of none.
+    """
+
+    key: ClassKey
+    time: int
+    severity: Severity
+    arguments: tuple[ArgumentValue, ...]
+    subject: KnownObject | None = None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _ArgumentPlan:
+    name: str
+    convert: Conversion
+    path: ReadPath | None
+    known: int | None
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _EventPlan:
+    schema: EventSchema
+    rule: EventRule
+    severity: Severity
+    arguments: tuple[_ArgumentPlan | _ReferencePlan, ...]
+    subject: _ReferencePlan | None
+    unless: tuple[tuple[str, re.Pattern[str]], ...]
+
+    def concerns(self, document: Mapping[str, Json]) -> bool:
+        """Whether a broker's event with these headers is this event."""
+        if any(document.get(header) != text for header, text in self.rule.when.items()):
+            return False
+        texts = ((pattern, document.get(header)) for header, pattern in self.unless)
+        return not any(isinstance(text, str) and pattern.search(text) for pattern, text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReferencePlan:
+    """A reference: found by the one name that ``path`` leads to, else by all that name such an object."""
+
+    reader: ClassReader
+    path: ReadPath | None
+
+    def name(self, document: Mapping[str, Json]) -> ObjectName | None:
+        """What it points to, as far as ``document`` tells."""
+        if self.path is None:
+            return self.reader.name_of(document)
+        text = self.path.find(document)
+        return ObjectName(self.reader.schema.key.name, (text,)) if isinstance(text, str) and text else None
+
+
+class EventMaker:
+    """Makes management events.
+
+    Args:
+        mapping: whose events are made.
+        readers: the reader of each class that arguments refer to.
+
+    Attributes:
+        schemas: of the events, in the mapping's order.
+        unreadable: how many events of each name lacked what they must tell.
+
+    Raises:
+        MappingError: an event refers to a class or property that there is not, or an argument has no type.
+    """
+
+    def __init__(self, mapping: MappingFile, readers: Mapping[str, ClassReader]) -> None:
+        secrets = SecretRules(secret_patterns(mapping))
+        self.schemas = event_schemas(mapping)
+        self.unreadable: Counter[str] = Counter()
+        self._readers = readers
+        self._plans: dict[str, list[_EventPlan]] = {}
+        for name, schema in self.schemas.items():
+            rule = mapping.events[name]
+            if rule.trigger:
+                self._plans.setdefault(rule.trigger, []).append(self._plan(schema, rule, secrets))
+
+    @property
+    def triggers(self) -> tuple[str, ...]:
+        """The broker's events of which any is made."""
+        return tuple(self._plans)
+
+    def subjects(self, trigger: str, headers: Mapping[str, Json]) -> Iterable[ObjectName]:
+        """The objects that the events made of this one would be about."""
+        for plan in self._plans.get(trigger, ()):
+            subject = plan.subject.name(headers) if plan.subject and plan.concerns(headers) else None
+            if subject is not None:
+                yield subject
+
+    def made(
+        self,
+        trigger: str,
+        headers: Mapping[str, Json],
+        time: int,
+        known: Callable[[ObjectName], KnownObject | None],
+    ) -> list[RaisedEvent]:
+        """The events made of a broker's event. Never raises.
+
+        Args:
+            trigger: the name of the broker's event.
+            headers: of it, in JSON's types.
+            time: of it (ns).
+            known: what is known of an object, or was until this event ended it.
+        """
+        plans = self._plans.get(trigger)
+        if not plans:
+            return []
+        readable = readable_headers(headers)
+        events = []
+        for plan in plans:
+            if plan.concerns(readable):
+                event = self._made(plan, readable, time, known)
+                if event is None:
+                    self.unreadable[plan.schema.key.name] += 1
+                else:
+                    events.append(event)
+        return events
+
+    def _made(
+        self,
+        plan: _EventPlan,
+        headers: Mapping[str, Json],
+        time: int,
+        known: Callable[[ObjectName], KnownObject | None],
+    ) -> RaisedEvent | None:
+        name = plan.subject.name(headers) if plan.subject else None
+        subject = known(name) if name is not None else None
+        # The name in a login's event is that of the user, which the client chose.
+        names_connection = "connection_name" if plan.rule.trigger.startswith(_LOGINS) else "name"
+        document = {**headers, "gateway": _worked_out(headers, time, subject, names_connection)}
+        values: list[ArgumentValue] = []
+        for argument in plan.arguments:
+            if isinstance(argument, _ReferencePlan):
+                values.append(argument.name(document))
+                continue
+            value = self._value(plan, argument, document, subject)
+            if value is None and not argument.optional:
+                return None
+            values.append(value)
+        cause = _cause(plan.schema.key, headers)
+        return RaisedEvent(plan.schema.key, time, plan.severity, tuple(values), subject, cause)
+
+    def _value(
+        self,
+        plan: _EventPlan,
+        argument: _ArgumentPlan,
+        document: Mapping[str, Json],
+        subject: KnownObject | None,
+    ) -> Value | None:
+        told = argument.convert(argument.path.find(document)) if argument.path else None
+        if isinstance(told, Unreadable):
+            self.unreadable[f"{plan.schema.key.name}.{argument.name}"] += 1
+            told = None
+        if told is None and subject is not None and argument.known is not None:
+            return subject.properties[argument.known]
+        return told
+
+    # Compiling.
+
+    def _plan(self, schema: EventSchema, rule: EventRule, secrets: SecretRules) -> _EventPlan:
+        subject = rule.arguments[rule.subject] if rule.subject else None
+        of_subject = self._reader_of(schema, subject.references) if subject else None
+        return _EventPlan(
+            schema,
+            rule,
+            Severity.INFO if rule.severity is None else rule.severity,
+            tuple(
+                self._argument_plan(schema, argument, rule.arguments[argument.name], of_subject, secrets)
+                for argument in schema.arguments
+            ),
+            None if subject is None or of_subject is None else _ReferencePlan(of_subject, _path(subject)),
+            tuple((header, re.compile(pattern)) for header, pattern in rule.unless.items()),
+        )
+
+    def _argument_plan(
+        self,
+        schema: EventSchema,
+        argument: Argument,
+        rule: ArgumentRule,
+        subject: ClassReader | None,
+        secrets: SecretRules,
+    ) -> _ArgumentPlan | _ReferencePlan:
+        if argument.type is ValueType.REFERENCE:
+            return _ReferencePlan(self._reader_of(schema, rule.references), _path(rule))
+        known = None
+        if rule.known:
+            known = subject.schema.positions.get(rule.known) if subject else None
+            if subject is None or known is None or known >= len(subject.schema.properties):
+                raise MappingError(
+                    f"{schema.key}.{argument.name}: known: {rule.known!r} is no property of the subject"
+                )
+        return _ArgumentPlan(
+            argument.name,
+            conversion(argument, secrets, scale=rule.scale),
+            _path(rule),
+            known,
+            argument.optional,
+        )
+
+    def _reader_of(self, schema: EventSchema, class_name: str) -> ClassReader:
+        reader = self._readers.get(class_name)
+        if reader is None:
+            raise MappingError(f"{schema.key}: there is no class {class_name!r} to refer to")
+        return reader
+
+
+def _cause(key: ClassKey, headers: Mapping[str, Json]) -> str:
+    """A digest of the headers, which tell the time to the millisecond; empty where they do not."""
+    if not isinstance(headers.get("timestamp_in_ms"), int):
+        return ""
+    text = json.dumps(headers, sort_keys=True, separators=(",", ":"))
+    return f"{key.name}-{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+
+def _path(rule: ArgumentRule) -> ReadPath | None:
+    return compile_path(rule.read) if rule.read else None
+
+
+def _worked_out(
+    headers: Mapping[str, Json], time: int, subject: KnownObject | None, names_connection: str
+) -> dict[str, Json]:
+    """What no header tells: how long the object lived, and where an unknown connection came from.
+
+    ``names_connection`` is the header that names the connection.
+    """
+    if subject is not None:
+        lived = subject.created and subject.created <= time
+        return {"lifetime": time - subject.created} if lived else {}
+    name = headers.get(names_connection)
+    peer = _PEER.match(name) if isinstance(name, str) else None
+    return {"peer_host": peer["host"].strip("[]"), "peer_port": peer["port"]} if peer else {}

@@ -1,0 +1,314 @@
+"""Messages of the event exchange ``amq.rabbitmq.event``: which object came, and which went.
+
+All data are in the headers, nested ones as Erlang text. A creation event is turned into the JSON object that
+the management API would show, so that one reader reads both; the API's own answer, once it is there,
+is preferred. Channels are known by their Erlang process, in their end by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+from gateway.dialects.errors import ProtocolError
+from gateway.mapping.paths import Json, Step, compile_path
+from gateway.model.values import ValueType
+from gateway.sources.rabbitmq.bindings import completed_binding
+from gateway.sources.rabbitmq.erlang_terms import (
+    address_of_text,
+    list_of_text,
+    protocol_of_text,
+    table_of_texts,
+)
+from gateway.sources.rabbitmq.event_kinds import OPERATOR_POLICY_SET
+from gateway.sources.rabbitmq.headers import event_time, plain_headers
+from gateway.sources.rabbitmq.object_names import ObjectName, connection_of_channel
+from gateway.sources.rabbitmq.ownership import is_shown_component
+from gateway.sources.rabbitmq.reading import ClassReader, Reading
+
+EVENT_EXCHANGE = "amq.rabbitmq.event"
+BINDING_CREATED = "binding.created"
+BINDING_DELETED = "binding.deleted"
+QUEUE_DELETED = "queue.deleted"
+_QUEUE_TYPES = {
+    "": "classic",
+    "rabbit_classic_queue": "classic",
+    "rabbit_quorum_queue": "quorum",
+    "rabbit_stream_queue": "stream",
+    "rabbit_mqtt_qos0_queue": "rabbit_mqtt_qos0_queue",
+}
+"""A classic queue's creation event carries no type at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """An object came into being at ``time`` (ns, the broker's clock; 0 unknown).
+
+    ``document`` is what its listing would show; ``process`` the Erlang process that events know it by.
+    """
+
+    reading: Reading
+    time: int
+    process: str
+    document: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object came to its end at ``time`` (ns, the broker's clock; 0 unknown)."""
+
+    name: ObjectName
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Something about objects of a class is told that only a listing tells whole; ``name``: of which one."""
+
+    class_name: str
+    name: ObjectName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A queue was bound to ``exchange`` with ``routing_key``: perhaps a management console."""
+
+    virtual_host: str
+    exchange: str
+    routing_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Something else happened, or the event could not be read."""
+
+    event: str
+
+
+BrokerEvent: TypeAlias = Created | Deleted | Changed | Other
+
+Decode: TypeAlias = "Callable[[Json], Json]"
+
+
+_CHANGES = {
+    "policy.set": "policy",
+    "operator.policy.set": "operatorPolicy",
+    "permission.created": "permission",
+    "topic.permission.created": "topicPermission",
+    "topic.permission.deleted": "topicPermission",
+    "parameter.set": "parameter",
+    "user.tags.set": "user",
+    "user.limits.set": "user",
+    "user.limits.cleared": "user",
+}
+"""Events by which an object comes or changes; the setting of an operator policy is told as of a policy."""
+
+
+class Names(Protocol):
+    """Who knows objects by what events call them."""
+
+    def connection_of(self, process: str) -> str | None:
+        """The name of the connection that an Erlang process serves, ``None`` if not known."""
+        ...
+
+    def channel_of(self, process: str) -> str | None:
+        """The name of the channel that an Erlang process serves, ``None`` if not known."""
+        ...
+
+    def consumer_of(self, virtual_host: str, queue: str, tag: str) -> ObjectName | None:
+        """The consumer of a queue that has a tag, ``None`` if none or several are known."""
+        ...
+
+    def binding_of(self, headers: Mapping[str, Json]) -> ObjectName | None:
+        """The binding with arguments that an event tells of, ``None`` if none or several are known."""
+        ...
+
+
+class EventReader:
+    """Reads events of the classes of a mapping.
+
+    Args:
+        readers: the readers of JSON objects, by class.
+        names: knows objects by what events call them.
+
+    Attributes:
+        unreadable: how many events of each name lacked what they must have.
+    """
+
+    def __init__(self, readers: Mapping[str, ClassReader], names: Names) -> None:
+        self._names = names
+        self._readers = readers
+        self._created = {reader.rule.created_event: reader for reader in readers.values()}
+        self._deleted = {reader.rule.deleted_event: reader for reader in readers.values()}
+        self._created.pop("", None)
+        self._deleted.pop("", None)
+        self._headers = {name: self._header_plan(reader) for name, reader in readers.items()}
+        self.unreadable: Counter[str] = Counter()
+
+    @property
+    def routing_keys(self) -> tuple[str, ...]:
+        """What to bind: the event names that tell of objects, and of consoles that bind."""
+        changes = (event for event, class_name in _CHANGES.items() if class_name in self._readers)
+        # Binding events come last; an operator policy's setting has no event of its own.
+        others = {*self._created, *self._deleted, *changes} - {BINDING_CREATED, OPERATOR_POLICY_SET}
+        return (*sorted(others), BINDING_CREATED)
+
+    def read(self, event: str, headers: Mapping[str, object], timestamp: datetime | None) -> BrokerEvent:
+        """Read one message; ``event`` is its routing key, ``timestamp`` its AMQP property. Never raises."""
+        plain = plain_headers(headers)
+        time = event_time(plain, timestamp)
+        if event in _CHANGES:
+            return self._read_changed(event, plain)
+        if event in {BINDING_CREATED, BINDING_DELETED} and "binding" in self._readers:
+            if plain.get("arguments"):
+                return self._read_with_arguments(event, plain, time)
+            plain = completed_binding(plain)
+        if event in self._created:
+            return self._read_created(event, plain, time)
+        if event in self._deleted:
+            return self._read_deleted(event, plain, time)
+        return Other(event)
+
+    def _read_created(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:
+        reader = self._created[event]
+        document = self._document(reader, plain)
+        if event == "consumer.created" and reader.name_of(document) is None:
+            return Other(event)  # on a channel that is not shown, or was opened unheard: its listing tells
+        reading = reader.read(document)
+        if reading is None:
+            self.unreadable[event] += 1
+            return Other(event)
+        process = plain.get("pid")
+        return Created(reading, time, process if isinstance(process, str) else "", document)
+
+    def _read_deleted(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:
+        reader = self._deleted[event]
+        if event == "channel.closed":
+            process = plain.get("pid")
+            channel = self._names.channel_of(process) if isinstance(process, str) else None
+            return Other(event) if channel is None else Deleted(ObjectName("channel", (channel,)), time)
+        name = reader.name_of(self._document(reader, plain))
+        if reader.schema.key.name == "parameter" and not is_shown_component(plain.get("component")):
+            return Other(event)  # limits, operator policies and the like are no objects
+        if name is None and event == "consumer.deleted":
+            texts = [
+                text for key in ("vhost", "queue", "consumer_tag") if isinstance(text := plain.get(key), str)
+            ]
+            name = self._names.consumer_of(*texts) if len(texts) == 3 else None  # noqa: PLR2004  as above
+            return Other(event) if name is None else Deleted(name, time)
+        if name is None:
+            self.unreadable[event] += 1
+            return Other(event)
+        return Deleted(name, time)
+
+    def _read_changed(self, event: str, plain: Mapping[str, Json]) -> BrokerEvent:
+        class_name = _CHANGES[event]
+        reader = self._readers.get(class_name)
+        hidden = class_name == "parameter" and not is_shown_component(plain.get("component"))
+        if reader is None or hidden:
+            return Other(event)
+        if "username" in plain:  # of whom limits are told; what they are called themselves is always the same
+            plain = {**plain, "name": plain["username"]}
+        return Changed(class_name, reader.name_of(plain))
+
+    def _read_with_arguments(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:
+        """Of a binding with arguments no event tells what it is called in listings."""
+        name = self._names.binding_of(plain) if event == BINDING_DELETED else None
+        return Changed("binding") if name is None else Deleted(name, time)
+
+    def _document(self, reader: ClassReader, plain: Mapping[str, Json]) -> dict[str, Json]:
+        """What a listing would show of an object of which an event has these headers."""
+        document: dict[str, Json] = {}
+        for header, steps, decode in self._headers[reader.schema.key.name]:
+            try:
+                value = decode(plain.get(header))
+            except ProtocolError:
+                self.unreadable[reader.rule.created_event] += 1
+                continue
+            if value is not None:
+                _place(document, steps, value)
+        return document
+
+    def _header_plan(self, reader: ClassReader) -> tuple[tuple[str, tuple[Step, ...], Decode], ...]:
+        """Which header goes where in the JSON object, and how its text is understood."""
+        plan = []
+        for element in reader.schema.properties:
+            rule = reader.rule.properties[element.name]
+            steps = compile_path(rule.read or element.name).alternatives[0]
+            header = steps[-1].key if rule.event is None else rule.event
+            if header:
+                decode = self._decoder(reader.schema.key.name, element.name, header, element.type)
+                plan.append((header, steps, decode))
+        return tuple(plan)
+
+    def _decoder(  # noqa: PLR0911  one return for each way of writing
+        self, class_name: str, element: str, header: str, type_: ValueType
+    ) -> Decode:
+        match class_name, header:
+            case "channel", "name" if element == "connection":
+                return lambda value: connection_of_channel(value) if isinstance(value, str) else None
+            case "consumer", "channel":
+                return self._consumer_decoder(element)
+            case "queue", "type":
+                return lambda value: _QUEUE_TYPES.get(value or "") if isinstance(value, str | None) else None
+            case _, "owner_pid":
+                return lambda value: self._names.connection_of(value) if isinstance(value, str) else None
+            case _, "host" | "peer_host":
+                return lambda value: address_of_text(value) if isinstance(value, str) else value
+            case _, "protocol":
+                return lambda value: protocol_of_text(value) if isinstance(value, str) else value
+        match type_:
+            case ValueType.MAP:
+                return self._table
+            case ValueType.LIST:
+                return lambda value: list_of_text(value) if isinstance(value, str) else value
+        return lambda value: value
+
+    def _consumer_decoder(self, element: str) -> Decode:
+        """What was started on a process: of a channel, or of a connection of a protocol without channels."""
+
+        def channel(process: Json) -> str | None:
+            return self._names.channel_of(process) if isinstance(process, str) else None
+
+        def connection(process: Json) -> str | None:
+            name = channel(process)
+            if name is not None:
+                return connection_of_channel(name)
+            return self._names.connection_of(process) if isinstance(process, str) else None
+
+        match element:
+            case "channelObject":
+                return channel
+            case "connectionObject":
+                return connection
+        return lambda process: channel(process) or connection(process)
+
+    def _table(self, value: Json) -> Json:
+        if not isinstance(value, list):
+            return value
+        table, unread = table_of_texts(value)
+        if unread:
+            self.unreadable["entry"] += unread
+        return table
+
+
+def bound(headers: Mapping[str, object]) -> Bound | None:
+    """Which binding an event ``binding.created`` tells of."""
+    exchange, key, virtual_host = (headers.get(name) for name in ("source_name", "routing_key", "vhost"))
+    if isinstance(exchange, str) and isinstance(key, str) and isinstance(virtual_host, str):
+        return Bound(virtual_host, exchange, key)
+    return None
+
+
+def _place(document: dict[str, Json], steps: tuple[Step, ...], value: Json) -> None:
+    """Put ``value`` where ``steps`` (which choose out of no list) will find it."""
+    here = document
+    for step in steps[:-1]:
+        inner = here.setdefault(step.key, {})
+        if not isinstance(inner, dict):
+            return
+        here = inner
+    here[steps[-1].key] = value

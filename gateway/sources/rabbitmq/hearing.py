@@ -1,0 +1,117 @@
+"""Since when not everything that a broker told was heard, and when that is over.
+
+What came and went meanwhile is nowhere. Objects that are there are found by listings, so that such a time
+ends when all has been listed that began after events arrived again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from gateway.model.observations import Gap
+from gateway.sources.rabbitmq.cluster import START_LATENESS
+
+_SECOND: Final = 1_000_000_000
+UNDER_WAY: Final = 1_000_000_000
+"""Nanoseconds. The broker collects events for so long before it publishes them."""
+
+
+class Hearing:
+    """What was not heard of one broker. All times are nanoseconds since 1970 UTC.
+
+    Attributes:
+        since: when the last was heard before something was missed; 0 while nothing is.
+        listed_from: listings that began before do not show all that there is.
+        resumed_at: when a durable subscription was resumed; 0 where it is known what was missed before.
+        recovering: the events of it that are told come from a node that no client could reach yet.
+    """
+
+    def __init__(self) -> None:
+        self.since = 0
+        self.listed_from = 0
+        self.resumed_at = 0
+        self.recovering = False
+        self._reason = ""
+        self._left_at = 0
+        self._told_until = 0
+        self._told_last = 0
+        self._caught_up_at = 0
+
+    @property
+    def heard_until(self) -> int:
+        """Until when all was heard; 0 while all is."""
+        return min(filter(None, (self.since, self._left_at)), default=0)
+
+    def missed(self, since: int, now: int, reason: str) -> None:
+        """From ``since`` on something was not heard, and everything has to be listed from now on."""
+        since = min(since, now) - UNDER_WAY
+        if not self.since:
+            self.since, self._reason = since, reason
+        self.since = min(self.since, since)
+        self.listed_from = max(self.listed_from, now)
+
+    def regained(self, now: int) -> list[Gap]:
+        """All was listed since: the time that is over."""
+        since, self.since = self.since, 0
+        return self._gap(since, now, self._reason)
+
+    # Of a durable subscription, whose events are told long after they happened.
+
+    def left(self, heard_until: int) -> None:
+        """Its events wait from now on; the broker was listened to ``heard_until`` then.
+
+        Where some still waited that had waited before, that is the time which counts.
+        """
+        self._left_at = self._left_at or heard_until
+
+    def resumed(self, now: int) -> None:
+        """Its events arrive again, first those that waited."""
+        self.resumed_at = now
+
+    def told(self, time: int, starts: Iterable[int], *, connects: bool) -> None:
+        """An event of it happened at ``time``, by the broker's clock.
+
+        A node that is started tells of everything that it recovers as if it had just been created, and
+        lets clients connect after that. So such events follow a silence, and come before any connection.
+
+        Args:
+            time: when.
+            starts: of nodes, by the gateway's clock; up to `START_LATENESS` too late.
+            connects: a connection was opened.
+        """
+        silence = time - (self._told_last or self._left_at)
+        started = any(0 < self._left_at < start and time >= start - START_LATENESS for start in starts)
+        self.recovering = not connects and started and (self.recovering or silence >= _SECOND)
+        self._told_last = max(self._told_last, time)
+
+    def dropped(self, since: int, until: int, reason: str) -> list[Gap]:
+        """What happened in this time did not wait, or waits no more."""
+        return self._gap(since, until, reason)
+
+    def caught_up(self, now: int) -> None:
+        """All that waited was told; what is listed from now on is all there is."""
+        self._caught_up_at = now
+
+    def nodes_listed(self, starts: Iterable[int]) -> None:
+        """All that waited was told, and since when each node runs is known.
+
+        A node that was killed has lost some of what it had stored, which need not be the last of it, and told
+        nothing of what ended with it.
+
+        Args:
+            starts: of nodes, by the gateway's clock, to the second.
+        """
+        left_at, self._left_at = self._left_at, 0
+        self._told_last = self.resumed_at = 0
+        self.recovering = False
+        if any(0 < left_at < start for start in starts):
+            self.missed(left_at, self._caught_up_at, "a node of the broker was started again")
+
+    def _gap(self, since: int, until: int, reason: str) -> list[Gap]:
+        """A time that is told as missed; no part of it is told twice."""
+        since = max(since, self._told_until)
+        if not since or since >= until:
+            return []
+        self._told_until = until
+        return [Gap(since, until, reason)]

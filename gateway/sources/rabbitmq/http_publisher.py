@@ -1,0 +1,210 @@
+"""Publishing through the management API, which goes on while an alarm keeps messages over AMQP waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import httpx
+import structlog
+
+from gateway.dialects.session import Send
+from gateway.links.publishing import FallbackError
+from gateway.links.reconnecting import NodeChoice
+from gateway.model.texts import error_line
+from gateway.sources.rabbitmq.http_reader import (
+    ManagementEndpoint,
+    address_of,
+    management_client,
+)
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Broken,
+    Document,
+    NotManagement,
+    Refused,
+    Unavailable,
+    answer_of,
+)
+
+log = structlog.get_logger(__name__)
+
+DEADLINE_SECONDS = 5.0
+CUT_OFF_SECONDS = 2.0
+"""A connection is listed up to 5 s after it was opened; messages do not wait that long."""
+_RETRY_SECONDS = 0.2
+_PERSISTENT = 2
+"""AMQP 0-9-1 ``delivery-mode``."""
+
+
+class HttpPublisher:
+    """A `gateway.links.publishing.Detour` by ``POST /api/exchanges/VHOST/EXCHANGE/publish``.
+
+    Use it as an asynchronous context manager. Messages carry the user's name as ``user_id``, which the broker
+    checks as it does over AMQP.
+
+    Args:
+        endpoint: of the management API, with the user who publishes over AMQP too: it needs the tag
+            ``management``, and the same permissions.
+        virtual_host: where the exchanges are.
+
+    Raises:
+        OSError: the CA file cannot be read.
+        ssl.SSLError: the CA file holds no certificates.
+    """
+
+    def __init__(self, endpoint: ManagementEndpoint, virtual_host: str) -> None:
+        self._user = endpoint.user
+        self._host = quote(virtual_host, safe="")
+        self._client = management_client(endpoint)
+        self._nodes = NodeChoice(endpoint.urls)
+        self._wanted = asyncio.Event()
+        self._unwanted = asyncio.Event()
+        self._unwanted.set()
+        self._blocked = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    def want(self, *, wanted: bool) -> None:
+        """Take this way from now on, or AMQP again."""
+        if wanted != self.wanted:
+            log.info("publishing-by-http" if wanted else "publishing-by-amqp")
+        begun, ended = (self._wanted, self._unwanted) if wanted else (self._unwanted, self._wanted)
+        begun.set()
+        ended.clear()
+
+    async def refusal(self) -> str:
+        """Why this user may not use the management API; empty where it may, or nobody could tell."""
+        try:
+            answer = await self._request("GET", "whoami")
+        except FallbackError:
+            return ""
+        return answer.reason if isinstance(answer, Refused) else ""
+
+    # As a detour.
+
+    @property
+    def wanted(self) -> bool:
+        """Whether messages take this way."""
+        return self._wanted.is_set()
+
+    async def until(self, *, wanted: bool) -> None:
+        """Wait until messages take this way, or AMQP again."""
+        await (self._wanted if wanted else self._unwanted).wait()
+
+    def blocked(self) -> None:
+        """The broker seems to block our connection."""
+        self._blocked.set()
+
+    async def until_blocked(self) -> None:
+        """Wait until the broker seems to block our connection: since the last call, or from now on."""
+        await self._blocked.wait()
+        self._blocked.clear()
+
+    async def cut_off(self, connection_name: str) -> bool:
+        """Have the broker close our connection of this name; what it has not read of it is then forgotten.
+
+        A user may close its own connections.
+        """
+        try:
+            async with asyncio.timeout(CUT_OFF_SECONDS):
+                while True:
+                    name = await self._connection(connection_name)
+                    if name:
+                        answer = await self._request(
+                            "DELETE",
+                            f"connections/{quote(name, safe='')}",
+                            headers={"X-Reason": "blocked by an alarm"},
+                        )
+                        return answer is None
+                    await asyncio.sleep(_RETRY_SECONDS)
+        except (TimeoutError, FallbackError):
+            return False
+
+    async def _connection(self, provided_name: str) -> str:
+        """The broker's name of our connection, empty where it does not list it."""
+        answer = await self._request(
+            "GET", f"vhosts/{self._host}/connections?columns=name,user_provided_name"
+        )
+        listed = answer.body if isinstance(answer, Document) else None
+        for connection in listed if isinstance(listed, list) else ():
+            if isinstance(connection, dict) and connection.get("user_provided_name") == provided_name:
+                return str(connection.get("name", ""))
+        return ""
+
+    async def publish(self, send: Send, timestamp: int) -> None:
+        """Publish a message; ``timestamp`` is the time in seconds since 1970.
+
+        Raises:
+            DetourError: it did not get through.
+        """
+        properties = {
+            "user_id": self._user,
+            "timestamp": timestamp,
+            "content_type": send.content_type,
+            "correlation_id": send.correlation_id,
+            "reply_to": send.reply_to,
+            "message_id": send.message_id,
+            "expiration": str(send.expiration) if send.expiration else "",
+            "delivery_mode": _PERSISTENT if send.persistent else 0,
+        }
+        content = {
+            "properties": {name: value for name, value in properties.items() if value},
+            "routing_key": send.routing_key,
+            "payload": base64.b64encode(send.body).decode("ascii"),
+            "payload_encoding": "base64",
+        }
+        target = f"exchanges/{self._host}/{quote(send.exchange, safe='')}/publish"
+        answer = await self._request("POST", target, content=json.dumps(content).encode())
+        if isinstance(answer, Document):
+            return
+        if isinstance(answer, Refused):
+            raise FallbackError(f"{answer.reason}: {_NEEDED}", lasting=True)
+        reason = answer.reason if isinstance(answer, NotManagement) else "no such exchange"
+        # The management API publishes over AMQP in its turn, and tells what that was refused for.
+        refused = "ACCESS_REFUSED" in reason
+        raise FallbackError(f"{reason}: {_NEEDED}" if refused else reason, lasting=refused)
+
+    async def _request(self, method: str, target: str, **more: object) -> Answer | None:
+        """Make a request; ``None`` where the answer is done and nothing to tell (204).
+
+        Raises:
+            DetourError: there is no answer.
+        """
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                response = await self._reach(method, target, **more)
+        except TimeoutError as error:
+            self._nodes.failed(self._nodes.preferred)
+            raise FallbackError(f"no answer within {DEADLINE_SECONDS:g} s", lasting=True) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise FallbackError(error_line(error), lasting=True) from error
+        if response.status_code == httpx.codes.NO_CONTENT:
+            return None
+        answer = answer_of(response.status_code, response.content)
+        if isinstance(answer, Unavailable | Broken):
+            raise FallbackError(answer.reason, lasting=True)
+        return answer
+
+    async def _reach(self, method: str, target: str, **more: object) -> httpx.Response:
+        """Send a request to the first node that a connection to comes about: nothing is sent twice."""
+        *first, last = self._nodes.in_order()
+        for node in first:
+            try:
+                return await self._client.request(method, address_of(node, target), **more)  # type: ignore[arg-type]
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                self._nodes.failed(node)
+        return await self._client.request(method, address_of(last, target), **more)  # type: ignore[arg-type]
+
+
+_NEEDED = "the user needs the tag 'management', and the permissions that docs/rights.md lists"

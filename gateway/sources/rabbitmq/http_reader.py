@@ -1,0 +1,266 @@
+"""Requests to the management API over HTTP: one at a time, each with a deadline and a limit of size."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import httpx
+import structlog
+from pydantic import SecretStr
+
+from gateway.links.introduction import user_agent
+from gateway.links.reconnecting import NodeChoice
+from gateway.model.texts import error_line
+from gateway.sources.rabbitmq.json_arrays import LONG_BYTES, ArrayDecoder
+from gateway.sources.rabbitmq.listing import page_of
+from gateway.sources.rabbitmq.management_api import (
+    NO_JSON,
+    Answer,
+    Broken,
+    Document,
+    ListingRequest,
+    NotFound,
+    NotManagement,
+    OverviewRequest,
+    Unavailable,
+    answer_of,
+    is_administrative,
+)
+
+log = structlog.get_logger(__name__)
+
+MAX_BODY_OCTETS = 16 * 1024 * 1024
+"""A page of 500 queues with all columns is 0.7 MB."""
+CONNECT_SECONDS = 3.0
+"""For a connection to one of several nodes: another one may be reached sooner."""
+LISTING_SECONDS = 8.0
+"""For a listing: one that takes longer is left out before the broker is said not to answer at all."""
+PATIENCE_SECONDS = 6.0
+"""For an answer of a node while others have not been asked. An agent that has waited 10 s for an answer says
+that the broker does not answer."""
+
+STARTING_SECONDS = 3.0
+"""For a node that says that it does not serve, which one in maintenance does too, until it is asked."""
+_SERVING = "health/checks/is-in-service"
+_SERVING_PAUSE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementEndpoint:
+    """Where the management API is and who reads it.
+
+    Attributes:
+        url: ``http://host:15672`` or ``https://...``, without ``/api`` and without user info.
+        user: a user with the tag ``monitoring``.
+        ca_file: certificates that the server's is checked with; the system's where none is given.
+        deadline: seconds that a request may take altogether.
+        others: URLs of further nodes of the same cluster, to be asked where the first does not answer.
+        source: name of the source or agent that reads, for the broker's log; may be empty.
+    """
+
+    url: str
+    user: str
+    password: SecretStr
+    ca_file: Path | None = None
+    deadline: float = 20.0
+    others: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """URLs of all nodes, in the order in which they are configured."""
+        return (self.url, *self.others)
+
+
+def address_of(node: str, target: str) -> str:
+    """The URL of ``target``, path and query below ``/api/``, on the node with the URL ``node``."""
+    return f"{node.rstrip('/')}/api/{target}"
+
+
+def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
+    """A client of the management API with one connection.
+
+    Targets are relative to ``/api/`` of the first node; `address_of` gives those of the others.
+
+    Raises:
+        OSError: the CA file cannot be read.
+        ssl.SSLError: the CA file holds no certificates.
+    """
+    return httpx.AsyncClient(
+        base_url=address_of(endpoint.url, ""),
+        auth=httpx.BasicAuth(endpoint.user, endpoint.password.get_secret_value()),
+        verify=ssl.create_default_context(cafile=endpoint.ca_file),
+        # The broker's processors are dearer than the network between it and us.
+        headers={"accept-encoding": "identity", "user-agent": user_agent(endpoint.source)},
+        timeout=httpx.Timeout(
+            endpoint.deadline, connect=CONNECT_SECONDS if endpoint.others else endpoint.deadline
+        ),
+        limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+        # A password goes where the configuration says, and nowhere else.
+        trust_env=False,
+        follow_redirects=False,
+    )
+
+
+class Target(Protocol):
+    """What is asked for, such as a `gateway.sources.rabbitmq.management_api.ManagementRequest`."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        ...
+
+
+class HttpReader:
+    """Reads from the management API. Use it as an asynchronous context manager.
+
+    Of several nodes the one that answers is asked, until it does not: then each of the others, once.
+
+    A node that refused a connection may be starting: RabbitMQ 4.3 answers before it can say anything about
+    itself, and has a crash report for each request that wants that. It is asked nothing else before it says
+    that it serves, or does not know the question, as 4.0.
+
+    Args:
+        endpoint: where it is and who reads it.
+        administrator: the same with a user who may read what monitoring is not enough for, if there is one.
+        nodes: URLs of the endpoint's nodes, where the choice is shared with others who use the same cluster.
+
+    Raises:
+        OSError: the CA file cannot be read.
+        ssl.SSLError: the CA file holds no certificates.
+    """
+
+    def __init__(
+        self,
+        endpoint: ManagementEndpoint,
+        administrator: ManagementEndpoint | None = None,
+        nodes: NodeChoice[str] | None = None,
+    ) -> None:
+        self._deadline = endpoint.deadline
+        self._nodes = nodes or NodeChoice(endpoint.urls)
+        self._client = management_client(endpoint)
+        self._administrator = management_client(administrator) if administrator else self._client
+        self._refusing: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._client.aclose()
+        await self._administrator.aclose()
+
+    async def read(self, request: Target) -> Answer:
+        """Make ``request``; whatever goes wrong is an answer too."""
+        clock = asyncio.get_running_loop().time
+        is_listing = isinstance(request, ListingRequest)
+        end = clock() + (min(self._deadline, LISTING_SECONDS) if is_listing else self._deadline)
+        *first, last = self._nodes.in_order()
+        failures: list[str] = []
+        for node in first:
+            # Half of what is left at most, so that the last one has time too, however many there are.
+            half = self._deadline / 2 if is_listing else (end - clock()) / 2
+            answer = await self._read_from(node, request, min(PATIENCE_SECONDS, half))
+            failure = _failure(request, answer)
+            # A listing may take long on each node: the overview, asked next, shows whether this one answers.
+            if not failure or (is_listing and isinstance(answer, Unavailable) and answer.late):
+                return answer
+            failures.append(f"{node}: {failure}")
+            self._failed(node, failure)
+        answer = await self._read_from(last, request, end - clock())
+        if not failures or not _failure(request, answer):
+            return answer
+        self._failed(last, _failure(request, answer))
+        failures.append(f"{last}: {_failure(request, answer)}")
+        return Unavailable(f"none of {len(failures)} nodes: {'; '.join(failures)}")
+
+    def _failed(self, node: str, reason: str) -> None:
+        if self._nodes.failed(node):
+            log.warning("management-node-failed", node=node, detail=reason, next=self._nodes.preferred)
+
+    async def _read_from(self, node: str, request: Target, seconds: float) -> Answer:
+        client = self._administrator if is_administrative(request) else self._client
+        try:
+            async with asyncio.timeout(seconds):
+                if node in self._refusing:
+                    await self._serving(node, min(STARTING_SECONDS, seconds / 2))
+                return await self._read(client, address_of(node, request.target))
+        except httpx.ConnectTimeout:
+            return Unavailable("no connection in time")
+        except (TimeoutError, httpx.TimeoutException):
+            return Unavailable(f"no answer within {seconds:.2g} s", late=True)
+        except httpx.RemoteProtocolError as error:
+            return _broken_off(error)
+        except httpx.HTTPError as error:
+            if isinstance(error, httpx.ConnectError):
+                self._refusing.add(node)
+            return Unavailable(error_line(error))
+        except httpx.InvalidURL as error:
+            return NotManagement(error_line(error))
+
+    async def _serving(self, node: str, seconds: float) -> None:
+        """Wait until a node that refused a connection serves, or for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                answer: Answer = Unavailable("not asked", responded=True)
+                while isinstance(answer, Unavailable) and answer.responded:
+                    answer = await self._read(self._client, address_of(node, _SERVING))
+                    await asyncio.sleep(_SERVING_PAUSE if isinstance(answer, Unavailable) else 0)
+        self._refusing.discard(node)
+
+    async def _read(self, client: httpx.AsyncClient, target: str) -> Answer:
+        async with client.stream("GET", target) as response:
+            if response.headers.get("content-encoding", "identity") != "identity":
+                return NotManagement("it compresses what was not to be compressed")
+            body = bytearray()
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > MAX_BODY_OCTETS:
+                    # Some collections come whole, however large: that is no reason to give up the others.
+                    return Broken(f"an answer of more than {MAX_BODY_OCTETS} octets", lasting=True)
+            if response.status_code == httpx.codes.OK and len(body) > LONG_BYTES and body.startswith(b"["):
+                return await _array(bytes(body))
+            return answer_of(response.status_code, bytes(body))
+
+
+async def _array(body: bytes) -> Answer:
+    """A long listing, which is decoded while others run."""
+    try:
+        decoder = ArrayDecoder(body)
+        for _ in decoder.steps():
+            await asyncio.sleep(0)
+    except (ValueError, RecursionError):
+        return NO_JSON
+    return Document(decoder.elements, len(body))
+
+
+def _failure(request: Target, answer: Answer) -> str:
+    """Why another node is to be asked; empty where the answer is one.
+
+    A node that starts or stops answers some requests with something else than it should.
+    """
+    if isinstance(answer, Unavailable):
+        return answer.reason
+    if isinstance(request, OverviewRequest) and isinstance(answer, NotFound | NotManagement | Broken):
+        return "it has no overview"
+    if isinstance(request, ListingRequest) and isinstance(answer, Document) and page_of(answer) is None:
+        return f"{request.collection} is no listing"
+    return ""
+
+
+def _broken_off(error: httpx.RemoteProtocolError) -> Answer:
+    """Either the server ended the connection, which a broker that stops does, or it speaks no HTTP."""
+    text = error_line(error)
+    if "disconnected" in text or "closed" in text:
+        return Unavailable(text)
+    return NotManagement(f"it speaks no HTTP: {text}")

@@ -1,0 +1,168 @@
+"""Changes of a broker: one at a time, each sent once, with a deadline and a limit of size.
+
+All go over HTTP but a purge, which goes over AMQP where that is configured and can be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from types import TracebackType
+from typing import Self
+
+import httpx
+import structlog
+
+from gateway.links.reconnecting import NodeChoice
+from gateway.model.texts import error_line
+from gateway.sources.rabbitmq.amqp_purger import AmqpPurger
+from gateway.sources.rabbitmq.http_reader import (
+    HttpReader,
+    ManagementEndpoint,
+    address_of,
+    management_client,
+)
+from gateway.sources.rabbitmq.management_api import NotManagement
+from gateway.sources.rabbitmq.management_changes import (
+    BrokerAnswer,
+    BrokerRequest,
+    Change,
+    ChangeAnswer,
+    NotSent,
+    Purge,
+    PurgeAnswer,
+    Unanswered,
+    change_answer_of,
+)
+
+log = structlog.get_logger(__name__)
+
+CONNECT_SECONDS = 5.0
+MAX_REASON_OCTETS = 64 * 1024
+"""Of what an answer to a change says beside its status."""
+NO_WRITER = "no user is configured who may change it"
+
+_NEVER_SENT = (
+    *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout),
+    *(httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.ProxyError, httpx.InvalidURL),
+)
+
+
+class HttpWriter:
+    """Makes the requests of operations. Use it as an asynchronous context manager.
+
+    Of several nodes the one that works is used. A change goes to another node only where the connection to
+    the first did not come about, so that certainly nothing was sent.
+
+    Args:
+        reading: of the user who reads the broker.
+        writing: of the one who changes it; ``None`` where nobody does, and then only readings are made.
+        purger: purges queues over AMQP; ``None`` where that is not configured.
+        patience: seconds that an operation may take. A change is waited for at least so long, and as long as
+            a reading.
+
+    Raises:
+        OSError: the CA file cannot be read.
+        ssl.SSLError: the CA file holds no certificates.
+    """
+
+    def __init__(
+        self,
+        reading: ManagementEndpoint,
+        writing: ManagementEndpoint | None,
+        purger: AmqpPurger | None = None,
+        patience: float = 0.0,
+    ) -> None:
+        self._nodes = NodeChoice(reading.urls)
+        self._reader = HttpReader(reading, nodes=self._nodes)
+        self._looker = HttpReader(writing, nodes=self._nodes) if writing is not None else None
+        self._client = management_client(writing) if writing is not None else None
+        self._deadline = max(reading.deadline, patience)
+        if self._client is not None:
+            # So that a broker that cannot be reached is told from one that does not answer.
+            self._client.timeout = httpx.Timeout(self._deadline, connect=CONNECT_SECONDS)
+        self._purger = purger
+        self._open = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for part in (self._reader, self._looker, self._client):
+            if part is not None:
+                await self._open.enter_async_context(part)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    async def make(self, request: BrokerRequest) -> BrokerAnswer:
+        """Make ``request``; whatever goes wrong is an answer too. A change is never sent twice."""
+        if isinstance(request, Purge):
+            return await self._purge(request)
+        if isinstance(request, Change):
+            answer = NotSent(NO_WRITER) if self._client is None else await self._make(self._client, request)
+            _log_change(f"{request.method} {request.target}", answer)
+            return answer
+        reader = self._looker if request.as_writer else self._reader
+        return NotManagement(NO_WRITER) if reader is None else await reader.read(request)
+
+    async def _purge(self, purge: Purge) -> BrokerAnswer:
+        """Purge over AMQP; over HTTP where nothing was sent over AMQP."""
+        if self._purger is not None:
+            answer = await self._purger.purge(purge)
+            _log_change(f"queue.purge {purge.virtual_host} {purge.queue}", answer)
+            if not isinstance(answer, NotSent):
+                return answer
+        return await self.make(purge.over_http)
+
+    async def _make(self, client: httpx.AsyncClient, change: Change) -> ChangeAnswer:
+        answer: ChangeAnswer = NotSent("there is no node to send it to")
+        for node in self._nodes.in_order():
+            answer = await self._make_at(client, node, change)
+            if isinstance(answer, NotSent | Unanswered):
+                self._nodes.failed(node)
+            if not isinstance(answer, NotSent):
+                break
+        return answer
+
+    async def _make_at(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
+        try:
+            async with asyncio.timeout(self._deadline):
+                return await self._change(client, node, change)
+        except TimeoutError:
+            return Unanswered(f"no answer within {self._deadline:g} s")
+        except _NEVER_SENT as error:
+            return NotSent(error_line(error))
+        except httpx.HTTPError as error:
+            return Unanswered(error_line(error))
+
+    async def _change(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
+        # A connection of its own for each: one that the broker is about to close could not be told from one
+        # that broke after the request was read.
+        headers = {b"connection": b"close"}
+        if change.reason:
+            headers[b"x-reason"] = change.reason.encode()
+        if change.body is not None:
+            headers[b"content-type"] = b"application/json"
+        content = None if change.body is None else json.dumps(change.body).encode()
+        async with client.stream(
+            change.method, address_of(node, change.target), headers=list(headers.items()), content=content
+        ) as response:
+            body = bytearray()
+            with contextlib.suppress(httpx.HTTPError):  # the status has said what counts
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > MAX_REASON_OCTETS:
+                        break
+            return change_answer_of(response.status_code, bytes(body))
+
+
+def _log_change(request: str, answer: PurgeAnswer) -> None:
+    # A line for each: whoever reads this log finds what was changed, also where no gateway has a log.
+    log.info(
+        "broker-change",
+        request=request,
+        outcome=type(answer).__name__.lower(),
+        reason=getattr(answer, "reason", ""),
+    )

@@ -1,0 +1,631 @@
+"""What answers of the management API mean: what is known, and whether all of it has been read.
+
+Without I/O. What is asked next is decided by a `PollingPlan`; `Visibility` keeps what was answered at all,
+and `BrokerView` which objects are known by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Effect, Note
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.broker_view import BrokerView, Finished
+from gateway.sources.rabbitmq.cluster import NEEDED_COLUMNS
+from gateway.sources.rabbitmq.consumers import CONSUMER, is_anonymous, placed_consumers
+from gateway.sources.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG
+from gateway.sources.rabbitmq.impersonators import ImpersonatorCheck
+from gateway.sources.rabbitmq.listing import Listing, page_of
+from gateway.sources.rabbitmq.management_api import (
+    ADMINISTRATIVE,
+    UNMEASURED_COLLECTIONS,
+    Answer,
+    Broken,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    NotFound,
+    ObjectRequest,
+    OverviewRequest,
+    OwnerRequest,
+    PermissionRequest,
+    Refused,
+    SessionsRequest,
+    Unavailable,
+    UsedFeaturesRequest,
+    UsersRequest,
+    fault_of,
+    is_administrative,
+)
+from gateway.sources.rabbitmq.metrics_answers import MetricsAnswers
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
+from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.resource_alarms import ResourceAlarms
+from gateway.sources.rabbitmq.sessions import MAX_LINKS
+from gateway.sources.rabbitmq.source_config import SECOND, RabbitMqSourceConfig
+from gateway.sources.rabbitmq.status import Visibility
+from gateway.sources.rabbitmq.unheard_ends import UnheardEnds
+
+_ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
+"""Classes whose objects a monitoring user may ask for one by one."""
+_LISTED_WHOLE = frozenset({"connection", "channel"})
+"""Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to tell all."""
+_LONG_LISTING = 1_000
+"""Queues that take more than a moment to list with their statistics: they are listed without these first."""
+_STARTING_FAULTS = 3
+_OWNER_ATTEMPTS = 3
+"""RabbitMQ knows the name of a connection only some seconds after it was opened."""
+AGAIN = 1_000_000_000
+"""Until a class is listed again of which not all is confirmed (ns)."""
+DATING_LIMIT = 15_000_000_000
+"""Nanoseconds. A node that starts says since when it has run as soon as it answers, or 5 s after that."""
+
+
+class ManagementAnswers:
+    """Takes answers, and says what is to be done about them.
+
+    Args:
+        config: see `RabbitMqSourceConfig`.
+        readers: the reader of each class.
+        view: changed by answers.
+        alarms: the nodes' alarms, of which listings tell too.
+        stream: publishes what changes, and that everything has been read.
+        impersonators: told who the broker's users are.
+
+    Attributes:
+        plan: what is to be asked next.
+        visibility: what can be seen of the broker.
+        metrics: takes what is read beside the management API.
+        unheard: finds what cannot be vouched for because neither listings nor events tell of its end.
+    """
+
+    def __init__(
+        self,
+        config: RabbitMqSourceConfig,
+        readers: Mapping[str, ClassReader],
+        view: BrokerView,
+        alarms: ResourceAlarms,
+        stream: ObservationStream,
+        impersonators: ImpersonatorCheck,
+    ) -> None:
+        listings = [
+            ListingRequest(
+                name, reader.rule.listing, () if name in _LISTED_WHOLE else listing_columns(reader)
+            )
+            for name, reader in readers.items()
+            if reader.rule.listing
+        ]
+        self.plan = PollingPlan(listings, config.polling, users=bool(config.management_virtual_host))
+        classes = (listing.class_name for listing in listings)
+        self.visibility = Visibility(classes, config.user, config.writer)
+        self.visibility.awaits_events = config.awaits_events
+        self._config = config
+        self._readers = readers
+        self._view = view
+        self._alarms = alarms
+        self._stream = stream
+        self._impersonators = impersonators
+        self._listing: Listing | None = None
+        self.metrics = MetricsAnswers(readers, view, stream, self.plan)
+        self.unheard = UnheardEnds(view.known, self.visibility, stream)
+        self._questioned: dict[ListingRequest, Broken] = {}
+        self._gone_once: set[str] = set()
+        self._early_faults = 0
+        self._answers_since = 0
+        self._too_many_links: dict[str, int] = {}
+        self._owners_asked: dict[tuple[ObjectName, int], int] = {}
+        self._unmeasured = [one.class_name for one in listings if one.collection in UNMEASURED_COLLECTIONS]
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self._listing is not None and self._listing.waits
+
+    def take(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        self.visibility.asked_at = 0
+        if isinstance(request, UsersRequest):
+            # Whatever comes of it says nothing about the rest, which is asked for soon enough.
+            return self._users(answer, began, ended)
+        if self._is_starting(request, answer):
+            answer = Unavailable("an error, as where a broker starts")
+        fault = self._fault(request, answer)
+        if isinstance(answer, Unavailable) and not answer.responded:
+            if answer.late and isinstance(request, ListingRequest) and not self.visibility.failure:
+                self.visibility.waits(began)
+                return self._questionable(request, Broken(answer.reason), began, ended)
+            return self._unanswered(request, answer, began, ended)
+        if fault is not None:
+            if isinstance(request, OverviewRequest):
+                return self._unanswered(request, self.visibility.no_overview(answer), began, ended)
+            return self._questionable(request, fault, began, ended)
+        taken = self._answers_again if self.visibility.answers() else self._taken
+        return taken(request, answer, began, ended)
+
+    def _answers_again(
+        self, request: ManagementRequest, answer: Answer, began: int, ended: int
+    ) -> list[Effect]:
+        self._early_faults = 0
+        self._answers_since = ended
+        self.plan.hurry(ended, values=True)
+        self.plan.hurry_overview(ended)
+        self.plan.retry(ended, at_once=False)
+        effects: list[Effect] = [Note("management-answers")]
+        put_off = isinstance(request, ListingRequest) and request.class_name not in NEEDED_BY_EVENTS
+        if self._view.known.any_known and self.await_nodes(ended) and put_off:
+            return effects  # it is listed when it is known which nodes were started again
+        return [*effects, *self._taken(request, answer, began, ended)]
+
+    def _taken(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        match request:
+            case OverviewRequest():
+                return self._overview(request, answer, ended)
+            case ListingRequest():
+                return self._page(request, answer, began, ended)
+        return self._answered(request, answer, began, ended)
+
+    def _answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """What came of a question about something that is not listed."""
+        match request:
+            case PermissionRequest():
+                return self._permission(request, answer, began, ended)
+            case ObjectRequest():
+                return self._single(request, answer, began, ended)
+            case OwnerRequest():
+                return self._owner(request, answer, began, ended)
+            case SessionsRequest():
+                return self._sessions(request, answer, began, ended)
+            case UsedFeaturesRequest():
+                return self._used_features(answer, began, ended)
+        return []
+
+    def advance(self, now: int) -> list[Effect]:
+        """Take some more objects of the page that arrived; call it while `busy`."""
+        listing = self._listing
+        if listing is None:
+            return []
+        effects: list[Effect] = []
+        for _ in range(min(len(listing.items), self._config.items_at_once)):
+            effects += self._item(listing, listing.items.popleft(), now)
+        if not listing.items and listing.closing:
+            self._listing = None
+            effects += self._listed(listing, now)
+        return effects
+
+    def silent(self, since: int) -> list[Effect]:
+        """What was asked at ``since`` (ns) was not answered for too long: what is known is in doubt."""
+        effects: list[Effect] = []
+        if not self.visibility.failure:  # nor an answer: who asked is waiting still
+            seconds = self._config.silence_limit / SECOND
+            effects += self._fails(Unavailable(f"no answer for {seconds:g} s"), since)
+        self.visibility.read_again()
+        return effects
+
+    def forget_unread(self, now: int) -> list[Effect]:
+        """What could not be read for too long, although the rest could, is not known any more."""
+        effects: list[Effect] = []
+        for class_name in self.visibility.long_unread(now, self._config.silence_limit):
+            effects += self._stream.apply(self._view.known.unread(class_name, now))
+        return effects
+
+    def doubted(self, reason: str, now: int, *, events_lost: bool = False) -> list[Effect]:
+        """Everything is in doubt: list it again.
+
+        Where the broker's statistics are off, nothing but events says that a connection ended: one whose end
+        may be among the ``events_lost`` is not shown any more.
+        """
+        self.plan.hurry(now)
+        effects: list[Effect] = [Note("resync", reason)]
+        if events_lost:
+            effects += self.unheard.judge(now)
+        if events_lost and self.visibility.statistics_off:
+            changes = self._view.forget(self._unmeasured, now, listed_only=False)
+            effects += self._stream.apply(changes)
+        return effects
+
+    def await_nodes(self, now: int) -> bool:
+        """Find out first which nodes were started again, where that can be: they had other objects."""
+        can_be = "node" in self.visibility.readable
+        if can_be:
+            self.plan.await_nodes(now + DATING_LIMIT)
+        return can_be
+
+    def ask_permission(self, host: str) -> None:
+        """Find out soon whether the contents of a virtual host may be read."""
+        if not self.plan.ask(PermissionRequest(host)):
+            self._view.hosts.undoubt(host)
+
+    def serve(self, now: int) -> list[Effect]:
+        """Say that what was published is current, as soon as everything has been read."""
+        # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
+        doubtful = self._view.hosts.doubted or (
+            not self.visibility.complete
+            and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
+        )
+        complete = self.visibility.is_complete(doubtful=doubtful)
+        if self.visibility.failure or not complete or self.unheard.awaited:
+            return []
+        shown = self._stream.apply(self._view.known.everything_shown())
+        return [*shown, *self._stream.complete(now)]
+
+    # Each kind of request.
+
+    def _is_starting(self, request: ManagementRequest, answer: Answer) -> bool:
+        """Whether an error is taken for that of a broker which starts: a few times at most.
+
+        For a moment, RabbitMQ 4.3 then has a crash report for each request about itself.
+        """
+        failed = isinstance(request, OverviewRequest) and isinstance(answer, Broken)
+        early = failed and bool(self.visibility.failure) and self._early_faults < _STARTING_FAULTS
+        self._early_faults += early
+        return early
+
+    def _fault(self, request: ManagementRequest, answer: Answer) -> Broken | None:
+        """What is wrong with a response; nothing is where the broker may lack a collection, and does."""
+        if (
+            isinstance(request, ListingRequest)
+            and isinstance(answer, NotFound)
+            and self._readers[request.class_name].rule.may_be_missing
+        ):
+            return None
+        return fault_of(request, answer) or self._no_listing(request, answer)
+
+    @staticmethod
+    def _no_listing(request: ManagementRequest, answer: Answer) -> Broken | None:
+        if isinstance(request, ListingRequest) and not isinstance(answer, Refused | Broken):
+            return Broken(f"{request.collection} is no listing") if page_of(answer) is None else None
+        return None
+
+    def _questionable(
+        self, request: ManagementRequest, fault: Broken, began: int, ended: int
+    ) -> list[Effect]:
+        """A response that no listing can have: the overview, asked next, shows whether all are like that."""
+        if isinstance(request, ListingRequest):
+            self._listing = None
+            self._questioned[request] = fault
+            self.plan.questioned(request, ended)
+            return []
+        self.plan.hurry_overview(ended)
+        return self._answered(request, fault, began, ended)
+
+    def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.failed(request, ended)
+        self._listing = None
+        self._questioned.clear()
+        return self._fails(answer, began)
+
+    def _fails(self, answer: Answer, asked: int) -> list[Effect]:
+        if not self.visibility.failure:
+            self._view.known.doubt()
+            self._view.hosts.learn_limits(
+                None
+            )  # which no listing tells: those from before are not shown then
+        news = self.visibility.fails(answer, asked)
+        return [Note("management-unavailable", self.visibility.failure)] if news else []
+
+    def _cannot_read(
+        self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int
+    ) -> list[Effect]:
+        news = self.visibility.refuses(place, request, refusal, now)
+        notes: list[Effect] = [Note("unreadable", news)] if news else []
+        return [*notes, *self.forget_unread(now), *self.unheard.judge(now, place)]
+
+    def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
+        self.plan.overview_read(ended)
+        effects: list[Effect] = []
+        if isinstance(answer, Document):
+            effects += self._overview_learned(answer.body, ended)
+        # The management API responds, so that what a class was answered concerns that class alone.
+        for listing, fault in self._questioned.items():
+            self.plan.refused(listing, ended)
+            effects += self._cannot_read(listing.class_name, listing, fault, ended)
+        self._questioned.clear()
+        if isinstance(answer, Refused | Broken):
+            effects += self._cannot_read("overview", request, answer, ended)
+        else:
+            self.visibility.reads("overview", ended)
+        return [*effects, *self.serve(ended)]
+
+    def _overview_learned(self, overview: Json, now: int) -> list[Effect]:
+        self._learn_amount(overview)
+        if self._view.nodes.learn_overview(overview):
+            # It was upgraded: what it failed at before may go well now.
+            self.plan.retry(now, at_once=True)
+        off = self._view.nodes.statistics_off
+        if off is self.visibility.statistics_off:
+            return []
+        self.plan.switch_statistics(now, off=off)
+        self.visibility.statistics_switched(self._unmeasured if off else ())
+        if self._listing is not None and self._listing.class_name in {*self._unmeasured, "queue"}:
+            self._listing = None
+        if not off:
+            return [Note("statistics-on")]
+        self._questioned = {
+            listing: fault
+            for listing, fault in self._questioned.items()
+            if listing.class_name not in self._unmeasured
+        }
+        # Connections that a listing showed ended with the restart that switched the statistics off.
+        changes = self._view.forget(self._unmeasured, now, listed_only=True)
+        return [Note("statistics-off"), *self._stream.apply(changes)]
+
+    def _learn_amount(self, overview: Json) -> None:
+        """Take from the overview how much there is to read, and where metrics are."""
+        self.metrics.learn_listeners(overview)
+        totals = overview.get("object_totals") if isinstance(overview, Mapping) else None
+        queues = totals.get("queues") if isinstance(totals, Mapping) else None
+        if isinstance(queues, int) and queues > _LONG_LISTING and not self.visibility.complete:
+            self.plan.list_names_first("queue")
+            self.visibility.expects("queues", queues)
+
+    def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
+        # The right to do so may be missing for ever; a password will be right again.
+        self.plan.users_read(began, ended, refused=isinstance(answer, Refused) and not answer.login)
+        notes = self._impersonators.learn(answer)
+        return [*notes]
+
+    def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        rightless = isinstance(answer, Refused) and not answer.login
+        if rightless and request.class_name == FEATURE_FLAG and not request.as_administrator:
+            self.plan.ask_as_administrator(request, ended)
+            return []
+        if isinstance(answer, Refused | Broken):
+            return self._page_refused(request, answer, ended)
+        if isinstance(answer, NotFound):
+            return self._missing(request, ended)
+        self._gone_once.discard(request.class_name)
+        items, last = page_of(answer) or ([], True)
+        if request.class_name == CONSUMER:
+            items = placed_consumers(items)
+        if request.page == 1:
+            self._listing = Listing(request.class_name, began, lean=request.lean)
+        if self._listing is None:
+            raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
+        self.visibility.reads(request.class_name, ended)
+        if request.class_name in self._view.withheld:
+            self._view.withheld.discard(request.class_name)
+            for name in self._withheld_with(request.class_name):
+                self.plan.permit(name, ended)
+        self._listing.items.extend(items)
+        self._listing.sampled = (began + ended) // 2
+        self._listing.closing = last
+        self.visibility.progress(request, answer)
+        self.plan.page_read(request, began, ended, last=last)
+        return []
+
+    def _page_refused(self, request: ListingRequest, answer: Refused | Broken, ended: int) -> list[Effect]:
+        lasting = isinstance(answer, Broken) and answer.lasting
+        # What the broker fails at may go well soon, and a password be right again; a right that is missing is
+        # given by somebody, which is told.
+        withheld = isinstance(answer, Refused) and is_administrative(request)
+        long = lasting or (isinstance(answer, Refused) and withheld and not answer.login)
+        self.plan.refused(request, ended, long=long, withheld=withheld)
+        if request.class_name == "node":
+            self.plan.nodes_dated()
+        self._listing = None
+        if request.lean and lasting:  # too many for one answer: pages show them all the same
+            return []
+        if isinstance(answer, Refused) and withheld:
+            self._withhold(request.class_name, answer, ended)
+        return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
+
+    def _withhold(self, class_name: str, refusal: Refused, ended: int) -> None:
+        """A class may not be listed, nor then what hangs on its objects; the broker logs each refusal."""
+        self._view.withheld.add(class_name)
+        for name in () if refusal.login else self._withheld_with(class_name):
+            self._view.withheld.add(name)
+            self.visibility.refuses(name, self.plan.withhold(name, ended), refusal, ended)
+
+    def _withheld_with(self, class_name: str) -> list[str]:
+        """The classes for administrators whose objects hang on those of this class."""
+        return [
+            name
+            for name in sorted(ADMINISTRATIVE & self._readers.keys())
+            if class_name
+            in {
+                self._readers[name].rule.properties[element].references
+                for element in self._readers[name].rule.ends_with
+            }
+        ]
+
+    def _missing(self, request: ListingRequest, ended: int) -> list[Effect]:
+        """The broker has no such collection, and so no such objects.
+
+        A node that stops has no collections either: where objects were known, it is asked for twice.
+        """
+        if request.class_name not in self._gone_once and any(self._view.known.of_class(request.class_name)):
+            self._gone_once.add(request.class_name)
+            self._listing = None
+            self.plan.questioned(request, ended)
+            return []
+        self.plan.missing(request, ended)
+        self._listing = None
+        self.visibility.reads(request.class_name, ended)
+        self.visibility.listed(request.class_name, ended)
+        names = [known.name for known in self._view.known.of_class(request.class_name)]
+        changes = [change for name in names for change in self._view.known.ended(name, ended)]
+        return [*self._stream.apply(changes), *self.serve(ended)]
+
+    def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
+        node = item if listing.class_name == "node" and isinstance(item, Mapping) else None
+        if node is not None:
+            self._alarms.listed(node, listing.began)
+            item = self._alarms.completed(node, listing.began)
+        taken = self._view.take(listing, item, now)
+        if node is not None and self._view.nodes.learn_plugins(node):
+            self.plan.retry(now, at_once=True)
+        effects = self._stream.apply(taken.changes)
+        if listing.class_name == "queue" and isinstance(item, Mapping) and item.get("exclusive") is True:
+            self._ask_owner(item)
+        if taken.restarted:
+            effects += self.doubted(f"node {taken.restarted} was restarted", now)
+            self.plan.retry(now, at_once=True)
+        return effects
+
+    def _ask_owner(self, item: Json) -> None:
+        """Ask whose an exclusive queue is, a few times in its life: events say it, and listings do not."""
+        name = self._readers["queue"].name_of(item)
+        queue = self._view.known.get(name) if name is not None else None
+        if queue is None or self.visibility.statistics_off:
+            return
+        exclusive, owner = self._view.values(queue, "exclusive", "exclusiveOwner")
+        asked = (queue.name, queue.heard)
+        times = self._owners_asked.get(asked, 0)
+        wanted = exclusive is True and owner is None and times < _OWNER_ATTEMPTS
+        if wanted and self.plan.ask(OwnerRequest(queue.name)):
+            self._owners_asked[asked] = times + 1
+
+    def _owner(self, request: OwnerRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(request, began, ended)
+        queue = self._view.known.get(request.queue)
+        if queue is None or not isinstance(answer, Document):
+            return self.serve(ended)
+        owner = self._readers["queue"].property_of(answer.body, "exclusiveOwner")
+        if owner is None or queue.heard > began:  # the answer may be about a former one of that name
+            return self.serve(ended)
+        changes = self._view.known.with_property(queue, "exclusiveOwner", owner)
+        return [*self._stream.apply(changes), *self.serve(ended)]
+
+    def single(self, class_name: str, item: Json, began: int, now: int) -> list[Effect]:
+        """One object was asked for at ``began`` (ns) and answered as in a listing."""
+        return self._item(Listing(class_name, began, sampled=now, single=True), item, now)
+
+    def metrics_taken(self, now: int) -> list[Effect]:
+        """Metrics were taken, or a listing without statistics: together they may be all of a class."""
+        class_name = self.metrics.completed(self.visibility.named, self._answers_since)
+        if class_name:
+            self.visibility.listed(class_name, self.visibility.named.get(class_name, 0))
+        return self.serve(now) if class_name else []
+
+    def _read_permissions(self, finished: Finished, now: int) -> None:
+        """Ask which virtual hosts may be read, and read what may be only since now."""
+        for host in finished.doubted:
+            self.ask_permission(host)
+        if finished.regained:
+            self.plan.hurry(now)
+        elif finished.learned:
+            self.plan.hurry(now, "vhost")
+
+    def _listed(self, listing: Listing, now: int) -> list[Effect]:
+        finished = self._view.finish(listing, now)
+        self.metrics.listed(listing, now)
+        self._read_permissions(finished, now)
+        if listing.class_name == "queue":
+            self._owners_asked = {
+                queue: times for queue, times in self._owners_asked.items() if queue[0] in listing.seen
+            }
+        elif listing.class_name == "connection":
+            self._note_left_out()
+        elif listing.class_name == DEPRECATED_FEATURE:
+            self.plan.ask(UsedFeaturesRequest())
+        if listing.class_name == "node":
+            self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
+            self.visibility.without_majority = self._view.nodes.without_majority
+            if self._view.nodes.are_dated:
+                self.plan.nodes_dated()
+            elif self.plan.awaits_nodes(now):
+                self.plan.hurry(now + AGAIN, "node")
+        self._suspect(listing.class_name, finished.suspects, now)
+        if listing.lean:
+            # What it lacks is still to be read.
+            collection = self._readers[listing.class_name].rule.listing
+            self.visibility.names_listed(listing.class_name, collection, len(listing.seen), listing.began)
+            effects = self._stream.apply(finished.changes)
+            return [*effects, *self.metrics_taken(now), *self.serve(now)]
+        self.visibility.listed(listing.class_name, listing.began)
+        self.unheard.listed(listing.class_name)
+        if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name, now):
+            self.plan.hurry(now + AGAIN, listing.class_name)
+        return [*self._stream.apply(finished.changes), *self.serve(now)]
+
+    def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
+        """Objects are missing: ask for each whether it is gone, or list the class again.
+
+        The ends of anonymous consumers, of which no event says anything, wait for the next listing: to hurry
+        it for each client of AMQP 1.0 that leaves would let listings come one after the other.
+        """
+        suspects = [name for name in suspects if not is_anonymous(name)]
+        if len(suspects) > self._config.suspects_asked or class_name not in _ANSWER_SINGLY:
+            if suspects:
+                self.plan.hurry(now, class_name)
+            return
+        collection = self._readers[class_name].rule.listing
+        for name in suspects:
+            if all(name.parts):
+                self.plan.ask(ObjectRequest(name, collection))
+
+    def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(request, began, ended)
+        host = request.virtual_host
+        # RabbitMQ 4.3 answers 404 also for a virtual host that the user may not read. One that is gone is no
+        # longer known after the event or the listing that shows it.
+        if isinstance(answer, NotFound) and not self._view.knows_host(host):
+            self._view.hosts.forget(host)
+            return self.serve(ended)
+        if isinstance(answer, Broken):
+            self._view.hosts.undoubt(host)
+            return self.serve(ended)
+        before = self._view.hosts.permitted(host)
+        permitted = isinstance(answer, Document)
+        changes = self._view.learn_permission(host, permitted=permitted, now=ended)
+        effects = self._stream.apply(changes)
+        if permitted and before is not True:
+            self.plan.hurry(ended)
+        elif not permitted and before is not False:
+            effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))
+        return [*effects, *self.serve(ended)]
+
+    def _sessions(self, request: SessionsRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        body = answer.body if isinstance(answer, Document) else None
+        taken = self._view.take_sessions(request.connection, body, began, ended)
+        if isinstance(answer, NotFound):
+            self.plan.sessions_read(request, began, ended, found=False)
+            taken = self._view.take_sessions(request.connection, [], began, ended)
+        elif taken is None:
+            self.plan.sessions.failed(request.connection, ended)
+            changes = [c for name in ("session", "link") for c in self._view.known.unread(name, ended)]
+            return self._stream.apply(changes)
+        else:
+            self.plan.sessions_read(request, began, ended, found=True)
+        changes, too_many = taken or ([], 0)
+        self._too_many_links[request.connection] = too_many
+        self._note_left_out()
+        return self._stream.apply(changes)
+
+    def _used_features(self, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(UsedFeaturesRequest(), began, ended)
+        body = answer.body if isinstance(answer, Document) else None
+        return self._stream.apply(self._view.learn_used_features(body))
+
+    def _note_left_out(self) -> None:
+        """Say what is not shown of AMQP 1.0."""
+        connections = self._view.amqp10_connections()
+        self.plan.sessions.learn(connections)
+        self._too_many_links = {
+            name: count for name, count in self._too_many_links.items() if count and name in connections
+        }
+        links, unasked = sum(self._too_many_links.values()), self.plan.sessions.left_out
+        texts = []
+        if unasked:
+            texts.append(f"sessions of {unasked} of {len(connections)} AMQP 1.0 connections are not read")
+        if links:
+            texts.append(f"{links} AMQP 1.0 links beyond {MAX_LINKS} of a connection are not shown")
+        self.visibility.left_out = "; ".join(texts)
+
+    def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        self.plan.extra_read(request, began, ended)
+        effects: list[Effect] = []
+        if isinstance(answer, NotFound):
+            effects = self._stream.apply(self._view.known.not_found(request.name, began, ended))
+        elif isinstance(answer, Document):
+            self._view.known.confirmed(request.name)
+        return [*effects, *self.serve(ended)]
+
+
+def listing_columns(reader: ClassReader) -> tuple[str, ...]:
+    """What is asked of the management API for each object of a class."""
+    needed = NEEDED_COLUMNS.get(reader.schema.key.name, ())
+    return tuple(dict.fromkeys((*reader.columns, *needed)))

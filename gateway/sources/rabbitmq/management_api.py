@@ -1,0 +1,305 @@
+"""Requests to RabbitMQ's management API and what came of them, as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, cast
+from urllib.parse import quote
+
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.json_arrays import no_constant
+from gateway.sources.rabbitmq.object_names import ObjectName
+
+ADMINISTRATIVE = frozenset({"user", "parameter", "permission", "topicPermission"})
+"""Classes that monitoring is not enough to read: they need an administrator, parameters a policymaker."""
+PAGE_SIZE = 500
+"""Objects on a page; RabbitMQ refuses more."""
+UNMEASURED_COLLECTIONS = frozenset(
+    {"connections", "channels", "consumers", "stream/consumers", "stream/publishers"}
+)
+"""Collections that cannot be trusted where a broker's statistics are off.
+
+RabbitMQ then answers 400 to some of them and 200 to others, with less than there is or nothing at all.
+"""
+PAGED_COLLECTIONS = frozenset({"queues", "exchanges", "connections", "channels"})
+"""Collections that are read page by page.
+
+They may be large, and every version from 3.10 to 4.3 has pages of them. All others are read whole: most of
+them ignore ``page``, and ``/api/vhosts?page=1`` of every 4.x answers 500 and writes a crash report.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewRequest:
+    """What cluster this is, and what it runs."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return (
+            "overview?columns=cluster_name,erlang_version,management_version,rabbitmq_version,disable_stats,"
+            "listeners,object_totals.queues"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRequest:
+    """All objects of a class, or one page of them, limited to ``columns`` if there are any.
+
+    ``page`` counts from 1; it means nothing for a collection that is read whole (see `PAGED_COLLECTIONS`).
+    ``as_administrator``: it turned out that this broker shows them to administrators only.
+    ``lean``: without statistics, and whole: for each page of it the broker would list everything.
+    ``totals_only``: without statistics, but with the totals of queues, which the broker counts anyway.
+    """
+
+    class_name: str
+    collection: str
+    columns: tuple[str, ...]
+    page: int = 1
+    as_administrator: bool = False
+    lean: bool = False
+    totals_only: bool = False
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        query = ["disable_stats=true"] if self.lean else []
+        if not self.lean and self.collection in PAGED_COLLECTIONS:
+            query.append(f"page={self.page}&page_size={PAGE_SIZE}")
+        if self.totals_only:
+            query.append("disable_stats=true&enable_queue_totals=true")
+        if self.columns:
+            query.append(f"columns={quote(','.join(self.columns), safe=',')}")
+        return f"{self.collection}?{'&'.join(query)}" if query else self.collection
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRequest:
+    """One object, to learn whether it is still there."""
+
+    name: ObjectName
+    collection: str
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        parts = "/".join(quote(part, safe="") for part in self.name.parts)
+        return f"{self.collection}/{parts}?columns=name"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRequest:
+    """The connection that an exclusive queue belongs to, which no listing says."""
+
+    queue: ObjectName
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        parts = "/".join(quote(part, safe="") for part in self.queue.parts)
+        return f"queues/{parts}?columns=owner_pid_details.name"
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """Whether the contents of a virtual host may be read; every one has exchanges."""
+
+    virtual_host: str
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return f"exchanges/{quote(self.virtual_host, safe='')}?page=1&page_size=1&columns=name"
+
+
+@dataclass(frozen=True, slots=True)
+class UsersRequest:
+    """Every user with its tags, which only an administrator may read. They come whole: there are no pages."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return "users?columns=name,tags"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsRequest:
+    """The sessions and links of an AMQP 1.0 connection."""
+
+    connection: str
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return f"connections/{quote(self.connection, safe='')}/sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFeaturesRequest:
+    """Which deprecated features are in use."""
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return "deprecated-features/used"
+
+
+ExtraRequest: TypeAlias = ObjectRequest | OwnerRequest | PermissionRequest | UsedFeaturesRequest
+"""What is asked once, when there is a reason."""
+ManagementRequest: TypeAlias = (
+    OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | ExtraRequest
+)
+
+
+def is_administrative(request: object) -> bool:
+    """Whether monitoring is not enough for a request."""
+    match request:
+        case ListingRequest():
+            return request.as_administrator or request.class_name in ADMINISTRATIVE
+        case ObjectRequest():
+            return request.name.class_name in ADMINISTRATIVE
+    return isinstance(request, UsersRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The answer itself; ``size`` is how many bytes it took, 0 where that is not known."""
+
+    body: Json
+    size: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """404: there is no such object."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondLastPage:
+    """The listing became shorter while its pages were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """401 or 403. ``login``: the user name or password is wrong, else the user lacks a right."""
+
+    login: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """5xx, or more than can be taken: this request has no answer, others perhaps.
+
+    ``lasting``: it will most likely be so for a long time, and asking again costs the broker much.
+    """
+
+    reason: str
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """No answer now: connection refused, deadline passed, 503.
+
+    Attributes:
+        reason: in one line for people.
+        responded: a server responded, only not with what was asked for.
+        late: a server was reached, and no answer came in time.
+    """
+
+    reason: str
+    responded: bool = False
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotManagement:
+    """What answers there is no RabbitMQ management API, or not one that we understand."""
+
+    reason: str
+
+
+Answer: TypeAlias = Document | NotFound | BeyondLastPage | Refused | Broken | Unavailable | NotManagement
+
+
+NO_JSON = NotManagement("it answers with something else than JSON")
+
+
+WRONG_PASSWORD: Final = frozenset({"Login failed", "Not_Authorized"})
+"""Reasons that RabbitMQ gives for a wrong name or password; the latter since 4.0."""
+
+
+def is_login_refusal(error: str, reason: str) -> bool:
+    """Whether a refusal is of the login, and not for want of a right."""
+    # RabbitMQ spells the two cases apart: "authorized" for the login, "authorised" for a right.
+    return error == "not_authorized" or reason in {"Login failed", "Not management user"}
+
+
+def answer_of(status: int, body: bytes) -> Answer:
+    """What an HTTP response says. Any status and any octets give an answer; nothing raises."""
+    match status:
+        case 200:
+            return _document(body) or NO_JSON
+        case 401 | 403:
+            document = _document(body)
+            error, reason = _error(document)
+            return Refused(is_login_refusal(error, reason) or document is None, reason or f"status {status}")
+        case 404:
+            document = _document(body)
+            return NotManagement("it knows no such path (404)") if document is None else NotFound()
+        case 400:
+            error, reason = _error(_document(body))
+            return BeyondLastPage() if error == "page_out_of_range" else NotManagement(reason or "status 400")
+    if status >= 500:  # noqa: PLR2004  the class of server errors
+        _, reason = _error(_document(body))
+        text = f"status {status}{': ' if reason else ''}{reason}"
+        return Unavailable(text, responded=True) if status in {502, 503, 504} else Broken(text)
+    return NotManagement(f"it answers with status {status}")
+
+
+def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
+    """The fault of an HTTP response that may concern this request alone, or the whole management API.
+
+    ``None`` for an answer that the request can have, and where no server responded at all. Only what the
+    server answers to another request shows which of the two it is.
+    """
+    match answer:
+        case Refused(login=True, reason=reason) if not is_administrative(request):
+            return Broken(reason)
+        case NotManagement(reason) | Unavailable(reason, responded=True):
+            return Broken(reason)
+        case NotFound() if isinstance(request, ListingRequest | OverviewRequest):
+            return Broken("status 404")
+    return None
+
+
+def _document(body: bytes) -> Document | None:
+    try:
+        parsed = json.loads(body, parse_constant=no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return Document(cast("Json", parsed), len(body))
+
+
+def error_of(body: bytes) -> tuple[str, str]:
+    """What an error's JSON says: its name and its reason, in one line each; empty where it says nothing."""
+    return _error(_document(body))
+
+
+def _error(document: Document | None) -> tuple[str, str]:
+    body = document.body if document is not None else None
+    if not isinstance(body, Mapping):
+        return "", ""
+    error, reason = body.get("error"), body.get("reason")
+    return (
+        error if isinstance(error, str) else "",
+        " ".join(_plain(reason).split())[:200] if isinstance(reason, str) else "",
+    )
+
+
+def _plain(reason: str) -> str:
+    """``reason`` as it was before RabbitMQ escaped it for a browser; the ampersand comes last."""
+    return reason.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

@@ -1,0 +1,564 @@
+"""Calls of methods and fresh reads: which request is made next, and what came of them. Without I/O.
+
+One request at a time. A call that was begun goes on without others in between until it pauses, so that what
+it read is what it changes. No change is made twice, none is begun after its deadline, and none is reported as
+failed unless that is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gateway.dialects.qmf.console_calls import OUTCOMES
+from gateway.dialects.qmf.messages import FAILED, Status
+from gateway.dialects.session import Answered, Effect, Note
+from gateway.mapping.paths import Json
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.schema import Argument, Direction
+from gateway.model.texts import peer_line
+from gateway.model.validation import validate
+from gateway.model.values import Value, Values
+from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.events import BrokerEvent, Deleted
+from gateway.sources.rabbitmq.followed_ends import FollowedEnds
+from gateway.sources.rabbitmq.known_objects import KnownObject
+from gateway.sources.rabbitmq.management_answers import ManagementAnswers, listing_columns
+from gateway.sources.rabbitmq.management_api import Document, NotFound, Refused
+from gateway.sources.rabbitmq.management_changes import (
+    BrokerAnswer,
+    BrokerRequest,
+    Change,
+    Changed,
+    Lookup,
+    NotSent,
+    Purge,
+    Purged,
+    Rejected,
+    Unanswered,
+)
+from gateway.sources.rabbitmq.methods.steps import (
+    CallFailedError,
+    Invocation,
+    Method,
+    Pause,
+    Result,
+    ResultSteps,
+    Step,
+)
+from gateway.sources.rabbitmq.methods.table import METHODS
+from gateway.sources.rabbitmq.object_names import number_of
+from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.single_reads import limits_of, read_single
+
+SECOND = 1_000_000_000
+LOOK_AGAIN = 250_000_000
+"""Until the broker is asked again whether it shows what a change led to."""
+SETTLING = 6 * SECOND
+"""For so long it is asked: by default it renews statistics every 5 s."""
+ANSWERING = SECOND
+"""What is left of a call's time when its answer leaves, or its console has given up waiting."""
+EVENTS_FIRST = SECOND
+"""For so long the event that tells of an end is waited for: it tells more than that the object is gone."""
+MAX_RUNNING = 1_000
+"""Calls and fresh reads that have no answer yet; more are refused."""
+EVENT_DELAY = 5 * SECOND
+"""For so long the event is waited for that tells who ended an object that is gone."""
+FOLLOWED = 24 * 3600 * SECOND
+"""For so long the end of an object is waited for that may have been ended."""
+LIMITS_INTERVAL = 10 * SECOND
+LIMITS_BUDGET = 0.01
+"""Share of time that reading the limits of virtual hosts may take."""
+
+NO_WRITER = (
+    "nobody may change this broker: give the gateway an account for that, under 'writing' in the"
+    " configuration of the source"
+)
+TOO_LATE = "not carried out: its time was over before the broker could be asked for it"
+NO_ANSWER = "no answer came in time"
+
+_Running: TypeAlias = Generator[Step, Json, None]
+
+
+@dataclass(slots=True)
+class _Task:
+    """A call or read under way.
+
+    Attributes:
+        steps: what it does; sent the answer to each step.
+        deadline: it must not change anything for the first time later (ns); 0 for no deadline.
+        due: when it goes on (ns).
+        request: what it waits to have made.
+        sent: whether a change was handed out to be made.
+    """
+
+    steps: _Running
+    deadline: int
+    due: int
+    request: BrokerRequest | None = None
+    begun: bool = False
+    sent: bool = False
+
+
+class MethodCalls:
+    """Carries calls and fresh reads out, in the order in which they came.
+
+    Args:
+        readers: the reader of each class.
+        view: what is known of the broker.
+        answers: takes what is read.
+        stream: publishes what changes.
+        writer: the user who changes the broker; empty where nobody does, and every method is refused.
+        lockout: the virtual hosts and users whom the configuration allows to be locked out.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ClassReader],
+        view: BrokerView,
+        answers: ManagementAnswers,
+        stream: ObservationStream,
+        writer: str,
+        lockout: frozenset[str] = frozenset(),
+    ) -> None:
+        self._readers = readers
+        self._view = view
+        self._answers = answers
+        self._stream = stream
+        self._writer = writer
+        self._lockout = lockout
+        self._tasks: list[_Task] = []
+        self._current: _Task | None = None
+        self._effects: list[Effect] = []
+        self._now = 0
+        self._limits_due = 0
+        self._deadlines: dict[int, int] = {}
+        self._ends = FollowedEnds(writer)
+
+    # What is asked for.
+
+    def objection(self, call: MethodCall, now: int) -> Answer | None:
+        """Why a call cannot be carried out, as far as that is known without the broker; else ``None``."""
+        return self._invalid(call) or self._refusal(call) or self._no_room(call, now)
+
+    def _invalid(self, call: MethodCall) -> Answer | None:
+        """What of a call is not as the schema has it."""
+        inputs = self._inputs(call)
+        if inputs is None:
+            text = f"not sent: {call.key} has no method {call.method!r}"
+            return Answer(call.token, Outcome.UNKNOWN_ELEMENT, text)
+        if len(inputs) != len(call.arguments):
+            text = f"not sent: {call.method} takes {len(inputs)} arguments, {len(call.arguments)} were given"
+            return Answer(call.token, Outcome.WRONG_VALUE, text)
+        for argument, value in zip(inputs, call.arguments, strict=True):
+            wrong = None if value is None else validate(argument, value)
+            if wrong is not None:
+                return Answer(call.token, wrong.outcome, f"not sent: {argument.name}: {wrong.text}")
+        return None
+
+    def _refusal(self, call: MethodCall) -> Answer | None:
+        """Why nobody can do what is well said."""
+        if call.method not in METHODS.get(call.key.name, {}):
+            return _answered(call.token, Status.NOT_IMPLEMENTED, "NotImplemented").answer
+        if not self._writer:
+            return _answered(call.token, Status.FORBIDDEN, NO_WRITER).answer
+        if self._found(call.key.name, call.native_id) is None:
+            return _answered(call.token, Status.UNKNOWN_OBJECT, "UnknownObject").answer
+        return None
+
+    def called(self, call: MethodCall, now: int) -> list[Effect]:
+        """A method is to be called."""
+        self._now = now
+        objection = self.objection(call, now)
+        if objection is not None:
+            return [Answered(objection)]
+        method = METHODS[call.key.name][call.method]
+        target = self._found(call.key.name, call.native_id)
+        assert target is not None  # the objection says so
+        invocation = Invocation(target.name, target.created, self._named(call), self._lockout)
+        self._deadlines[call.token] = call.deadline
+        self._tasks.append(_Task(self._call(call, target, method, invocation), call.deadline, now))
+        return []
+
+    def asked(self, fetch: ObjectFetch, now: int) -> list[Effect]:
+        """An object is to be read again."""
+        self._now = now
+        refusal = self._no_room(fetch, now)
+        if refusal is not None:
+            return [Answered(refusal)]
+        self._deadlines[fetch.token] = fetch.deadline
+        self._tasks.append(_Task(self._fetch(fetch), 0, now))
+        return []
+
+    @property
+    def wake_at(self) -> int:
+        """When to call `overdue` (ns); 0 for no need."""
+        return min(self._deadlines.values(), default=0)
+
+    def overdue(self, now: int) -> list[Effect]:
+        """Answer those whose time is over: their outcome is unknown, and another answer may follow."""
+        late = [token for token, deadline in self._deadlines.items() if deadline <= now]
+        for token in late:
+            del self._deadlines[token]
+        return [Answered(Answer(token, Outcome.UNKNOWN, NO_ANSWER)) for token in late]
+
+    def abandon(self, reason: str) -> list[Effect]:
+        """Answer all that wait: their outcome is unknown, for ``reason``, and nothing more is done."""
+        waiting = list(self._deadlines)
+        self._deadlines.clear()
+        return [Answered(Answer(token, Outcome.UNKNOWN, reason)) for token in waiting]
+
+    def _no_room(self, request: MethodCall | ObjectFetch, now: int) -> Answer | None:
+        if request.deadline <= now:
+            return Answer(request.token, Outcome.NOT_NOW, "not sent: no time was left for it")
+        if len(self._tasks) >= MAX_RUNNING:
+            text = f"not sent: {MAX_RUNNING} operations are under way"
+            return Answer(request.token, Outcome.NOT_NOW, text)
+        return None
+
+    def _inputs(self, call: MethodCall) -> list[Argument] | None:
+        """The arguments that a method takes; ``None`` where there is no such method."""
+        reader = self._readers.get(call.key.name)
+        methods = reader.schema.methods if reader is not None else ()
+        method = next((one for one in methods if one.name == call.method), None)
+        if method is None:
+            return None
+        return [one for one in method.arguments if one.direction is not Direction.OUT]
+
+    def heard(self, key: str, headers: Mapping[str, object], event: BrokerEvent, now: int) -> None:
+        """An event of the broker: by its routing key and headers, and as it was read.
+
+        It may tell that limits of a virtual host were changed, or that an object was ended for us.
+        """
+        is_set = key in {"parameter.set", "parameter.cleared"}
+        if key == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
+            self._limits_due = now
+        if isinstance(event, Deleted):
+            self._ends.ended(event.name, headers.get("user_who_performed_action"))
+
+    def answers_again(self, now: int) -> None:
+        """The management API is of use again: nothing is known of limits."""
+        self._limits_due = now
+
+    # Whoever makes the requests.
+
+    @property
+    def due(self) -> int:
+        """When `next_request` has something to do (ns)."""
+        if self._current is not None:
+            return 0
+        return min([self._limits_due, *(task.due for task in self._tasks)])
+
+    def advance(self, now: int) -> list[Effect]:
+        """Go on with whatever can go on, until a request is to be made or nothing is due."""
+        self._now = now
+        if now >= self._limits_due:
+            self._limits_due = now + LIMITS_INTERVAL
+            self._tasks.append(_Task(self._read_limits(now), 0, now))
+        while self._current is None:
+            ready = [task for task in self._tasks if task.due <= now]
+            if not ready:
+                break
+            task = min(ready, key=lambda one: one.due)
+            self._tasks.remove(task)
+            self._go_on(task, None)
+        return self._taken()
+
+    def next_request(self) -> BrokerRequest | None:
+        """The request to make now; what came of it is told by `answered` before the next."""
+        task = self._current
+        if task is None or task.request is None:
+            return None
+        task.sent |= isinstance(task.request, Change | Purge)
+        return task.request
+
+    def answered(self, answer: BrokerAnswer, now: int) -> list[Effect]:
+        """What came of the request."""
+        self._now = now
+        task, self._current = self._current, None
+        if task is None or task.request is None:
+            return []
+        request, task.request = task.request, None
+        try:
+            reply = self._reply(request, answer)
+        except CallFailedError as failure:
+            self._go_on(task, None, failure)
+        else:
+            self._go_on(task, reply)
+        return self._taken()
+
+    def _taken(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _go_on(self, task: _Task, reply: Json, failure: CallFailedError | None = None) -> None:
+        """Run a task to its next step: a request makes it the current one, a pause gives others a turn."""
+        try:
+            if task.begun and failure is None and self._is_late(task):
+                failure = CallFailedError(Status.EXCEPTION, TOO_LATE)
+            step = self._step(task, reply) if failure is None else task.steps.throw(failure)
+        except StopIteration:
+            return
+        if isinstance(step, Pause):
+            task.due = self._now + step.duration
+            self._tasks.append(task)
+        else:
+            task.request = step
+            self._current = task
+
+    def _step(self, task: _Task, reply: Json) -> Step:
+        if not task.begun:
+            task.begun = True
+            return next(task.steps)
+        return task.steps.send(reply)
+
+    def _is_late(self, task: _Task) -> bool:
+        return bool(task.deadline) and not task.sent and self._now >= task.deadline
+
+    def _reply(self, request: BrokerRequest, answer: BrokerAnswer) -> Json:
+        """What the steps are told of an answer.
+
+        Raises:
+            CallFailedError: it is none that they can go on with.
+        """
+        match answer:
+            case Document(body) if isinstance(request, Lookup):
+                return body
+            case Changed():
+                return None
+            case Purged(messages):
+                return messages
+            case NotFound():
+                if isinstance(request, Lookup):
+                    return None
+                raise CallFailedError(Status.UNKNOWN_OBJECT, "the broker knows no such object")
+            case Refused():
+                raise CallFailedError(Status.FORBIDDEN, self._refusal_text(request, answer))
+            case Rejected(reason):
+                raise CallFailedError(Status.EXCEPTION, reason)
+            case NotSent(reason):
+                text = f"not carried out: the broker's management API cannot be reached ({reason})"
+                raise CallFailedError(Status.EXCEPTION, text)
+            case Unanswered(reason):
+                text = f"no answer of the broker ({reason}): it may have been carried out"
+                raise CallFailedError(Status.OUTCOME_UNKNOWN, text)
+        reason = getattr(answer, "reason", "it answers something else")
+        raise CallFailedError(Status.EXCEPTION, f"not carried out: the broker cannot be read ({reason})")
+
+    def _refusal_text(self, request: BrokerRequest, refusal: Refused) -> str:
+        if isinstance(request, Lookup) and not request.as_writer:
+            return f"the broker may not be read ({refusal.reason})"
+        if refusal.login:
+            return (
+                f"the management API refuses user {self._writer!r} ({refusal.reason}): check name and"
+                " password under 'writing'"
+            )
+        return (
+            f"user {self._writer!r} may not do that ({refusal.reason}): it needs the tag 'administrator', and"
+            " for queues and exchanges a permission in their virtual host"
+        )
+
+    # Calls.
+
+    def _call(
+        self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
+    ) -> _Running:
+        status, text = Status.OK, "OK"
+        outputs: Values = ()
+        try:
+            self._begin(call, target, method)
+            result = yield from self._watched(target, method.steps(invocation))
+            if result is not None:
+                text, outputs = result.text, result.outputs
+            if result is not None and result.confirmed:
+                self._end(_answered(call.token, status, text, outputs))
+                # Who called has the broker's word; the object is read until it shows the same.
+                yield from self._settle(call, target, method, invocation)
+                return
+            if not (yield from self._settle(call, target, method, invocation)) and method.unsettled:
+                text = f"{text}; {method.unsettled}"
+        except CallFailedError as failure:
+            status, text = failure.status, failure.text
+            if status in {Status.UNKNOWN_OBJECT, Status.OUTCOME_UNKNOWN}:
+                self._answers.plan.hurry(self._now, call.key.name)
+            if status == Status.UNKNOWN_OBJECT:
+                yield from self._look_for(invocation)
+            if status == Status.OUTCOME_UNKNOWN and method.ends:
+                # Without a status: an agent sends nothing now, and what follows is the answer to its console.
+                self._end(Answered(Answer(call.token, Outcome.UNKNOWN, peer_line(text))))
+                if (yield from self._ends_later(target)):
+                    status, text = Status.OK, f"it is gone; before: {text}"
+        for class_name in method.lists if status == Status.OK else ():
+            self._answers.plan.hurry(self._now, class_name)
+        self._end(_answered(call.token, status, text, outputs))
+
+    def _ends_later(self, target: KnownObject) -> Generator[Step, Json, bool]:
+        """Wait for the end of an object; return whether an event told that it was ended for us.
+
+        A cluster without a majority ends it when it has one again. Nothing is asked for here.
+        """
+        followed = self._ends.follow(target.name)
+        if followed is None:
+            return False
+        until = self._now + FOLLOWED
+        while self._now < until and not followed.is_ours:
+            yield Pause(SECOND)
+            if self._present(target) is None:
+                until = min(until, self._now + EVENT_DELAY)
+        self._ends.forget(followed)
+        return followed.is_ours
+
+    def _end(self, answered: Answered) -> None:
+        """Answer, behind what the call or read led to."""
+        self._deadlines.pop(answered.answer.token, None)
+        self._effects.append(answered)
+
+    def _watched(self, target: KnownObject, steps: ResultSteps) -> Generator[Step, Json, Result | None]:
+        """``steps``, ended when the object comes to its end while they pause."""
+        reply: Json = None
+        failure: CallFailedError | None = None
+        while True:
+            try:
+                step = steps.throw(failure) if failure is not None else steps.send(reply)
+            except StopIteration as end:
+                result: Result | None = end.value
+                return result
+            failure = None
+            try:
+                reply = yield step
+                if isinstance(step, Pause):
+                    self._refuse_if_gone(target)
+            except CallFailedError as error:
+                failure = error
+
+    def _begin(self, call: MethodCall, target: KnownObject, method: Method) -> None:
+        if self._now >= call.deadline:
+            raise CallFailedError(Status.EXCEPTION, TOO_LATE)
+        self._refuse_if_gone(target)
+        if method.ends:
+            self._ends.asked(target.name)
+
+    def _refuse_if_gone(self, target: KnownObject) -> None:
+        if self._present(target) is None:
+            raise CallFailedError(Status.UNKNOWN_OBJECT, "the object has come to its end")
+
+    def _settle(
+        self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
+    ) -> Generator[Step, Json, bool]:
+        """Read the object until what is shown of it is what the method led to, or for some seconds.
+
+        Returns:
+            Whether it is.
+        """
+        changed = self._now
+        limit = max(changed, min(changed + SETTLING, call.deadline - ANSWERING))
+        while True:
+            try:
+                document = yield from self._read(invocation, awaited=method.ends)
+            except CallFailedError as failure:
+                self._effects.append(Note("not-read-after-call", f"{invocation.target}: {failure.text}"))
+                return False
+            known = self._present(target)
+            if method.ends:
+                if known is None:
+                    return True
+                if document is None and self._now >= min(limit, changed + EVENTS_FIRST):
+                    gone = self._view.known.deleted(known.name, self._now, self._now)
+                    self._effects += self._stream.apply(gone)
+                    return True
+            elif document is None or method.settled(document):
+                return True
+            if self._now >= limit:
+                return False
+            yield Pause(LOOK_AGAIN)
+
+    def _look_for(self, invocation: Invocation) -> _Running:
+        """The broker says that the object is not there: see to it that it is not shown either."""
+        try:
+            yield from self._read(invocation)
+        except CallFailedError:
+            return  # it is listed soon
+
+    # Reading.
+
+    def _fetch(self, fetch: ObjectFetch) -> _Running:
+        target = self._found(fetch.key.name, fetch.native_id)
+        failure = ""
+        if target is not None:
+            try:
+                document = yield from self._read(Invocation(target.name))
+                if document is None and self._present(target) is not None:
+                    failure = "the broker does not list it yet"
+            except CallFailedError as error:
+                failure = error.text
+        known = self._present(target) if target is not None else None
+        if failure:
+            answer = Answer(fetch.token, Outcome.REMOTE_FAILURE, peer_line(failure), FAILED)
+        elif known is None:
+            answer = Answer(fetch.token, Outcome.OBJECT_GONE, "the broker has no such object", 0)
+        else:
+            self._effects += self._stream.current(known)
+            answer = Answer(fetch.token, Outcome.APPLIED, "", 0)
+        self._end(Answered(answer))
+
+    def _read(
+        self, invocation: Invocation, *, awaited: bool = False
+    ) -> Generator[Step, Json, Mapping[str, Json] | None]:
+        """Read the object again, and take what the broker says; ``None`` where it is gone.
+
+        ``awaited``: its end is, and an event tells more of it than that the object is not there.
+        """
+        name = invocation.target
+        began = self._now
+        reader = self._readers[name.class_name]
+        document = yield from read_single(name, reader.rule.listing, listing_columns(reader))
+        if name.class_name == "vhost" and document is not None:
+            yield from self._read_limits(began)
+        if document is None and not awaited:
+            gone = self._view.known.not_found(name, began, self._now)
+            self._effects += self._stream.apply(gone)
+        elif document is not None:
+            self._effects += self._answers.single(name.class_name, document, began, self._now)
+        return document
+
+    def _read_limits(self, began: int) -> Generator[Step, Json, None]:
+        """Read the limits of all virtual hosts, of which each has few or none."""
+        limits = None
+        try:
+            limits = limits_of((yield Lookup("vhost-limits")))
+        except CallFailedError as failure:
+            if failure.status != Status.FORBIDDEN:
+                return  # a broker that does not answer is noticed elsewhere
+        self._effects += self._stream.apply(self._view.learn_limits(limits))
+        self._limits_due = self._now + max(LIMITS_INTERVAL, int((self._now - began) / LIMITS_BUDGET))
+
+    def _found(self, class_name: str, native: str) -> KnownObject | None:
+        """The object of a native id; looked for among all of its class, once for each call."""
+        number = number_of(native)
+        if number is None or class_name not in self._readers:
+            return None
+        return next((one for one in self._view.known.of_class(class_name) if one.number == number), None)
+
+    def _present(self, target: KnownObject) -> KnownObject | None:
+        """The object as it is known now; ``None`` where it ended, also if another has its name."""
+        known = self._view.known.get(target.name)
+        return known if known is not None and known.number == target.number else None
+
+    def _named(self, call: MethodCall) -> dict[str, Value]:
+        """The arguments by name; absent ones are left out, and optional ones that are empty.
+
+        AM2 cannot tell an absent argument from an empty one, and a call means the same either way.
+        """
+        inputs = self._inputs(call) or []
+        return {
+            argument.name: value
+            for argument, value in zip(inputs, call.arguments, strict=True)
+            if value is not None and not (argument.optional and not value)
+        }
+
+
+def _answered(token: int, status: Status, text: str, outputs: Values = ()) -> Answered:
+    outcome = OUTCOMES.get(status, Outcome.REMOTE_FAILURE)
+    return Answered(Answer(token, outcome, peer_line(text), int(status), outputs))

@@ -1,0 +1,192 @@
+"""What answers of Prometheus' metrics mean, and which of them to ask for next. Without I/O.
+
+Three things are read of them, one request at a time: statistics of queues, totals of protocols, and figures
+of the leaders of quorum queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Effect, Note
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.listing import Listing
+from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.polling import PollingPlan
+from gateway.sources.rabbitmq.prometheus_leaders import LeaderSheet, leader_figures_of
+from gateway.sources.rabbitmq.prometheus_samples import (
+    NodeSheet,
+    NotScraped,
+    Scraped,
+    ScrapeRequest,
+    Sheet,
+)
+from gateway.sources.rabbitmq.prometheus_totals import PROTOCOL, PrometheusTotals, TotalsSheet
+from gateway.sources.rabbitmq.reading import ClassReader
+
+
+class MetricsAnswers:
+    """Takes answers, and says what is to be asked next.
+
+    Args:
+        readers: the reader of each class.
+        view: changed by answers.
+        stream: publishes what changes.
+        plan: of the listings, which are fewer where metrics tell the same.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ClassReader],
+        view: BrokerView,
+        stream: ObservationStream,
+        plan: PollingPlan,
+    ) -> None:
+        self._view = view
+        self._stream = stream
+        self._plan = plan
+        self._totals = PrometheusTotals(readers[PROTOCOL]) if PROTOCOL in readers else None
+        self._leaders = leader_figures_of(readers)
+
+    def learn_listeners(self, overview: Json) -> None:
+        """Take from the overview where metrics are."""
+        statistics = self._view.statistics
+        if statistics is None:
+            return
+        statistics.learn_listeners(overview)
+        for part in (self._totals, self._leaders):
+            if part is not None:
+                part.learn_nodes(statistics.urls)
+        self._note_leaders()
+
+    def listed(self, listing: Listing, now: int) -> None:
+        """A listing is complete."""
+        statistics = self._view.statistics
+        if statistics is not None and listing.class_name == "node":
+            statistics.learn_running(self._view.nodes.running)
+        if statistics is None or listing.class_name != statistics.columns.class_name:
+            return
+        statistics.hurry(now, known=len(listing.seen))
+        if self._leaders is not None:
+            self._leaders.learn_leaders(self._view.known, now)
+
+    def completed(self, named: Collection[str], since: int) -> str:
+        """The class of which metrics and a listing without statistics have told all, if there is one.
+
+        What neither of them has is absent until a listing with statistics tells it.
+
+        Args:
+            named: the classes that were listed without statistics.
+            since: metrics that were asked for before this (ns) do not count.
+        """
+        statistics = self._view.statistics
+        if statistics is None or not statistics.active or statistics.applied < since:
+            return ""
+        return statistics.columns.class_name if statistics.columns.class_name in named else ""
+
+    def next_request(self, now: int) -> ScrapeRequest | None:
+        """The metrics to ask for now, if any are due and it is known of what."""
+        statistics = self._view.statistics
+        # Before the names are known the values are of no use, and would take the broker's time from them.
+        if statistics is not None and self._plan.awaits_names(statistics.columns.class_name):
+            return None
+        request = statistics.next_request(now) if statistics is not None else None
+        for part in (self._totals, self._leaders):
+            if request is None and part is not None:
+                request = part.next_request(now)
+        return request
+
+    def sheet_for(self, request: ScrapeRequest) -> Sheet:
+        """What takes the answer to ``request``."""
+        if not request.families and self._totals is not None:
+            return TotalsSheet(self._totals.reader)
+        if self._leaders is not None and self._leaders.asks(request):
+            return LeaderSheet(self._leaders.columns)
+        if self._view.statistics is None:
+            raise LocalProtocolError("no metrics were asked for")
+        return NodeSheet(self._view.statistics.columns)
+
+    def scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        if not request.families:
+            return self._totals_scraped(request, outcome, began, ended)
+        if self._leaders is not None and self._leaders.asks(request):
+            self._leaders_scraped(request, outcome, began, ended)
+            return []
+        return self._statistics_scraped(request, outcome, began, ended)
+
+    def _statistics_scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> list[Effect]:
+        statistics = self._view.statistics
+        if statistics is None:
+            return []
+        before, trouble = statistics.active, statistics.trouble
+        if isinstance(outcome, NotScraped):
+            statistics.failed(request, outcome, ended)
+        elif isinstance(outcome.sheet, NodeSheet):
+            statistics.scraped(request, outcome.sheet, began, began + outcome.waited, outcome.busy)
+        class_name = statistics.columns.class_name
+        if statistics.active:
+            self._plan.list_without_statistics(
+                class_name, ended, share=statistics.share, intervals=statistics.intervals
+            )
+        elif before:
+            self._plan.list_with_statistics(class_name, ended)
+        if statistics.trouble and statistics.trouble != trouble:
+            return [Note("statistics-from-listings", statistics.trouble)]
+        return [Note("statistics-from-metrics")] if statistics.active and not before else []
+
+    def _totals_scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._totals is None:
+            return effects
+        if isinstance(outcome, NotScraped):
+            self._totals.failed(request, outcome, ended)
+            # Whether these go on is not known any more.
+            changes = [
+                change
+                for known in list(self._view.known.of_class(PROTOCOL))
+                if known.name.parts[0] == request.node
+                for change in self._view.known.without_statistics(known.name, ended)
+            ]
+            return self._stream.apply(changes)
+        if isinstance(outcome.sheet, TotalsSheet):
+            listing = Listing(PROTOCOL, began, sampled=began + outcome.waited // 2)
+            for item in self._totals.scraped(request, outcome.sheet, ended, outcome.busy):
+                effects += self._stream.apply(self._view.take(listing, item, ended).changes)
+        return effects
+
+    def _leaders_scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> None:
+        if self._leaders is None:
+            return
+        if isinstance(outcome, NotScraped):
+            self._leaders.failed(request, outcome, ended)
+        elif isinstance(outcome.sheet, LeaderSheet):
+            self._leaders.scraped(request, outcome.sheet, began, ended, outcome.busy)
+            self._note_leaders()
+
+    def _note_leaders(self) -> None:
+        if self._leaders is not None:
+            self._plan.read_beside("Raft figures of queues", self._leaders.interval, self._leaders.share)
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        statistics, leaders = self._view.statistics, self._leaders
+        return (statistics is not None and statistics.busy) or (leaders is not None and leaders.busy)
+
+    def advance(self) -> list[Effect]:
+        """Take the metrics of some more objects; call it while `busy`."""
+        statistics, known, hidden = self._view.statistics, self._view.known, self._view.hosts.refused
+        if statistics is not None and statistics.busy:
+            return self._stream.apply(statistics.advance(known, hidden))
+        return self._stream.apply(self._leaders.advance(known, hidden)) if self._leaders is not None else []

@@ -1,0 +1,305 @@
+"""What is known of the broker, and what changes of it, as observations of the model. Without I/O.
+
+Objects are published as they are read; only a group of values that changed is published again, and a
+heartbeat confirms the rest. Native ids are made of the broker's own facts (`object_number`): the same object
+has the same native id after a restart of the gateway, and in AM2, where the number is part of the object id.
+
+Events wait until everything has been read once, so that the objects they refer to are known by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from gateway.dialects.event_backlog import EventBacklog, Loss
+from gateway.dialects.qmf import absence
+from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.schema_records import described_class, described_event
+from gateway.dialects.session import Effect, Note, Observed
+from gateway.model.events import Severity
+from gateway.model.observations import (
+    AgentLost,
+    ClassLearned,
+    EventLearned,
+    EventSeen,
+    HeartbeatSeen,
+    ObjectSeen,
+    Observation,
+    ResyncBegan,
+    ResyncEnded,
+)
+from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Reference, Value, Values
+from gateway.sources.rabbitmq.event_making import RaisedEvent
+from gateway.sources.rabbitmq.known_objects import Change, Gone, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.object_names import ObjectName, native_id, object_number
+from gateway.sources.rabbitmq.reading import ClassReader, reference_positions, target_of
+
+HEARTBEAT_INTERVAL: Final = 1_000_000_000
+EVENTS_LOST: Final = "eventsLost"
+_OUTLIVED: Final = frozenset({"vhost", "node"})
+"""Classes whose objects may be missed while those that refer to them are listed."""
+
+
+class _ObservedClass:
+    """How objects of one class are observed.
+
+    Elements whose names are secret are left out of the schema and of every observation.
+    """
+
+    def __init__(self, schema: ClassSchema, secrets: SecretRules) -> None:
+        # The key that AM2 gives the class, so that an object has the same class however it is read.
+        self.key: Final[ClassKey] = described_class(absence.with_absence(schema)).key
+        self._properties = _shown([element.name for element in schema.properties], secrets)
+        self._statistics = _shown([element.name for element in schema.statistics], secrets)
+        self.learned: Final = ClassLearned(
+            ClassSchema(
+                self.key,
+                tuple(schema.properties[position] for position in self._properties),
+                tuple(schema.statistics[position] for position in self._statistics),
+                schema.methods,
+            )
+        )
+
+    def properties(self, values: Values) -> Values:
+        return tuple(values[position] for position in self._properties)
+
+    def statistics(self, values: Values) -> Values:
+        return tuple(values[position] for position in self._statistics)
+
+
+def _shown(names: list[str], secrets: SecretRules) -> tuple[int, ...]:
+    return tuple(position for position, name in enumerate(names) if not secrets.hides(name))
+
+
+class ObservationStream:
+    """Publishes one broker's objects and events.
+
+    Args:
+        readers: the reader of each class.
+        known: the objects, to which references lead.
+        events: the schemas of the events that may be raised, by name.
+        secrets: which elements are left out.
+
+    Attributes:
+        synchronised: whether everything has been read and the broker answers, so that what was published is
+            current.
+
+    Raises:
+        LocalProtocolError: AM2 cannot carry one of the classes or events.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ClassReader],
+        known: KnownObjects,
+        events: Mapping[str, EventSchema],
+        secrets: SecretRules,
+    ) -> None:
+        self.synchronised = False
+        self._readers = readers
+        self._known = known
+        self._classes = {name: _ObservedClass(reader.schema, secrets) for name, reader in readers.items()}
+        self._events = {name: described_event(schema) for name, schema in events.items()}
+        self._lost_event = events[EVENTS_LOST].key if EVENTS_LOST in events else None
+        self._references = {name: reference_positions(reader.schema) for name, reader in readers.items()}
+        self._awaited: dict[ObjectName, dict[ObjectName, None]] = {}
+        self._waiting: EventBacklog[RaisedEvent] = EventBacklog()
+        self._numbered = 0
+        self._began = False
+        self._was_synchronised = False
+        self._heartbeat_at = 0
+
+    @property
+    def wake_at(self) -> int:
+        """When to call `tick` (ns); 0 for no need."""
+        return self._heartbeat_at
+
+    # Objects.
+
+    def apply(self, changes: Iterable[Change]) -> list[Effect]:
+        """Publish what changed, in order."""
+        batch = list(changes)
+        # What ended while nothing was running is published as its end alone: it has been published before.
+        ended = {change.object.number for change in batch if isinstance(change, Gone)}
+        seen: list[Observation] = []
+        for change in batch:
+            if isinstance(change, Gone):
+                seen.append(self._gone(change))
+                continue
+            if change.new and change.object.number in ended:
+                continue
+            known, former = change.object, change.former
+            properties_changed = (
+                former is None or known.properties != former.properties or known.created != former.created
+            )
+            statistics_changed = former is None or known.statistics != former.statistics
+            if properties_changed or statistics_changed:
+                seen.append(self._seen(known, properties=properties_changed, statistics=statistics_changed))
+            if change.new:
+                seen += self._referring_to(known)
+        return self._observed(seen)
+
+    def current(self, known: KnownObject) -> list[Effect]:
+        """Publish all of an object again, because it was asked for."""
+        return self._observed([self._seen(known, properties=True, statistics=True)])
+
+    def _seen(self, known: KnownObject, *, properties: bool, statistics: bool) -> ObjectSeen:
+        observed = self._classes[known.name.class_name]
+        return ObjectSeen(
+            observed.key,
+            BROKER_AGENT,
+            native_id(known.number),
+            known.sampled,
+            known.created,
+            0,
+            observed.properties(self._resolved(known)) if properties else None,
+            observed.statistics(known.statistics) if statistics and known.statistics else None,
+        )
+
+    def _gone(self, gone: Gone) -> ObjectSeen:
+        known = gone.object
+        observed = self._classes[known.name.class_name]
+        return ObjectSeen(
+            observed.key,
+            BROKER_AGENT,
+            native_id(known.number),
+            known.sampled,
+            known.created,
+            gone.time,
+            observed.properties(self._resolved(known, awaits=False)),
+            inferred=gone.inferred,
+        )
+
+    def _resolved(self, known: KnownObject, *, awaits: bool = True) -> Values:
+        """The properties with references in place of names."""
+        properties = list(known.properties)
+        for position, class_name in self._references[known.name.class_name]:
+            target = target_of(self._readers, known.name, class_name, properties[position])
+            properties[position] = self._reference(target, known.name if awaits else None)
+        return tuple(properties)
+
+    def _reference(self, target: ObjectName | None, referrer: ObjectName | None) -> Value | None:
+        if target is None:
+            return None
+        known = self._known.get(target)
+        if known is None and referrer is not None:
+            self._awaited.setdefault(target, {})[referrer] = None
+        known = known or self._known.remembered(target)
+        if known is not None:
+            return Reference(native_id(known.number))
+        # Virtual hosts and nodes, which have no creation time, will have just this native id.
+        return Reference(native_id(self._known.next_number(target)))
+
+    def _referring_to(self, target: KnownObject) -> list[Observation]:
+        """The objects that were published with a reference to ``target`` before it was known.
+
+        A virtual host or node that came back under another number is referred to by what outlived it.
+        """
+        names = self._awaited.pop(target.name, {})
+        if target.name.class_name in _OUTLIVED and target.number != object_number(target.name, 0):
+            names |= dict.fromkeys(self._naming(target.name))
+        referrers = (self._known.get(name) for name in names)
+        return [
+            self._seen(referrer, properties=True, statistics=False)
+            for referrer in referrers
+            if referrer is not None
+        ]
+
+    def _naming(self, target: ObjectName) -> Iterator[ObjectName]:
+        """All objects that refer to one."""
+        for class_name, references in self._references.items():
+            positions = [position for position, of in references if of == target.class_name]
+            for known in self._known.of_class(class_name) if positions else ():
+                told = (known.properties[position] for position in positions)
+                if any(
+                    target_of(self._readers, known.name, target.class_name, name) == target for name in told
+                ):
+                    yield known.name
+
+    # Events.
+
+    def raise_events(self, events: Iterable[RaisedEvent], now: int, *, at_once: bool = False) -> list[Effect]:
+        """Publish events, or keep them until everything has been read once, unless they are wanted before."""
+        if self._was_synchronised or at_once:
+            return self._observed([self._event(event) for event in events])
+        for event in events:
+            self._numbered += 1
+            self._waiting.add(event, str(self._numbered), event.time, event.severity)
+        return self._lost_in_waiting(now)
+
+    def events_lost(self, loss: Loss, reason: str, now: int) -> list[Effect]:
+        """Events are missing: publish that as an event."""
+        effects: list[Effect] = [Note("events-lost", reason)]
+        if self._lost_event is None:
+            return effects
+        arguments = (loss.first or None, loss.last or None, loss.count or None, reason)
+        lost = RaisedEvent(self._lost_event, now, Severity.WARNING, arguments)
+        return effects + self.raise_events([lost], now)
+
+    def _lost_in_waiting(self, now: int) -> list[Effect]:
+        if not self._was_synchronised:
+            return []
+        loss = self._waiting.take_loss()
+        if loss is None:
+            return []
+        return self.events_lost(loss, f"{loss.count} waited too long until all objects had been read", now)
+
+    def _event(self, event: RaisedEvent) -> EventSeen:
+        arguments = tuple(
+            self._event_reference(value, event) if isinstance(value, ObjectName) else value
+            for value in event.arguments
+        )
+        key = self._events[event.key.name].key
+        return EventSeen(key, BROKER_AGENT, event.time, event.severity, arguments, event.cause)
+
+    def _event_reference(self, name: ObjectName, event: RaisedEvent) -> Reference | None:
+        """What an event refers to; absent where no such object is known."""
+        subject = event.subject
+        known = subject if subject is not None and subject.name == name else self._known.get(name)
+        return None if known is None else Reference(native_id(known.number))
+
+    # How far it can be trusted.
+
+    def complete(self, now: int) -> list[Effect]:
+        """Everything has been read, and the broker answers: what was published is current from now on."""
+        if self.synchronised:
+            return []
+        observations: list[Observation] = []
+        waited: list[RaisedEvent] = [] if self._was_synchronised else self._waiting.take(now)
+        observations += [HeartbeatSeen(BROKER_AGENT, now), ResyncEnded(complete=True)]
+        observations += [self._event(event) for event in waited]
+        self.synchronised = self._was_synchronised = True
+        self._heartbeat_at = now + HEARTBEAT_INTERVAL
+        return [*self._observed(observations), *self._lost_in_waiting(now)]
+
+    def answers_again(self) -> list[Effect]:
+        """The broker was out of reach for less than the time after which it is `silent`."""
+        return self._observed([ResyncEnded(complete=True)]) if self.synchronised else []
+
+    def doubted(self, detail: str) -> list[Effect]:
+        """Nobody vouches for what was published: it is stale until `complete`."""
+        if not self.synchronised:
+            return []
+        self.synchronised = False
+        self._heartbeat_at = 0
+        return self._observed([AgentLost(BROKER_AGENT, detail)])
+
+    def tick(self, now: int, *, answers: bool) -> list[Effect]:
+        """Publish a heartbeat when it is due, unless the broker does not answer."""
+        if not self._heartbeat_at or now < self._heartbeat_at:
+            return []
+        self._heartbeat_at = now + HEARTBEAT_INTERVAL
+        return self._observed([HeartbeatSeen(BROKER_AGENT, now)]) if answers else []
+
+    def _observed(self, observations: list[Observation]) -> list[Effect]:
+        if not observations:
+            return []
+        if not self._began:
+            self._began = True
+            learned = (one.learned for one in self._classes.values())
+            events = (EventLearned(one.schema) for one in self._events.values())
+            observations = [*learned, *events, ResyncBegan(), *observations]
+        return [Observed(tuple(observations))]

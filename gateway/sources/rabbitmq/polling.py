@@ -1,0 +1,560 @@
+"""When to read what from the management API, so that reading does the broker no harm. Without I/O.
+
+One request at a time. The time that requests take, over the time between them, stays within a budget:
+classes that are cheap to list are listed at their own pace, those that are not as often as what these leave
+allows (one of 1.2 s at 3.5 % comes every 34 s), each slowed down as much as it costs. Failures make pauses
+longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gateway.sources.rabbitmq.management_api import (
+    UNMEASURED_COLLECTIONS,
+    ExtraRequest,
+    ListingRequest,
+    ManagementRequest,
+    OverviewRequest,
+    PermissionRequest,
+    SessionsRequest,
+    UsersRequest,
+)
+from gateway.sources.rabbitmq.session_rounds import SHARE as SESSIONS_SHARE
+from gateway.sources.rabbitmq.session_rounds import SessionRounds
+
+SECOND = 1_000_000_000
+_NEVER = 2**63 - 1
+RARELY = 60 * SECOND
+"""Between listings of what hardly changes, at least."""
+_SLOW = {
+    **dict.fromkeys(("vhost", "exchange", "consumer", "streamConsumer", "streamPublisher"), 10 * SECOND),
+    **dict.fromkeys(("binding", "policy", "operatorPolicy", "user", "parameter"), 30 * SECOND),
+    **dict.fromkeys(("permission", "topicPermission"), RARELY),
+    **dict.fromkeys(("featureFlag", "deprecatedFeature"), 5 * RARELY),
+}
+"""Of the latter hardly anything changes of which no event tells."""
+MAX_EXTRA_REQUESTS = 1_000
+"""Single objects and virtual hosts that wait to be asked about; a listing answers for the rest."""
+
+DEFAULT_BUDGET: Final = 0.035
+"""Share of time that requests to a broker may take where nothing else is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollingConfig:
+    """How often and how hard to read. Durations are nanoseconds.
+
+    Attributes:
+        budget: share of time that requests may take, listings and everything else together. The broker's
+            processor time was measured at 0.9 to 1.2 of a request's time: 0.035 stays below 5 % of a core,
+            and below 4 % of one where there are many queues and metrics.
+        interval: between listings of a class, where its cost allows.
+        slow: the same for the classes named here.
+        overview: between looks at what cluster this is, and at who its users are.
+        lean: between listings without statistics, of a class whose statistics come from elsewhere, and the
+            pace of the listings with them meanwhile, which say what neither of the others does.
+        refused_users: until what needs an administrator is asked for again after a refusal, which the broker
+            writes into its log each time.
+        refused_pause: after a refusal or failure of one request, before the like is asked again; doubled for
+            each further one of the same class, because the broker may write a crash report each time.
+        longest_refused_pause: what that grows to.
+        missing_pause: until a collection that the broker does not have is asked for again.
+        first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
+        urgent_share: share of time that listings may take while the known state is in doubt, and questions
+            about virtual hosts.
+        first_time: what the requests of the first reading may take one right after the other; after that the
+            pages of a listing leave the broker as much time for others as they took, as later ones do.
+    """
+
+    budget: float = DEFAULT_BUDGET
+    interval: int = 5 * SECOND
+    slow: Mapping[str, int] = field(default_factory=lambda: dict(_SLOW))
+    overview: int = 60 * SECOND
+    lean: int = 15 * SECOND
+    refused_users: int = 3600 * SECOND
+    refused_pause: int = 30 * SECOND
+    longest_refused_pause: int = 900 * SECOND
+    missing_pause: int = 600 * SECOND
+    first_pause: int = SECOND
+    longest_pause: int = 30 * SECOND
+    urgent_share: float = 0.25
+    first_time: int = 30 * SECOND
+
+
+NEEDED_BY_EVENTS: Final = frozenset({"node", "vhost"})
+"""Classes whose objects others hang on that events tell of."""
+
+
+@dataclass(slots=True)
+class _ClassPlan:
+    """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed, of ``readings`` so far.
+
+    ``again``: since the listing that is under way was begun, something was found that it may not show.
+    ``withheld``: it needs rights that are missing. ``refusals``: how often in a row it could not be listed;
+    after these it is not asked again before ``held_until`` (ns), whatever else happens.
+    """
+
+    first_page: ListingRequest
+    interval: int
+    due: int = 0
+    began: int = 0
+    spent: int = 0
+    cost: float = 0.0
+    readings: int = 0
+    again: bool = False
+    withheld: bool = False
+    refusals: int = 0
+    held_until: int = 0
+
+
+class PollingPlan:
+    """Decides the next request.
+
+    Args:
+        listings: the first page of each class's listing, in the order in which to read them at first.
+        config: see `PollingConfig`.
+        users: whether the users are asked for too.
+
+    Attributes:
+        intervals: nanoseconds between listings of a collection as things stand; of those that were listed
+            often enough to know, and may be. Another mapping each time that one was listed.
+        sessions: which AMQP 1.0 connection is asked for its sessions, and when.
+    """
+
+    def __init__(
+        self,
+        listings: Iterable[ListingRequest],
+        config: PollingConfig | None = None,
+        *,
+        users: bool = False,
+    ) -> None:
+        self._config = config or PollingConfig()
+        self._classes = {
+            first.class_name: _ClassPlan(
+                first, self._config.slow.get(first.class_name, self._config.interval)
+            )
+            for first in listings
+        }
+        self._set_aside: dict[str, _ClassPlan] = {}
+        self.intervals: Mapping[str, int] = {}
+        self.sessions = SessionRounds(self._config.missing_pause, self._config.refused_pause)
+        self._page: ListingRequest | None = None
+        self._page_due = 0
+        self._overview_due = 0
+        self._users_due = 0 if users else _NEVER
+        self._users_refused = False
+        self._reserved = 0.0
+        self._beside: dict[str, tuple[int, float]] = {}
+        self._elsewhere: Mapping[str, int] = {}
+        self._first_time = self._config.first_time
+        self._extras: dict[ExtraRequest, None] = {}
+        self._extra_due = 0
+        self._failures = 0
+        self._paused_until = 0
+        self._held_until = 0
+        self._nodes_awaited_until = 0
+
+    def hold(self, until: int) -> None:
+        """List only what events need to be understood, until then (ns) or `release`.
+
+        Events of the time before are told first: a listing would show their outcome, without the times.
+        """
+        self._held_until = until
+        self._put_off_page()
+
+    def hold_at_most(self, until: int) -> None:
+        """What waits because of `hold` waits until then (ns) at most."""
+        self._held_until = min(self._held_until, until)
+
+    def release(self) -> None:
+        """List everything again."""
+        self._held_until = 0
+
+    def await_nodes(self, until: int) -> None:
+        """List little but the nodes, until then (ns) or `nodes_dated`.
+
+        What ends with a node has ended where the node was started again, and a listing does not show that:
+        another object of the same name may be there already.
+        """
+        self._nodes_awaited_until = until
+        self._succeeded()
+        self._put_off_page()
+
+    def nodes_dated(self) -> None:
+        """It is known since when each node has run, or nobody tells."""
+        self._nodes_awaited_until = 0
+
+    def awaits_nodes(self, now: int) -> bool:
+        """Whether it is to be known since when each node has run before everything is listed."""
+        return now < self._nodes_awaited_until
+
+    @property
+    def _little_until(self) -> int:
+        """Until when (ns) only what events need is listed, for whatever reason."""
+        return max(self._held_until, self._nodes_awaited_until)
+
+    def _put_off_page(self) -> None:
+        if self._page is not None and self._page.class_name not in NEEDED_BY_EVENTS:
+            self._classes[_key(self._page)].due = 0
+            self._page = None
+
+    def is_holding(self, now: int) -> bool:
+        """Whether only what events need is listed."""
+        return now < self._little_until
+
+    def _due(self, plan: _ClassPlan) -> int:
+        """When to list a class, as things stand (ns)."""
+        is_held = plan.first_page.class_name not in NEEDED_BY_EVENTS
+        return max(plan.due, self._little_until) if is_held else plan.due
+
+    def due(self) -> int:
+        """When to ask for the next request (ns)."""
+        if self._page is not None:
+            soonest = self._page_due
+        else:
+            soonest = min(self._due(plan) for plan in self._classes.values())
+        soonest = min(soonest, self._overview_due, self._users_due, self.sessions.due())
+        if self._extras:
+            soonest = min(soonest, self._extra_due)
+        return max(soonest, self._paused_until)
+
+    def next_request(self, now: int) -> ManagementRequest | None:
+        """The request to make now, ``None`` while none is due; tell its end before asking for the next."""
+        if now < self._paused_until:
+            return None
+        if now >= min(self._overview_due, self._users_due):
+            return OverviewRequest() if now >= self._overview_due else UsersRequest()
+        question = self._question(now)
+        if question is not None:
+            return question
+        if self._page is not None:
+            return self._page if now >= self._page_due else None
+        # Ties go to the class named first: what others refer to comes before them.
+        soonest = min(self._classes.values(), key=self._due)
+        if now < self._due(soonest):
+            return None
+        soonest.spent = 0
+        soonest.again = False
+        self._page, self._page_due = soonest.first_page, now
+        return self._page
+
+    def _question(self, now: int) -> ManagementRequest | None:
+        """What is to be asked now about single objects."""
+        if self._extras and now >= self._extra_due:
+            return next(iter(self._extras))
+        connection = self.sessions.next_connection(now)
+        return None if connection is None else SessionsRequest(connection)
+
+    def page_read(self, request: ListingRequest, began: int, ended: int, *, last: bool) -> None:
+        """A page arrived; ``last``: there is none after it."""
+        self._succeeded()
+        plan = self._classes[_key(request)]
+        if request.page == 1:
+            plan.began = began
+        plan.spent += ended - began
+        is_first = plan.readings == 0 and self._first_time > 0
+        self._first_time -= ended - began
+        if not last:
+            self._page = replace(request, page=request.page + 1)
+            # Whoever else asks the broker gets as much of its time as we do.
+            self._page_due = ended if is_first else ended + (ended - began)
+            return
+        self._page = None
+        # The first listing shows what a broker costs that has to fill its caches, or has only just started.
+        plan.cost = 0.7 * plan.cost + 0.3 * plan.spent if plan.readings > 1 else plan.spent
+        plan.readings += 1
+        plan.withheld = False
+        plan.refusals = 0
+        plan.due = max(plan.began + self._pause(plan), ended)
+        if plan.interval == _NEVER:
+            del self._classes[_key(request)]
+        self._note_intervals()
+
+    def overview_read(self, ended: int) -> None:
+        """The overview arrived, or will not."""
+        self._succeeded()
+        self._overview_due = ended + self._config.overview
+
+    def users_read(self, began: int, ended: int, *, refused: bool) -> None:
+        """The users arrived, or will not; ``refused``: they may not be read."""
+        self._users_refused = refused
+        pause = self._config.refused_users if refused else self._config.overview
+        self._users_due = ended + max(pause, int((ended - began) / self._config.budget))
+
+    def hurry_users(self, now: int) -> None:
+        """A user's tags changed: ask for the users now, where that is done at all and was not refused."""
+        if self._users_due != _NEVER and not self._users_refused:
+            self._users_due = min(self._users_due, now)
+
+    def extra_read(self, request: ExtraRequest, began: int, ended: int) -> None:
+        """The question about a single object or virtual host was answered."""
+        self._succeeded()
+        self._extras.pop(request, None)
+        # While it is not known whether a virtual host may be read, nothing is complete.
+        is_urgent = isinstance(request, PermissionRequest)
+        share = self._config.urgent_share if is_urgent else self._config.budget
+        self._extra_due = ended + int((ended - began) / share)
+
+    def refused(
+        self, request: ListingRequest, ended: int, *, long: bool = False, withheld: bool = False
+    ) -> None:
+        """This cannot be listed: not again for a while, which doubles each time, or for ``long``.
+
+        ``withheld``: it may not be, for want of a right that monitoring does not need.
+        """
+        self._succeeded()
+        self._page = None
+        plan = self._classes[_key(request)]
+        plan.withheld = withheld
+        least = self._config.refused_users if long else self._config.refused_pause
+        most = max(least, self._config.longest_refused_pause)
+        plan.due = ended + min(least << min(plan.refusals, 30), most)
+        plan.held_until = ended + least
+        plan.refusals += 1
+        self._note_intervals()
+
+    def ask_as_administrator(self, request: ListingRequest, ended: int) -> None:
+        """The user who reads may not list this class: ask again as the administrator."""
+        self._succeeded()
+        self._page = None
+        plan = self._classes[request.class_name]
+        plan.first_page = replace(plan.first_page, as_administrator=True)
+        plan.due = ended
+
+    def withhold(self, class_name: str, ended: int) -> ListingRequest:
+        """What the class hangs on may not be listed, so that there is no use in asking for it either."""
+        request = self._classes[class_name].first_page
+        self.refused(request, ended, long=True, withheld=True)
+        return request
+
+    def permit(self, class_name: str, now: int) -> None:
+        """What the class hangs on is listed again."""
+        plan = self._classes[class_name]
+        if plan.withheld:
+            plan.refusals, plan.withheld, plan.due = 0, False, now
+
+    def missing(self, request: ListingRequest, ended: int) -> None:
+        """The broker has no such collection: not again for long, unless there is a reason (see `retry`)."""
+        self._succeeded()
+        self._page = None
+        plan = self._classes[request.class_name]
+        plan.refusals = 1
+        plan.due = ended + self._config.missing_pause
+        # A source that was down is complete only when this was asked for again.
+        plan.held_until = ended + self._config.refused_pause
+        self._note_intervals()
+
+    def questioned(self, request: ListingRequest, ended: int) -> None:
+        """This was not answered as a listing is: the overview, asked next, shows whether anything is."""
+        plan = self._classes[_key(request)]
+        plan.due = max(plan.due, ended + plan.interval)
+        self._page = None
+        self.hurry_overview(ended)
+
+    def switch_statistics(self, now: int, *, off: bool) -> None:
+        """The broker's statistics are off, or on again: what they are needed for is not listed meanwhile.
+
+        The totals of queues can be read all the same.
+        """
+        every = {**self._set_aside, **self._classes}
+        unmeasured = {
+            name for name, plan in every.items() if plan.first_page.collection in UNMEASURED_COLLECTIONS
+        }
+        if self._page is not None and self._page.class_name in {*unmeasured, "queue"}:
+            self._page = None
+        for name in self._set_aside:
+            every[name].due, every[name].refusals = now, 0
+        for name, plan in every.items():
+            plan.first_page = replace(plan.first_page, totals_only=off and name == "queue")
+        aside = unmeasured if off else set()
+        self._classes = {name: plan for name, plan in every.items() if name not in aside}
+        self._set_aside = {name: every[name] for name in aside}
+        self._note_intervals()
+
+    def hurry_overview(self, now: int) -> None:
+        """Ask for the overview before anything else."""
+        self._overview_due = min(self._overview_due, now)
+
+    def retry(self, now: int, *, at_once: bool) -> None:
+        """What could not be listed may be listable now: its pauses are short again.
+
+        ``at_once``: there is a reason to think so, such as a changed right or another version of the broker.
+        Otherwise the shortest pause since the last refusal is kept.
+        """
+        if at_once:
+            self.sessions.retry(now)
+        for plan in self._classes.values():
+            if plan.refusals:
+                plan.refusals = 1
+                plan.due = now if at_once else min(plan.due, max(now, plan.held_until))
+
+    def failed(self, request: ManagementRequest, ended: int) -> None:
+        """Nothing answers: ask again after a pause that grows with each failure, a listing from its start.
+
+        What was asked now waits until something else was, which may fare better.
+        """
+        if self._page is not None:
+            plan = self._classes[_key(self._page)]
+            plan.due = ended + plan.interval
+            self._page = None
+        if isinstance(request, SessionsRequest):
+            self.sessions.failed(request.connection, ended)
+        if isinstance(request, ExtraRequest) and request in self._extras:
+            del self._extras[request]
+            self._extras[request] = None
+            self._extra_due = ended + self._config.refused_pause
+        pause = self._config.first_pause << min(self._failures, 30)
+        self._paused_until = ended + min(pause, self._config.longest_pause)
+        self._failures += 1
+
+    def sessions_read(self, request: SessionsRequest, began: int, ended: int, *, found: bool) -> None:
+        """A connection's sessions were read; not ``found``: it has gone, or the broker shows none."""
+        self._succeeded()
+        if found:
+            self.sessions.answered(request.connection, began, ended)
+        else:
+            self.sessions.not_found(request.connection, ended)
+
+    def ask(self, request: ExtraRequest) -> bool:
+        """Ask about a single object or virtual host soon; ``False`` where too much waits already."""
+        if len(self._extras) >= MAX_EXTRA_REQUESTS:
+            return False
+        self._extras[request] = None
+        return True
+
+    def list_without_statistics(
+        self, class_name: str, now: int, *, share: float, intervals: Mapping[str, int]
+    ) -> None:
+        """List a class without its statistics, and seldom with them, because these come from elsewhere.
+
+        Args:
+            class_name: the class.
+            now: the time (ns).
+            share: share of time that reading them elsewhere may take, which listings do not get.
+            intervals: nanoseconds between two readings elsewhere, by what people call it.
+        """
+        plan = self._classes[class_name]
+        self._reserved = share
+        self._elsewhere = intervals
+        plan.interval = self._config.lean
+        first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
+        lean = self._classes.setdefault(_key(first), _ClassPlan(first, self._config.lean, due=now))
+        lean.interval = self._config.lean
+        self._note_intervals()
+
+    def list_with_statistics(self, class_name: str, now: int) -> None:
+        """List a class with its statistics again, and soon."""
+        plan = self._classes[class_name]
+        lean = self._classes.get(_lean_key(class_name))
+        if lean is None:
+            return
+        # It may be under way, and is dropped at its end.
+        lean.interval = lean.due = _NEVER
+        self._reserved = 0.0
+        self._elsewhere = {}
+        plan.interval = self._config.interval
+        plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
+        self._note_intervals()
+
+    def read_beside(self, what: str, interval: int, share: float) -> None:
+        """Something is read elsewhere, every so many nanoseconds, which takes time from listings."""
+        if self._beside.get(what, (0, 0.0)) != (interval, share):
+            self._beside[what] = (interval, share)
+            self._note_intervals()
+
+    def list_names_first(self, class_name: str) -> None:
+        """List a class without its statistics in its turn, and with them, which is long, after all others."""
+        plan = self._classes[class_name]
+        if plan.readings == 0 and plan.due == 0 and self._page is None:
+            first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
+            lean = _ClassPlan(first, _NEVER)
+            keys = {_key(first) if name == class_name else name: one for name, one in self._classes.items()}
+            self._classes = {**keys, _key(first): lean, class_name: plan}
+
+    def awaits_names(self, class_name: str) -> bool:
+        """Whether the first listing of a class is to come soon that shows its names alone."""
+        lean = self._classes.get(_lean_key(class_name))
+        return lean is not None and lean.interval == _NEVER > lean.due and not lean.refusals
+
+    def hurry(self, now: int, class_name: str = "", *, values: bool = False) -> None:
+        """What is known is in doubt: list the class, or all of them, as soon as the broker can bear.
+
+        What could not be listed keeps its pause (see `retry`). ``values``: statistics are in doubt too, not
+        only what a listing without them shows.
+        """
+        for name, plan in self._classes.items():
+            is_meant = class_name in {plan.first_page.class_name, ""} and (
+                values or _lean_key(name) not in self._classes
+            )
+            if is_meant and plan.interval != _NEVER and not plan.refusals:
+                plan.again = self._page is not None and _key(self._page) == name
+                plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
+
+    def interval(self, class_name: str) -> int:
+        """Nanoseconds between listings of a class as things stand."""
+        return self._interval(self._classes[class_name])
+
+    def _note_intervals(self) -> None:
+        # What the first listing costs is not held against a broker that has only just started.
+        # Nor is it news that what hardly changes is read seldom.
+        plans = [plan for plan in self._classes.values() if plan.interval < RARELY]
+        known = [
+            plan for plan in plans if plan.readings > 1 and not plan.withheld and not plan.first_page.lean
+        ]
+        listed = {plan.first_page.collection + self._but(plan): self._interval(plan) for plan in known}
+        beside = {what: every for what, (every, _) in self._beside.items()}
+        self.intervals = {**listed, **beside, **self._elsewhere}
+        if self.sessions.round_time:
+            self.intervals = {**self.intervals, "sessions": self.sessions.round_time}
+
+    def _but(self, plan: _ClassPlan) -> str:
+        """What of a class is not read by its listings."""
+        key = _lean_key(plan.first_page.class_name)
+        return ", but for depths and counters" if key in self._classes else ""
+
+    def _pause(self, plan: _ClassPlan) -> int:
+        """From the beginning of the listing that has ended to that of the next (ns)."""
+        if plan.again:
+            return self._bearable(plan)
+        if plan.readings == 1 and _lean_key(plan.first_page.class_name) not in self._classes:
+            return max(plan.interval, self._bearable(plan))
+        return self._interval(plan)
+
+    def _bearable(self, plan: _ClassPlan) -> int:
+        """From the beginning of a listing to that of the next while what is known is in doubt (ns)."""
+        return int(plan.cost / self._config.urgent_share)
+
+    def _succeeded(self) -> None:
+        self._failures = 0
+        self._paused_until = 0
+
+    def _interval(self, plan: _ClassPlan) -> int:
+        """Its own, or longer if the budget demands: what cheap classes leave goes to the others.
+
+        These share it by their paces. A listing that costs twice what can be borne comes half as often as it
+        should: bindings, of which events tell all, do not take the time that connections need.
+        """
+        sessions = min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
+        left = (
+            self._config.budget - self._reserved - sessions - sum(share for _, share in self._beside.values())
+        )
+        pace = sum(1 / one.interval for one in self._classes.values())
+        for one in sorted(self._classes.values(), key=lambda one: one.cost):
+            bearable = left / pace
+            if one.cost > bearable:
+                return max(plan.interval, int(plan.interval * plan.cost / bearable))
+            left -= one.cost / one.interval
+            pace -= 1 / one.interval
+        return plan.interval
+
+
+def _key(request: ListingRequest) -> str:
+    """Under which the plan of a listing is kept."""
+    return _lean_key(request.class_name) if request.lean else request.class_name
+
+
+def _lean_key(class_name: str) -> str:
+    return f"{class_name} without statistics"

@@ -1,0 +1,272 @@
+"""Figures of the leaders of replicated queues, from rabbitmq_prometheus: whom to ask when. Without I/O.
+
+A node has figures of the Raft log (family ``ra_metrics``) for each replica of a quorum queue that it holds.
+Those of the leader count; a stream is no Raft log, and has none. RabbitMQ 3.10 and 4.0 tell six figures of
+each replica, 4.3 tells sixty, under other names, and takes ten times as long. So they are asked for apart
+from other statistics, seldom, and only where a quorum queue is led.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gateway.mapping.rules import LeaderMetricsRule
+from gateway.model.values import Value
+from gateway.sources.rabbitmq.known_objects import Change, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.prometheus_samples import (
+    PREFIX,
+    LabelledColumns,
+    NodeSheet,
+    NotScraped,
+    Row,
+    ScrapeRequest,
+)
+from gateway.sources.rabbitmq.reading import ClassReader
+
+_SECOND: Final = 1_000_000_000
+_INTERVAL: Final = 30 * _SECOND
+"""Between two readings of one node, where the cost allows."""
+_SHARE: Final = 0.004
+"""Share of time that reading all nodes may take."""
+_RETRY: Final = 60 * _SECOND
+_SETTLING: Final = 6 * _SECOND
+"""RabbitMQ 3.10 and 4.0 renew the figures of a replica every 5 s: those of a new leader are from before."""
+_APPLIED: Final = 200
+"""Objects taken together, in about a millisecond."""
+
+
+class LeaderColumns(LabelledColumns):
+    """Which metrics are read for the leader's figures of a class, and how these are made of them.
+
+    Args:
+        reader: the class, whose rule has ``metrics`` with ``leader``.
+    """
+
+    def __init__(self, reader: ClassReader) -> None:
+        rules, elements = reader.rule.statistics, reader.schema.statistics
+        formulas = {
+            position: [
+                tuple(f"{PREFIX}{name}" for name in version.split(" - "))
+                for version in rules[elements[position].name].leader_metric.split(" | ")
+            ]
+            for position in reader.led
+        }
+        names = dict.fromkeys(
+            name for versions in formulas.values() for version in versions for name in version
+        )
+        super().__init__(reader, names)
+        self._reader = reader
+        self._formulas = {
+            position: [tuple(self.numbers[name] for name in version) for version in versions]
+            for position, versions in formulas.items()
+        }
+
+    def figures(self, row: Row | None) -> dict[int, Value | None]:
+        """The value of each figure, by its position among the statistics; ``None`` where there is none.
+
+        A replica that has only just come has zeros until RabbitMQ looks at it, every 5 s.
+        """
+        known = row if row is not None and any(value is not None and value > 0 for value in row) else None
+        return {
+            position: self._figure(position, versions, known) if known is not None else None
+            for position, versions in self._formulas.items()
+        }
+
+    def _figure(self, position: int, versions: list[tuple[int, ...]], row: Row) -> Value | None:
+        for version in versions:
+            first, *others = (row[column] for column in version)
+            if first is None or None in others:
+                continue
+            # RabbitMQ 4.3 tells one number after the other while they grow.
+            value = max(0, first - sum(one or 0 for one in others)) if others else first
+            return self._reader.statistic(position, value)
+        return None
+
+
+class LeaderSheet(NodeSheet):
+    """The figures that one node has of the replicas that it holds, as they arrive."""
+
+    def resolve(self, names: dict[bytes, ObjectName | None]) -> Iterator[None]:  # noqa: ARG002  not worth keeping
+        """As of others; an object has one set of labels here, so that none is looked up twice."""
+        return super().resolve({})
+
+
+class LeaderFigures:
+    """Decides which node is asked for figures, and when, and keeps those of its objects in step with them.
+
+    Args:
+        reader: the class.
+        rule: where its figures are.
+
+    Attributes:
+        columns: the metrics of interest.
+        interval: nanoseconds from one reading of a node to the next as things stand; 0 before the first.
+        share: share of time that reading all nodes takes.
+    """
+
+    def __init__(self, reader: ClassReader, rule: LeaderMetricsRule) -> None:
+        self.columns = LeaderColumns(reader)
+        self.interval = 0
+        self.share = 0.0
+        self._families = rule.families
+        self._type = reader.schema.positions[rule.of.property]
+        self._kind = rule.of.equals
+        metrics = reader.rule.metrics
+        self._holder = reader.schema.positions[metrics.holder] if metrics else 0
+        self._due: dict[ScrapeRequest, int] = {}
+        self._asked: dict[ScrapeRequest, int] = {}
+        self._bearable = 0
+        self._leaders: dict[ObjectName, str] = {}
+        self._leading: frozenset[str] = frozenset()
+        self._answered: dict[ScrapeRequest, str] = {}
+        self._taking: Iterator[list[Change]] | None = None
+        self._taken: tuple[str, Mapping[ObjectName, Row], int] | None = None
+
+    # Whom to ask, and when.
+
+    def learn_nodes(self, nodes: Mapping[str, str]) -> None:
+        """Take the URL of each node; one of an unknown name stands under its URL."""
+        requests = [
+            ScrapeRequest(url, self._families, "" if node == url else node) for node, url in nodes.items()
+        ]
+        self._due = {request: self._due.get(request, 0) for request in requests}
+        if not self._due:
+            self.interval, self.share = 0, 0.0
+        self._asked = {request: when for request, when in self._asked.items() if request in self._due}
+        lost = self._answered.keys() - self._due.keys()
+        for request in lost:
+            del self._answered[request]
+        if lost:
+            self._give_up()
+
+    def learn_leaders(self, known: KnownObjects, now: int) -> None:
+        """A listing is complete: take which nodes lead an object, and ask soon where one leads another."""
+        leaders = {
+            one.name: str(one.properties[self._holder])
+            for one in known.of_class(self.columns.class_name)
+            if self._has(one)
+        }
+        new = {node for name, node in leaders.items() if self._leaders.get(name) != node}
+        self._leaders, self._leading = leaders, frozenset(leaders.values())
+        for request, due in self._due.items():
+            if self._node_of(request) in {*new, ""} and new:
+                earliest = max(now + _SETTLING, self._asked.get(request, 0) + self._bearable)
+                self._due[request] = min(due, earliest) if due > now else earliest
+
+    def asks(self, request: ScrapeRequest) -> bool:
+        """Whether ``request`` is one of these."""
+        return request.families == self._families
+
+    def next_request(self, now: int) -> ScrapeRequest | None:
+        """The request to make now; ``None`` while none is due, or nothing to be asked for."""
+        if self.busy:
+            return None
+        wanted = [request for request in self._due if self._is_wanted(request)]
+        request = min(wanted, key=self._due.__getitem__, default=None)
+        return request if request is not None and self._due[request] <= now else None
+
+    def _is_wanted(self, request: ScrapeRequest) -> bool:
+        node = self._node_of(request)
+        return node in self._leading if node else bool(self._leading)
+
+    def _node_of(self, request: ScrapeRequest) -> str:
+        """The node that is asked; empty while its name is not known."""
+        return request.node or self._answered.get(request, "")
+
+    def _has(self, one: KnownObject) -> bool:
+        return one.properties[self._type] == self._kind
+
+    # What came of it.
+
+    def scraped(self, request: ScrapeRequest, sheet: LeaderSheet, began: int, ended: int, spent: int) -> None:
+        """A node answered.
+
+        Args:
+            request: what it was asked.
+            sheet: its figures, resolved.
+            began: when it was asked (ns).
+            ended: when its answer had arrived (ns).
+            spent: nanoseconds for which it was kept busy.
+        """
+        if request.node and sheet.node != request.node:
+            self.failed(request, NotScraped("another node"), ended)
+        elif request in self._due:
+            cost = spent * len(self._due)
+            self._bearable = int(cost / _SHARE)
+            self.interval = max(_INTERVAL, self._bearable)
+            self.share = cost / self.interval
+            self._due[request] = ended + self.interval
+            self._answered[request], self._asked[request] = sheet.node, ended
+            self._taken, self._taking = (sheet.node, sheet.values, began), None
+
+    def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:  # noqa: ARG002  said elsewhere
+        """A node gave none: what it told before is not known any more."""
+        if request in self._due:
+            self._due[request] = ended + _RETRY
+            if self._answered.pop(request, ""):
+                self._give_up()
+
+    # What it says of the objects.
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self._taken is not None
+
+    def advance(self, known: KnownObjects, hidden: frozenset[str]) -> list[Change]:
+        """Take the figures of some more objects; call it while `busy`.
+
+        Args:
+            known: the objects.
+            hidden: virtual hosts whose contents may not be read.
+        """
+        if self._taken is not None and self._taking is None:
+            self._taking = self._applied(*self._taken, known, hidden)
+        changes = next(self._taking, None) if self._taking is not None else None
+        if changes is None:
+            self._taken = self._taking = None
+        return changes or []
+
+    def _give_up(self) -> None:
+        """Go through the objects, those of what is being taken among them, for what nobody tells any more."""
+        self._taken, self._taking = self._taken or ("", {}, 0), None
+
+    def _applied(
+        self,
+        node: str,
+        values: Mapping[ObjectName, Row],
+        began: int,
+        known: KnownObjects,
+        hidden: frozenset[str],
+    ) -> Iterator[list[Change]]:
+        """Changes of the objects that ``node`` leads, and of those whose leader does not tell any more."""
+        telling = frozenset(self._answered.values())
+        changes: list[Change] = []
+        names = [one.name for one in known.of_class(self.columns.class_name) if self._has(one)]
+        for number, name in enumerate(names):
+            one = known.get(name)
+            holder = one.properties[self._holder] if one is not None else None
+            if one is not None and (holder == node or holder not in telling):
+                # What was asked for before an object came may be its predecessor's.
+                usable = holder == node and one.heard <= began and name.parts[0] not in hidden
+                changes += self._with_figures(known, one, values.get(name) if usable else None)
+            if number % _APPLIED == _APPLIED - 1:
+                yield changes
+                changes = []
+        yield changes
+
+    def _with_figures(self, known: KnownObjects, one: KnownObject, row: Row | None) -> list[Change]:
+        statistics = list(one.statistics)
+        for position, figure in self.columns.figures(row).items():
+            statistics[position] = figure
+        return known.measured(one, tuple(statistics), one.sampled)
+
+
+def leader_figures_of(readers: Mapping[str, ClassReader]) -> LeaderFigures | None:
+    """The figures of leaders that are read; ``None`` where the mapping has none."""
+    for reader in readers.values():
+        if reader.rule.metrics is not None and reader.rule.metrics.leader is not None:
+            return LeaderFigures(reader, reader.rule.metrics.leader)
+    return None

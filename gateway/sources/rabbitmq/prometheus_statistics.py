@@ -1,0 +1,447 @@
+"""Statistics from rabbitmq_prometheus: which node to ask when, and what the answers mean. Without I/O.
+
+Every node knows its own queues, and counts what passes through it: gauges of a queue are those of the node
+that holds it, counters are added up over all nodes, as the management API does. So the metrics count only
+while every running node gives them; otherwise statistics are read from the listings, which cost more.
+
+A counter does not go backwards by a change from the one to the other. RabbitMQ keeps the counters of a queue
+that was deleted for up to two minutes, and goes on with them where one of that name is declared meanwhile;
+what was counted for the former queue is subtracted.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from gateway.mapping.paths import Json
+from gateway.model.values import Value
+from gateway.sources.rabbitmq.known_objects import Change, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.polling import DEFAULT_BUDGET
+from gateway.sources.rabbitmq.prometheus_samples import (
+    Columns,
+    NodeSheet,
+    NotScraped,
+    Row,
+    ScrapeRequest,
+)
+from gateway.sources.rabbitmq.queues import MEASURED_TYPES
+from gateway.sources.rabbitmq.reading import ClassReader, Reading
+from gateway.sources.rabbitmq.scrape_pace import ScrapePace
+
+SECOND: Final = 1_000_000_000
+_HELD: Final = 60 * SECOND
+"""For so long a counter that is smaller in a listing than in the metrics is taken to be older."""
+_APPLIED: Final = 200
+"""Objects taken together, in about a millisecond."""
+_PROTOCOLS: Final = {"http/prometheus": "http", "https/prometheus": "https"}
+
+METRICS_SHARE: Final = 2 / 3
+"""Share of a source's budget for metrics, where there are any; listings get what these do not need."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsConfig:
+    """How to read Prometheus' metrics. Durations are nanoseconds.
+
+    Attributes:
+        management: URL of the management API, whose host is asked where a listener names no address.
+        enabled: whether to read them at all.
+        urls: where the nodes answer; empty for what the broker says of its listeners.
+        interval: between two readings, where their cost allows.
+        share: share of time that they may take.
+        first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
+    """
+
+    management: str = ""
+    enabled: bool = True
+    urls: tuple[str, ...] = ()
+    interval: int = 5 * SECOND
+    share: float = METRICS_SHARE * DEFAULT_BUDGET
+    first_pause: int = 15 * SECOND
+    longest_pause: int = 600 * SECOND
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What was last read of an object: the number that it had, and what to take off for its predecessor."""
+
+    number: int
+    row: Row
+    base: Row | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    values: Mapping[ObjectName, Row]
+    sampled: int
+
+
+class PrometheusStatistics:
+    """Keeps the statistics of one class in step with its metrics.
+
+    Args:
+        reader: the class, whose rule has ``metrics``.
+        config: see `StatisticsConfig`.
+
+    Attributes:
+        active: the statistics that have a metric are those of the last reading.
+        trouble: why they are not, in one line for people; empty where all is well or nothing is to be read.
+        pace: how often they are read as things stand.
+        applied: when the last reading began whose values were all taken (ns); 0 for none.
+    """
+
+    def __init__(self, reader: ClassReader, config: StatisticsConfig) -> None:
+        self._config = config
+        self.columns = Columns(reader)
+        rule = reader.rule.metrics
+        self._families = rule.families if rule else ()
+        self._dear_families = rule.dear.families if rule and rule.dear else ()
+        self._holder = reader.schema.positions[reader.rule.metrics.holder] if reader.rule.metrics else 0
+        self._type = reader.schema.positions["type"]
+        self._depth = [element.name for element in reader.schema.statistics].index("messages")
+        self.active = False
+        self.trouble = ""
+        self.pace = ScrapePace(config.interval, config.share, dear=bool(self._dear_families))
+        self.applied = 0
+        self.names: dict[bytes, ObjectName | None] = {}
+        urls = config.urls if config.enabled else ()
+        self._requests = tuple(self._whole_request(url) for url in urls)
+        self._nodes: set[str] = set()
+        self._unlisted = False
+        self._step = 0
+        self._began = 0
+        self._cost = 0
+        self._is_whole = True
+        self._terms = self.columns.terms
+        self._due = 0
+        self._failures = 0
+        self._sheets: dict[str, _Sheet] = {}
+        self._counted: dict[ObjectName, _Counted] = {}
+        self._applying: Iterator[list[Change]] | None = None
+
+    # Whom to ask.
+
+    def learn_listeners(self, overview: Json) -> None:
+        """Take from the overview which nodes there are, and where their metrics are."""
+        listeners = overview.get("listeners") if isinstance(overview, Mapping) else None
+        self._unlisted = not isinstance(listeners, list)
+        if not isinstance(listeners, list) or not self._config.enabled:
+            return
+        nodes: set[str] = set()
+        found: dict[str, str] = {}
+        for listener in listeners:
+            node = listener.get("node") if isinstance(listener, Mapping) else None
+            if isinstance(node, str) and isinstance(listener, Mapping):
+                nodes.add(node)
+                url = listener_url(listener, node, self._config.management)
+                # A node may have one with TLS and one without.
+                if url and not found.get(node, "").startswith("https"):
+                    found[node] = url
+        if self._config.urls:
+            self._nodes = nodes
+        elif found.keys() == nodes:
+            requests = tuple(self._whole_request(found[node], node) for node in sorted(found))
+            self._learn_requests(requests, nodes)
+        else:
+            self._learn_requests((), nodes)
+            missing = sorted(nodes - found.keys())
+            if found:
+                self.trouble = f"{', '.join(missing)} has no Prometheus metrics that may be read"
+
+    def learn_running(self, nodes: Iterable[str]) -> None:
+        """These nodes run, which counts where the overview tells no listeners: its statistics are off."""
+        if self._unlisted:
+            self._nodes = set(nodes)
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Where the metrics of each node are, by its name, or by the URL where the name is not known."""
+        return {request.node or request.url: request.url for request in self._requests}
+
+    def _whole_request(self, url: str, node: str = "") -> ScrapeRequest:
+        return ScrapeRequest(url, (*self._families, *self._dear_families), node)
+
+    def _learn_requests(self, requests: tuple[ScrapeRequest, ...], nodes: set[str]) -> None:
+        if requests == self._requests:
+            return
+        self._requests, self._nodes = requests, nodes
+        self._due = self._failures = 0
+        self.pace.restart()
+        self._restart()
+        self.active = self.active and bool(requests)
+        self.trouble = ""
+
+    def _restart(self) -> None:
+        self._step = self._cost = 0
+        self._sheets = {}
+
+    # When, and what came of it.
+
+    @property
+    def share(self) -> float:
+        """Share of time that reading the metrics takes at most."""
+        return self.pace.share
+
+    @property
+    def intervals(self) -> dict[str, int]:
+        """Nanoseconds between two readings of what is read as metrics, by what people call it."""
+        intervals = {"depths and counters of queues": self.pace.interval}
+        if self.pace.whole_interval > self.pace.interval:
+            intervals["numbers of consumers of queues"] = self.pace.whole_interval
+        return intervals
+
+    @property
+    def due(self) -> int:
+        """When to make `next_request` (ns); 0 where there is nothing to ask."""
+        return max(1, self._due) if self._requests else 0
+
+    def next_request(self, now: int) -> ScrapeRequest | None:
+        """The request to make now; ``None`` while none is due."""
+        if not self._requests or now < self._due or self.busy:
+            return None
+        if self._step == 0:
+            self._began = now
+            self._is_whole = self.pace.is_whole(now)
+        return self._asked
+
+    @property
+    def _asked(self) -> ScrapeRequest:
+        """The request that is to be made, or under way."""
+        request = self._requests[self._step]
+        return request if self._is_whole else replace(request, families=self._families, whole=False)
+
+    def scraped(self, request: ScrapeRequest, sheet: NodeSheet, began: int, ended: int, spent: int) -> None:
+        """A node answered.
+
+        Args:
+            request: what it was asked.
+            sheet: its metrics, resolved.
+            began: when it was asked (ns).
+            ended: when its answer began (ns), which is when the values were so.
+            spent: nanoseconds for which it was kept busy.
+        """
+        if self._step >= len(self._requests) or request != self._asked:
+            return
+        if request.node and sheet.node != request.node:
+            self.failed(request, NotScraped(f"it says that it is {sheet.node}"), ended)
+            return
+        self._sheets[sheet.node] = _Sheet(sheet.values, (began + ended) // 2)
+        self._cost += spent
+        self._step += 1
+        if self._step < len(self._requests):
+            return
+        missing = self._nodes - self._sheets.keys()
+        if missing:
+            reason = f"no answer is from {', '.join(sorted(missing))}"
+            self.failed(request, NotScraped(reason), ended)
+            return
+        self._failures = 0
+        self.pace.read(self._began, self._cost, whole=self._is_whole)
+        self.trouble = ""
+        self.active = True
+        self._due = max(self._began + self.pace.interval, ended)
+        self._applying = None
+
+    def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:
+        """A node gave no metrics: statistics are read from listings until all nodes do."""
+        self.active = False
+        place = request.node or request.url
+        self.trouble = f"statistics are read from listings: no metrics of {place} ({why.reason})"
+        pause = self._config.first_pause << min(self._failures, 30)
+        self._due = ended + min(pause, self._config.longest_pause)
+        self._failures += 1
+        self.pace.restart()
+        self._restart()
+
+    # What it says of the objects.
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self.active and 0 < len(self._requests) == self._step
+
+    def advance(self, known: KnownObjects, hidden: frozenset[str]) -> list[Change]:
+        """Take the values of some more objects; call it while `busy`.
+
+        Args:
+            known: the objects.
+            hidden: virtual hosts whose contents may not be read.
+        """
+        if self._applying is None:
+            self._applying = self._applied(known, hidden)
+        changes = next(self._applying, None)
+        if changes is None:
+            self._applying = None
+            self.applied = self._began
+            self._restart()
+            return []
+        return changes
+
+    def _applied(self, known: KnownObjects, hidden: frozenset[str]) -> Iterator[list[Change]]:
+        sheets = self._sheets
+        unread: frozenset[int] = frozenset() if self._is_whole else self.columns.dear
+        self._terms = tuple(term for term in self.columns.terms if unread.isdisjoint(term[1]))
+        changes: list[Change] = []
+        former, self._counted = self._counted, {}
+        for number, name in enumerate(
+            dict.fromkeys(name for sheet in sheets.values() for name in sheet.values)
+        ):
+            one = known.get(name)
+            if one is not None and name.parts[0] not in hidden:
+                changes += self._updated(known, one, former.get(name), unread)
+            elif name in former:
+                # It has ended. Its counters are subtracted from those of a successor that comes before the
+                # broker forgets them.
+                self._counted[name] = former[name]
+            if number % _APPLIED == _APPLIED - 1:
+                yield changes
+                changes = []
+        if len(self.names) > 2 * len(self._counted) + 10_000:
+            self.names.clear()
+        yield changes
+
+    def _updated(
+        self, known: KnownObjects, one: KnownObject, former: _Counted | None, unread: frozenset[int]
+    ) -> list[Change]:
+        row, sampled = self._row(one)
+        if former is not None and former.number == one.number:
+            for column in unread:
+                row[column] = former.row[column]
+        base = former.base if former is not None else None
+        if former is not None and former.number != one.number:
+            base = former.row
+        if base is not None and self._began_again(row, base):
+            base = None
+        self._counted[one.name] = _Counted(one.number, row, base)
+        statistics = list(one.statistics)
+        changed = former is None or former.number != one.number or former.row != row
+        # What this reading left out stays as it was known.
+        for position, columns in self._terms:
+            statistics[position] = self._value(position, columns, row, base)
+        if one.properties[self._type] in MEASURED_TYPES and statistics[self._depth] is not None:
+            for position, unused in self.columns.unused.items():
+                statistics[position] = unused if statistics[position] is None else statistics[position]
+        if changed and former is not None:
+            for position in self.columns.lapsing:
+                statistics[position] = None
+        return known.measured(one, tuple(statistics), sampled)
+
+    def _row(self, one: KnownObject) -> tuple[Row, int]:
+        """What all nodes together say of an object, and when that was so."""
+        there = {node: sheet for node, sheet in self._sheets.items() if one.name in sheet.values}
+        holder = one.properties[self._holder]
+        node = holder if holder in there else next(iter(there))
+        main = there[str(node)]
+        row = main.values[one.name]
+        if len(there) > 1:
+            rows = [sheet.values[one.name] for sheet in there.values()]
+            row = [
+                _sum([other[column] for other in rows]) if column in self.columns.summed else value
+                for column, value in enumerate(row)
+            ]
+        return row, main.sampled
+
+    def _began_again(self, row: Row, base: Row) -> bool:
+        """Whether counters are smaller than they were: they count from zero again."""
+        return any((row[column] or 0) < (base[column] or 0) for column in self.columns.summed)
+
+    def _value(self, position: int, columns: tuple[int, ...], row: Row, base: Row | None) -> Value | None:
+        values = [value for value in (row[column] for column in columns) if value is not None]
+        if not values:
+            return None
+        total = sum(values)
+        if base is not None and position in self.columns.counters:
+            total -= sum(base[column] or 0 for column in columns)
+        return total if isinstance(total, int) and total >= 0 else None
+
+    # Beside what listings say.
+
+    def joined(
+        self, reading: Reading, known: KnownObject | None, sampled: int, *, single: bool
+    ) -> tuple[Reading, int]:
+        """What was listed of an object with the statistics that count, and when these were so (ns).
+
+        Args:
+            reading: what the listing says.
+            known: the object as it was known.
+            sampled: when it was listed (ns).
+            single: it was asked for by itself, after something was done with it.
+        """
+        last = self._counted.get(reading.name)
+        if known is None or last is None or last.number != known.number:
+            return reading, sampled
+        statistics = list(reading.statistics)
+        if self.active and not single:
+            for position, _ in self.columns.terms:
+                statistics[position] = known.statistics[position]
+            return replace(reading, statistics=tuple(statistics)), known.sampled
+        if self._unlisted and not self.active:
+            return reading, sampled  # no listing will have them
+        for position in self.columns.counters:
+            before, value = known.statistics[position], statistics[position]
+            behind = isinstance(before, int) and (not isinstance(value, int) or value < before)
+            if behind and sampled - known.sampled < _HELD:
+                statistics[position] = before
+        return replace(reading, statistics=tuple(statistics)), sampled
+
+    def hurry(self, now: int, *, known: int) -> None:
+        """So many objects were listed: where most of them are new, read their statistics soon."""
+        if not self._failures and not self._step and known > 2 * len(self._counted):
+            self._due = min(self._due, now)
+
+
+def listener_url(listener: Mapping[str, Json], node: str, management: str) -> str:
+    """The URL of a node's metrics, out of one of the listeners in the overview; empty where it gives none.
+
+    Without a certificate it is not known who answers: where the management API is asked by TLS, metrics
+    without it are read from this machine only. No password is sent to either.
+    """
+    scheme = _PROTOCOLS.get(str(listener.get("protocol")), "")
+    address, port = listener.get("ip_address"), listener.get("port")
+    if not scheme or not isinstance(address, str) or not isinstance(port, int):
+        return ""
+    parts = urlsplit(management)
+    own = parts.hostname or ""
+    host = address if _is_specific(address) else node.rpartition("@")[2]
+    if _is_loopback(own):
+        # A node that is asked on this machine is here with all its listeners.
+        host = address if _is_specific(address) else own
+    elif _is_loopback(host):
+        return ""
+    if parts.scheme == "https" and scheme == "http" and not _is_loopback(host):
+        return ""
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _is_specific(address: str) -> bool:
+    try:
+        return not ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        return False
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _sum(values: list[int | float | None]) -> int | float | None:
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None
+
+
+def statistics_of(
+    readers: Mapping[str, ClassReader], config: StatisticsConfig
+) -> PrometheusStatistics | None:
+    """The statistics that are read as metrics; ``None`` where none are."""
+    if not config.enabled:
+        return None
+    measured = [reader for reader in readers.values() if reader.rule.metrics is not None]
+    return PrometheusStatistics(measured[0], config) if measured else None

@@ -1,0 +1,286 @@
+"""Sets up on a RabbitMQ what gateway and agent need: virtual host, exchange, users with their rights.
+
+Everything goes through the management API, as an administrator: first it is read what is there, which gives
+the steps that are missing; each is one request. Done again, there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+import httpx
+
+from gateway.links.amqp_connection import Trouble
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.impersonators import tags_of
+from gateway.sources.rabbitmq.management_api import WRONG_PASSWORD
+from gateway.sources.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST, UserRights
+
+_MAX_REASON: Final = 500
+_NO_TAG: Final = "Not management user"
+EXCHANGE_KIND: Final = {"type": "topic", "durable": True}
+VHOST_DESCRIPTION: Final = "AMQP management gateway"
+"""By which a virtual host is known that was made here."""
+
+
+class ProvisioningError(Exception):
+    """The broker could not be set up; the text says in one line what was refused, and why."""
+
+    def __init__(self, trouble: Trouble, text: str) -> None:
+        self.trouble = trouble
+        super().__init__(" ".join(text.split()))
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisionedUser:
+    """A user to be made, or given this password and these rights."""
+
+    name: str
+    password: str = field(repr=False)
+    rights: UserRights
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of the broker: a request to the management API.
+
+    Attributes:
+        told: what it does, in one line for people.
+        path: below ``/api/``.
+        body: of a PUT.
+        permitted_in: the virtual host in which the administrator itself needs a permission for it; empty for
+            none.
+        method: of the request. It is fine if what is to be deleted has gone meanwhile.
+    """
+
+    told: str
+    path: str
+    body: Mapping[str, Any] | None = field(default=None, repr=False)
+    permitted_in: str = ""
+    method: Literal["PUT", "DELETE"] = "PUT"
+
+
+def plan(
+    client: httpx.Client,
+    users: tuple[ProvisionedUser, ...],
+    *,
+    vhost: str = MANAGEMENT_VHOST,
+    exchange: str = MANAGEMENT_EXCHANGE,
+) -> tuple[Step, ...]:
+    """Find out what is missing, without changing anything; arguments and errors as for `provision`."""
+    steps: list[Step] = []
+    for needed in dict.fromkeys(grant.vhost for user in users for grant in user.rights.grants):
+        if needed != vhost and _found(client, f"vhosts/{segment(needed)}") is None:
+            text = f"{client.base_url}: there is no virtual host {needed!r}: make it first, or leave it out"
+            raise ProvisioningError(Trouble.REFUSED_VHOST, text)
+    # Asked for first: to PUT a virtual host that exists would clear its description.
+    if vhost and _found(client, f"vhosts/{segment(vhost)}") is None:
+        description = {"description": VHOST_DESCRIPTION}
+        steps.append(Step(f"make the virtual host {vhost}", f"vhosts/{segment(vhost)}", description))
+    for user in users:
+        steps += _user_steps(client, user)
+    if vhost and exchange:
+        steps += _exchange_steps(client, vhost, exchange)
+    return tuple(steps)
+
+
+def carry_out(client: httpx.Client, step: Step) -> None:
+    """Make one change.
+
+    Raises:
+        ProvisioningError: the broker refused it.
+    """
+    gone_is_fine = step.method == "DELETE"
+    if not step.permitted_in:
+        _answer(client, step.method, step.path, step.body, missing_is_fine=gone_is_fine)
+        return
+    with _Permitted(client, step.permitted_in):
+        _answer(client, step.method, step.path, step.body, missing_is_fine=gone_is_fine)
+
+
+def provision(
+    client: httpx.Client,
+    users: tuple[ProvisionedUser, ...],
+    *,
+    vhost: str = MANAGEMENT_VHOST,
+    exchange: str = MANAGEMENT_EXCHANGE,
+    progress: Callable[[str], None] = lambda _line: None,
+) -> None:
+    """Make the management virtual host and exchange, and the users with exactly their rights.
+
+    Rights that a user had in other virtual hosts stay; the tags are replaced. The exchange (topic, durable)
+    and the virtual host are what remains on the broker.
+
+    Args:
+        client: of the management API, base URL ending with ``/api/``, with an administrator's credentials.
+        users: the users, with rights in virtual hosts that exist (or are ``vhost``).
+        vhost: the management virtual host; empty where neither it nor the exchange is wanted.
+        exchange: the management exchange; empty for none.
+        progress: told each step in one line.
+
+    Raises:
+        ProvisioningError: the broker refused a step or cannot be reached; earlier steps stay done.
+    """
+    for step in plan(client, users, vhost=vhost, exchange=exchange):
+        progress(step.told)
+        carry_out(client, step)
+
+
+def user_exists(client: httpx.Client, name: str) -> bool:
+    """Whether the broker itself has this user.
+
+    Raises:
+        ProvisioningError: the broker does not say.
+    """
+    return _found(client, f"users/{segment(name)}") is not None
+
+
+def read(client: httpx.Client, path: str) -> Json:
+    """Read from the management API; ``None`` where there is nothing.
+
+    Raises:
+        ProvisioningError: the broker does not tell.
+    """
+    response = _answer(client, "GET", path, missing_is_fine=True)
+    try:
+        document: Json = response.json()
+    except ValueError as error:
+        raise _no_management(client) from error
+    return None if response.status_code == httpx.codes.NOT_FOUND else document
+
+
+def _found(client: httpx.Client, path: str) -> Mapping[str, Json] | None:
+    """One object; ``None`` where there is none."""
+    document = read(client, path)
+    if document is not None and not isinstance(document, Mapping):
+        raise _no_management(client)
+    return document
+
+
+def _user_steps(client: httpx.Client, user: ProvisionedUser) -> Iterator[Step]:
+    wanted = sorted(user.rights.tags)
+    found = _found(client, f"users/{segment(user.name)}")
+    if found is None or sorted(tags_of(found) or ()) != wanted or not logs_in(client, user):
+        verb = "make the user" if found is None else "set password and tags of the user"
+        yield Step(
+            f"{verb} {user.name}: tags {','.join(wanted) or 'none'}",
+            f"users/{segment(user.name)}",
+            {"password": user.password, "tags": ",".join(wanted)},
+        )
+    for grant in user.rights.grants:
+        path = f"permissions/{segment(grant.vhost)}/{segment(user.name)}"
+        permissions = grant.permissions()
+        has = _found(client, path) or {}
+        if any(has.get(kind) != pattern for kind, pattern in permissions.items()):
+            patterns = ", ".join(f"{kind} {pattern}" for kind, pattern in permissions.items())
+            yield Step(f"permit the user {user.name} in {grant.vhost}: {patterns}", path, permissions)
+
+
+def _exchange_steps(client: httpx.Client, vhost: str, exchange: str) -> Iterator[Step]:
+    path = f"exchanges/{segment(vhost)}/{segment(exchange)}"
+    found = _found(client, path)
+    if found is None:
+        told = f"declare the exchange {exchange} (topic, durable) in {vhost}"
+        yield Step(told, path, EXCHANGE_KIND, permitted_in=vhost)
+    elif any(found.get(key) != value for key, value in EXCHANGE_KIND.items()):
+        raise ProvisioningError(
+            Trouble.MISCONFIGURED,
+            f"{client.base_url}: the exchange {exchange!r} in {vhost!r} is not a durable topic exchange:"
+            " delete it, or choose another name",
+        )
+
+
+def logs_in(client: httpx.Client, user: ProvisionedUser) -> bool:
+    """Whether the password is the user's already; to set it again would change its hash.
+
+    Raises:
+        ProvisioningError: the broker cannot be reached.
+    """
+    response = _response(client, "GET", "whoami", auth=(user.name, user.password))
+    # Who has no tag is known, and let in all the same by AMQP alone.
+    return response.status_code == httpx.codes.OK or _reason(response) == _NO_TAG
+
+
+class _Permitted:
+    """The administrator's own permission in a virtual host, for as long as it takes to declare there.
+
+    Making a virtual host through the API gives its maker every permission in it, an older one may not.
+    """
+
+    def __init__(self, client: httpx.Client, vhost: str) -> None:
+        self._client = client
+        administrator = _found(client, "whoami") or {}
+        self._path = f"permissions/{segment(vhost)}/{segment(str(administrator.get('name')))}"
+        self._lent = False
+
+    def __enter__(self) -> None:
+        if _found(self._client, self._path) is None:
+            _answer(self._client, "PUT", self._path, {"configure": ".*", "write": "^$", "read": "^$"})
+            self._lent = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._lent:
+            _answer(self._client, "DELETE", self._path)
+
+
+def _answer(
+    client: httpx.Client,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    missing_is_fine: bool = False,
+) -> httpx.Response:
+    response = _response(client, method, path, body)
+    if response.status_code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+        reason = _reason(response)
+        if reason in WRONG_PASSWORD:
+            text = f"{client.base_url}: {reason}: check name and password of the administrator"
+            raise ProvisioningError(Trouble.REFUSED_CREDENTIALS, text)
+        text = f"{method} {path}: refused; it takes a user with the tag administrator ({reason})"
+        raise ProvisioningError(Trouble.FORBIDDEN, text)
+    if response.is_redirect:
+        raise _no_management(client)
+    if response.is_error and not (missing_is_fine and response.status_code == httpx.codes.NOT_FOUND):
+        raise ProvisioningError(
+            Trouble.BROKEN, f"{method} {path}: {response.status_code} {_reason(response)}"
+        )
+    return response
+
+
+def _response(
+    client: httpx.Client,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    auth: tuple[str, str] | None = None,
+) -> httpx.Response:
+    try:
+        if auth is not None:
+            return client.request(method, path, json=body, auth=auth)
+        return client.request(method, path, json=body)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ProvisioningError(
+            Trouble.UNREACHABLE, f"the management API at {client.base_url} cannot be reached: {error}"
+        ) from error
+
+
+def _no_management(client: httpx.Client) -> ProvisioningError:
+    return ProvisioningError(
+        Trouble.UNREACHABLE, f"{client.base_url}: no management API answers there: check the URL"
+    )
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["reason"])[:_MAX_REASON]
+    except (ValueError, LookupError, TypeError):
+        return response.text[:_MAX_REASON]
+
+
+def segment(name: str) -> str:
+    """A name as a segment of a path."""
+    return quote(name, safe="")

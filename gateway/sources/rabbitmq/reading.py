@@ -1,0 +1,242 @@
+"""JSON objects of the management API to objects of the model, by the mapping.
+
+Absent is not zero: what RabbitMQ does not tell has no value, and what it tells in a type that the schema
+does not allow has none either and is counted. No JSON whatsoever raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.mapping.files import class_schemas, secret_patterns
+from gateway.mapping.paths import Json, ReadPath, compile_path
+from gateway.mapping.rules import ClassRule, ElementRule
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.schema import Access, ClassSchema, Element
+from gateway.model.secrets import SecretRules
+from gateway.model.values import Value, Values, ValueType
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.values import Conversion, Unreadable, conversion
+
+_VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one JSON object says of one object.
+
+    ``properties`` and ``statistics`` are in schema order; a reference stands there as the name (text) of
+    what it points to, which its element's ``references`` gives the class of.
+    """
+
+    name: ObjectName
+    properties: Values
+    statistics: Values
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    element: Element
+    path: ReadPath
+    convert: Conversion
+    otherwise: Value | None
+    unused: int | None
+    until: tuple[int, ...]
+    """The version from which on the value is absent; empty for none."""
+
+    def holds_in(self, version: tuple[int, ...]) -> bool:
+        """Whether the value is a measurement in a version; an empty one is not known."""
+        return not self.until or bool(version and version < self.until)
+
+
+class ClassReader:
+    """Reads objects of one class.
+
+    Args:
+        schema: the class as its mapping defines it.
+        rule: the mapping's rule of the class.
+        secrets: what must not be passed on.
+
+    Attributes:
+        unreadable: how often a value was there but could not be read, by ``class.element``; an object that
+            lacks its index or a property that is not optional counts as ``class``.
+    """
+
+    def __init__(self, schema: ClassSchema, rule: ClassRule, secrets: SecretRules) -> None:
+        self.schema = schema
+        self.rule = rule
+        self.unreadable: Counter[str] = Counter()
+        self._properties = _columns(schema.properties, rule.properties, secrets)
+        self._statistics = _columns(schema.statistics, rule.statistics, secrets)
+        self._version = compile_path(rule.properties[rule.version].read) if rule.version else None
+        self._index = tuple(
+            (column.path, bool(column.element.type.integer_bits))
+            for column in self._properties
+            if column.element.index
+        )
+        first = next((element for element in schema.properties if element.index), None)
+        self.in_virtual_host = first is not None and first.references == "vhost"
+        """Whether objects of the class are named by their virtual host first."""
+        self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
+        """Per property, whether it is settled at creation: once known it stays, although a later answer
+        may lack it."""
+        self.led = tuple(
+            position
+            for position, element in enumerate(schema.statistics)
+            if rule.statistics[element.name].leader_metric
+        )
+        """Positions of the statistics that are the leader's figures, which no listing tells."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What to ask the management API for, dotted, without what the agent works out itself."""
+        asked: dict[str, None] = {}
+        for column in (*self._properties, *self._statistics):
+            asked.update(dict.fromkeys(column.path.columns))
+        return tuple(name for name in asked if not name.startswith("gateway."))
+
+    def name_of(self, document: Json) -> ObjectName | None:
+        """Which object ``document`` is about; ``None`` where it does not tell."""
+        parts = [_index_text(path.find(document), number=number) for path, number in self._index]
+        texts = tuple(text for text in parts if text is not None)
+        return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
+
+    def property_of(self, document: Json, element: str) -> Value | None:
+        """What ``document`` says of one property."""
+        column = next(column for column in self._properties if column.element.name == element)
+        return self._value(column, document, measured=False)
+
+    def read(self, document: Json, *, measured: bool = False, lean: bool = False) -> Reading | None:
+        """What ``document`` says; ``None`` where it lacks what every object of the class must have.
+
+        Args:
+            document: the JSON object.
+            measured: whether the broker measures the object, so that a counter that it leaves out is one of
+                which there was nothing to count.
+            lean: it is known to have no statistics, which are not looked for.
+        """
+        name = self.name_of(document)
+        if name is None:
+            self.unreadable[self.schema.key.name] += 1
+            return None
+        version = version_of(self._version.find(document)) if self._version else ()
+        properties = self._values(self._properties, document, version, measured=measured)
+        for element, value in zip(self.schema.properties, properties, strict=True):
+            if value is None and not element.optional:
+                self.unreadable[self.schema.key.name] += 1
+                return None
+        if lean:
+            return Reading(name, properties, (None,) * len(self._statistics))
+        return Reading(name, properties, self._values(self._statistics, document, version, measured=measured))
+
+    def statistic(self, position: int, told: Json) -> Value | None:
+        """What ``told``, by whomever, is as a value of one statistic; ``None`` where it is none."""
+        value = self._statistics[position].convert(told)
+        return None if isinstance(value, Unreadable) else value
+
+    def beside(self, told: Reading, properties: Values, statistics: Values) -> Values:
+        """The statistics that ``told`` has, with the leader's figures, while it is the same leader.
+
+        Args:
+            told: what a listing says of an object.
+            properties: those of the same object as they were known.
+            statistics: likewise.
+        """
+        if not self.led or self.rule.metrics is None:
+            return told.statistics
+        holder = self.schema.positions[self.rule.metrics.holder]
+        same = told.properties[holder] == properties[holder]
+        values = list(told.statistics)
+        for position in self.led:
+            values[position] = statistics[position] if same else None
+        return tuple(values)
+
+    def _values(
+        self, columns: tuple[_Column, ...], document: Json, version: tuple[int, ...], *, measured: bool
+    ) -> Values:
+        return tuple(
+            self._value(column, document, measured=measured) if column.holds_in(version) else None
+            for column in columns
+        )
+
+    def _value(self, column: _Column, document: Json, *, measured: bool) -> Value | None:
+        found = column.path.find(document)
+        # Most of what a listing could say it does not say, and null converts to nothing.
+        if found is not None:
+            value = column.convert(found)
+            if isinstance(value, Unreadable):
+                self.unreadable[f"{self.schema.key.name}.{column.element.name}"] += 1
+                return None
+            if value is not None:
+                return value
+        return column.unused if measured and column.unused is not None else column.otherwise
+
+
+def version_of(text: Json) -> tuple[int, ...]:
+    """The numbers that a version begins with: ``(4, 0, 5)`` of ``4.0.5-rc.1``; empty for no version."""
+    found = _VERSION.match(text) if isinstance(text, str) else None
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def _index_text(value: Json, *, number: bool) -> str | None:
+    if number:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, str) else None
+
+
+def _columns(
+    elements: tuple[Element, ...], rules: Mapping[str, ElementRule], secrets: SecretRules
+) -> tuple[_Column, ...]:
+    return tuple(_column(element, rules[element.name], secrets) for element in elements)
+
+
+def _column(element: Element, rule: ElementRule, secrets: SecretRules) -> _Column:
+    # Nothing is found of what no listing tells, nor is it asked for.
+    path = compile_path("gateway.leader" if rule.leader_metric else rule.read or element.name)
+    convert = conversion(element, secrets, scale=rule.scale, absent=rule.absent, words=rule.words)
+    return _Column(element, path, convert, rule.otherwise, rule.unused, version_of(rule.until))
+
+
+def class_readers(mapping: MappingFile) -> dict[str, ClassReader]:
+    """A reader for each class of ``mapping``, by name, in the file's order.
+
+    Raises:
+        MappingError: an element has no type.
+    """
+    secrets = SecretRules(secret_patterns(mapping))
+    return {
+        name: ClassReader(schema, mapping.classes[name], secrets)
+        for name, schema in class_schemas(mapping).items()
+    }
+
+
+def target_of(
+    readers: Mapping[str, ClassReader], name: ObjectName, class_name: str, text: Value | None
+) -> ObjectName | None:
+    """What an object refers to by ``text``: in its own virtual host, where the other class lives in one.
+
+    Args:
+        readers: the reader of each class.
+        name: of the object that refers.
+        class_name: of the other.
+        text: the other's own name; anything else refers to nothing.
+    """
+    reader = readers.get(class_name)
+    if reader is None or not isinstance(text, str):
+        return None
+    if not reader.in_virtual_host:
+        return ObjectName(class_name, (text,))
+    within = readers[name.class_name].in_virtual_host
+    return ObjectName(class_name, (name.parts[0], text)) if within else None
+
+
+def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:
+    """Which properties of a class are references, and to what class."""
+    return tuple(
+        (position, element.references)
+        for position, element in enumerate(schema.properties)
+        if element.type is ValueType.REFERENCE
+    )

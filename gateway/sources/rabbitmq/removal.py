@@ -1,0 +1,296 @@
+"""Takes back from a RabbitMQ what `provisioning` made there, and what durable subscriptions left.
+
+First it is read what is there. Whatever is not provably ours, or is used, is an obstacle: while there is one,
+nothing is removed. A user is ours if it has our password, and the tags and rights that we give and no others;
+a virtual host, if it says that we made it, and has nothing of others in it; a queue, if it has the name and
+the arguments of a durable subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx
+
+from gateway.links.durable_queue import OWN_PREFIX
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.impersonators import tags_of
+from gateway.sources.rabbitmq.provisioning import (
+    EXCHANGE_KIND,
+    VHOST_DESCRIPTION,
+    ProvisionedUser,
+    Step,
+    logs_in,
+    read,
+    segment,
+)
+
+_NAMED: Final = 3
+"""Connections that are named; of the others it is told how many they are."""
+
+_Object = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisionedBroker:
+    """What is to be removed, as far as it is there.
+
+    Attributes:
+        users: with the passwords that are ours, empty where none is known.
+        vhost: of the management exchange; empty for none.
+        exchange: the management exchange.
+        event_vhost: where the event exchange is, and the queues bound to it.
+        kept_queues: names of queues of durable subscriptions, in either virtual host.
+    """
+
+    users: tuple[ProvisionedUser, ...]
+    vhost: str
+    exchange: str
+    event_vhost: str
+    kept_queues: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the users."""
+        return frozenset(user.name for user in self.users)
+
+
+@dataclass(slots=True)
+class Removal:
+    """What a removal would do.
+
+    Attributes:
+        steps: in order; done in part, the rest can be found again.
+        obstacles: what is not ours, or is used; a line for each.
+        left: what stays, and why; a line for each.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    obstacles: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+def plan_removal(client: httpx.Client, wanted: ProvisionedBroker) -> Removal:
+    """Find out what there is to remove, without changing anything.
+
+    Args:
+        client: of the management API, base URL ending with ``/api/``, with an administrator's credentials.
+        wanted: what is to be removed.
+
+    Raises:
+        ProvisioningError: the broker does not tell.
+    """
+    found = Removal()
+    connections = _listed(read(client, "connections?columns=name,user,vhost"))
+    vhost = None if not wanted.vhost else read(client, f"vhosts/{segment(wanted.vhost)}")
+    if isinstance(vhost, Mapping):
+        _plan_vhost(client, wanted, vhost, connections, found)
+    if wanted.event_vhost != wanted.vhost:
+        _plan_kept_queues(client, wanted, wanted.event_vhost, found)
+    for user in wanted.users:
+        _plan_user(client, user, connections, found)
+    return found
+
+
+# -- users
+
+
+def _plan_user(
+    client: httpx.Client, user: ProvisionedUser, connections: Sequence[_Object], found: Removal
+) -> None:
+    told = read(client, f"users/{segment(user.name)}")
+    if not isinstance(told, Mapping):
+        return
+    if not logs_in(client, user):
+        found.obstacles.append(
+            f"the user {user.name} is there, and its password is not the one in its file, or the file is"
+            " missing: it may be somebody else's; write its password into that file if it is ours"
+        )
+        return
+    found.obstacles += _other_uses(client, user, told)
+    found.obstacles += _in_use(
+        f"the user {user.name}", [one for one in connections if one.get("user") == user.name]
+    )
+    rights = ", ".join(sorted(str(one.get("vhost")) for one in _permissions(client, user.name)))
+    told_rights = f"tags and rights (in {rights})" if rights else "tags"
+    found.steps.append(
+        Step(f"delete the user {user.name} with its {told_rights}", _user(user.name), method="DELETE")
+    )
+
+
+def _other_uses(client: httpx.Client, user: ProvisionedUser, told: _Object) -> Iterator[str]:
+    """Signs that the user serves somebody else too."""
+    if more := sorted(set(tags_of(told) or ()) - set(user.rights.tags)):
+        yield f"the user {user.name} carries tags that are not of provision: {', '.join(more)}"
+    given = {grant.vhost: grant.permissions() for grant in user.rights.grants}
+    for permission in _permissions(client, user.name):
+        vhost = str(permission.get("vhost"))
+        if vhost not in given:
+            yield (
+                f"the user {user.name} has rights in {vhost}, which is not named here: say --watch {vhost} if"
+                " provision gave them, else take them away"
+            )
+        elif any(permission.get(kind) != pattern for kind, pattern in given[vhost].items()):
+            yield (
+                f"the user {user.name} has other rights in {vhost} than provision gives: name the same"
+                " --watch, --vhost, --exchange and --event-vhost as then, or run provision again first"
+            )
+    for permission in _listed(read(client, f"{_user(user.name)}/topic-permissions")):
+        yield f"the user {user.name} has topic permissions in {permission.get('vhost')}"
+
+
+def _permissions(client: httpx.Client, user: str) -> list[_Object]:
+    return _listed(read(client, f"{_user(user)}/permissions"))
+
+
+def _in_use(what: str, connections: Sequence[_Object]) -> Iterator[str]:
+    if connections:
+        names = [str(one.get("name")) for one in connections]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        text = ", ".join(names[:_NAMED]) + more
+        yield f"{what} is in use: {text}: stop gateway and agents, and wait until the broker knows it"
+
+
+# -- the management virtual host
+
+
+def _plan_vhost(
+    client: httpx.Client,
+    wanted: ProvisionedBroker,
+    vhost: _Object,
+    connections: Sequence[_Object],
+    found: Removal,
+) -> None:
+    name = wanted.vhost
+    description = vhost.get("description") or _mapping(vhost.get("metadata")).get("description")
+    if description != VHOST_DESCRIPTION:
+        found.left.append(
+            f"the virtual host {name}: provision did not make it, or its description is another"
+        )
+        _plan_kept_queues(client, wanted, name, found)
+        _plan_exchange(client, wanted, found)
+        return
+    strangers = [
+        one for one in connections if one.get("vhost") == name and one.get("user") not in wanted.names
+    ]
+    found.obstacles += _in_use(f"the virtual host {name}", strangers)
+    found.obstacles += _of_others(client, wanted)
+    within = [f"the exchange {wanted.exchange}"] if _exchange(client, wanted) is not None else []
+    for queue in _queues(client, name):
+        if queue.get("name") in wanted.kept_queues:
+            found.obstacles += _queue_obstacles(queue, name)
+            within.append(f"the queue {_with_messages(queue)}")
+        else:
+            found.obstacles.append(_unnamed(str(queue.get("name")), name))
+    text = f", with {', '.join(within)}" if within else ""
+    path = f"vhosts/{segment(name)}"
+    found.steps.append(Step(f"delete the virtual host {name}{text}", path, method="DELETE"))
+
+
+def _of_others(client: httpx.Client, wanted: ProvisionedBroker) -> Iterator[str]:
+    """What the virtual host has that is neither ours nor a virtual host's own, but for queues."""
+    name, at = wanted.vhost, segment(wanted.vhost)
+    administrator = _mapping(read(client, "whoami")).get("name")
+    for permission in _listed(read(client, f"vhosts/{at}/permissions")):
+        user = permission.get("user")
+        if user not in wanted.names and user != administrator:
+            yield f"the user {user} has rights in {name}"
+    for exchange in _listed(read(client, f"exchanges/{at}?columns=name")):
+        called = str(exchange.get("name"))
+        if called and called != wanted.exchange and not called.startswith("amq."):
+            yield f"the exchange {called} in {name} is not ours"
+    for kind, path in (("policy", "policies"), ("operator policy", "operator-policies")):
+        for policy in _listed(read(client, f"{path}/{at}")):
+            yield f"the {kind} {policy.get('name')} in {name} is not ours"
+    for parameter in _listed(read(client, "parameters")):
+        if parameter.get("vhost") == name:
+            yield f"the parameter {parameter.get('component')}/{parameter.get('name')} in {name} is not ours"
+
+
+# -- exchange and queues
+
+
+def _exchange(client: httpx.Client, wanted: ProvisionedBroker) -> _Object | None:
+    exchange = read(client, f"exchanges/{segment(wanted.vhost)}/{segment(wanted.exchange)}")
+    return exchange if isinstance(exchange, Mapping) else None
+
+
+def _plan_exchange(client: httpx.Client, wanted: ProvisionedBroker, found: Removal) -> None:
+    """Of a virtual host that stays."""
+    exchange = _exchange(client, wanted)
+    if exchange is None:
+        return
+    name = f"the exchange {wanted.exchange} in {wanted.vhost}"
+    if any(exchange.get(key) != value for key, value in EXCHANGE_KIND.items()):
+        found.left.append(f"{name}: it is not a durable topic exchange, so not ours")
+        return
+    path = f"exchanges/{segment(wanted.vhost)}/{segment(wanted.exchange)}"
+    for binding in _listed(read(client, f"{path}/bindings/source")):
+        if binding.get("destination") not in wanted.kept_queues:
+            found.obstacles.append(f"{name} is in use: {binding.get('destination')} is bound to it")
+    for binding in _listed(read(client, f"{path}/bindings/destination")):
+        found.obstacles.append(f"{name} is in use: it is bound to {binding.get('source')}")
+    # Refused by the broker where something was bound to it since.
+    step = Step(f"delete {name}", f"{path}?if-unused=true", permitted_in=wanted.vhost, method="DELETE")
+    found.steps.append(step)
+
+
+def _plan_kept_queues(client: httpx.Client, wanted: ProvisionedBroker, vhost: str, found: Removal) -> None:
+    """Of a virtual host that stays."""
+    if not vhost or not isinstance(read(client, f"vhosts/{segment(vhost)}"), Mapping):
+        return
+    for queue in _queues(client, vhost):
+        name = str(queue.get("name"))
+        if name in wanted.kept_queues:
+            found.obstacles += _queue_obstacles(queue, vhost)
+            # Refused by the broker where somebody has begun to consume it.
+            path = f"queues/{segment(vhost)}/{segment(name)}?if-unused=true"
+            text = f"delete the queue {_with_messages(queue)} in {vhost}"
+            found.steps.append(Step(text, path, permitted_in=vhost, method="DELETE"))
+        elif name.startswith(OWN_PREFIX) and queue.get("durable") is True:
+            found.left.append(_unnamed(name, vhost))
+
+
+def _queues(client: httpx.Client, vhost: str) -> list[_Object]:
+    columns = "name,durable,arguments,consumers,messages"
+    return _listed(read(client, f"queues/{segment(vhost)}?columns={columns}"))
+
+
+def _queue_obstacles(queue: _Object, vhost: str) -> Iterator[str]:
+    name, arguments = f"the queue {queue.get('name')} in {vhost}", _mapping(queue.get("arguments"))
+    bounded = {"x-expires", "x-max-length"} <= arguments.keys() and arguments.get("x-overflow") == "drop-head"
+    if queue.get("durable") is not True or not bounded:
+        yield f"{name} is not that of a durable subscription: it has no expiry, or no bound"
+    if queue.get("consumers"):
+        yield f"{name} is in use: it has a consumer; stop that gateway first"
+
+
+def _unnamed(queue: str, vhost: str) -> str:
+    text = f"the queue {queue} in {vhost}"
+    if not queue.startswith(OWN_PREFIX):
+        return f"{text} is not ours"
+    return f"{text} may be another gateway's: name it with --kept-queue {queue} if it is of this one"
+
+
+def _with_messages(queue: _Object) -> str:
+    messages = queue.get("messages") or 0
+    return f"{queue.get('name')} ({messages} message{'' if messages == 1 else 's'} in it)"
+
+
+# -- the management API
+
+
+def _user(name: str) -> str:
+    return f"users/{segment(name)}"
+
+
+def _listed(document: Json) -> list[_Object]:
+    """A listing; nothing where there is none."""
+    listed = document if isinstance(document, list) else []
+    return [one for one in listed if isinstance(one, Mapping)]
+
+
+def _mapping(document: Json) -> _Object:
+    return document if isinstance(document, Mapping) else {}

@@ -1,0 +1,509 @@
+"""A RabbitMQ as a source: answers and events in, observations out. Without I/O.
+
+Its driver makes the requests that `RabbitMqSource.next_request` asks for, one at a time, hands over the
+answers and the broker's events, and carries out the effects. `BrokerEvents` knows what events mean and
+`ManagementAnswers` what answers mean; `BrokerView` says what changes by either, and `ObservationStream`
+publishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+
+from gateway.dialects.event_backlog import Loss
+from gateway.dialects.session import Effect, Note, Observed, WakeAt
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import Gap, SourceState, SourceStateSeen
+from gateway.model.operations import Answer as ResultAnswer
+from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.schema import EventSchema
+from gateway.model.secrets import SecretRules
+from gateway.sources.rabbitmq.broker_events import BrokerEvents
+from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.events import Changed
+from gateway.sources.rabbitmq.headers import event_time, plain_headers
+from gateway.sources.rabbitmq.hearing import Hearing
+from gateway.sources.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
+from gateway.sources.rabbitmq.known_objects import KnownObject, Put
+from gateway.sources.rabbitmq.management_answers import ManagementAnswers
+from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
+from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
+from gateway.sources.rabbitmq.method_calls import MethodCalls
+from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
+from gateway.sources.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
+from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
+from gateway.sources.rabbitmq.reading import ClassReader, class_readers
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.status import SourceStatus
+
+OLDEST_ANSWER = 30_000_000_000
+"""An answer to a request made longer ago (ns), as after the process was stopped, tells how things were."""
+CATCHING_UP_LIMIT = 60_000_000_000
+"""Nanoseconds. Listings wait no longer for the events of the time before to be told."""
+
+RESUMING_LIMIT = 15_000_000_000
+"""Nanoseconds. So long listings wait for a durable subscription to be resumed, where the broker answers."""
+
+SILENT_LINK_LIMIT = 60_000_000_000
+"""Nanoseconds within which a connection that tells nothing any more is found to be dead."""
+
+_HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
+"""Events that change values of objects: the class to be listed soon."""
+
+
+class RabbitMqSource:
+    """Observes one RabbitMQ.
+
+    Args:
+        config: see `RabbitMqSourceConfig`.
+        mapping: what is read and how it is shown.
+        secrets: which elements are left out of what is published.
+
+    Raises:
+        LocalProtocolError: AM2 cannot carry one of the mapping's classes or events.
+        MappingError: an element of the mapping has no type, or an event refers to a class that does not
+            exist.
+    """
+
+    def __init__(
+        self, config: RabbitMqSourceConfig, mapping: MappingFile, secrets: SecretRules | None = None
+    ) -> None:
+        self._config = config
+        self._readers = class_readers(mapping)
+        self._view = BrokerView(
+            self._readers,
+            show_own=config.show_own,
+            own_users=config.own_users | {config.user},
+            management_virtual_host=config.management_virtual_host,
+        )
+        self._view.statistics = statistics_of(self._readers, config.statistics)
+        self._events = BrokerEvents(mapping, self._readers, self._view)
+        self._stream = ObservationStream(
+            self._readers, self._view.known, self._events.maker.schemas, secrets or SecretRules()
+        )
+        self._impersonators = ImpersonatorCheck(config.obeyed, config.user)
+        self._answers = ManagementAnswers(
+            config, self._readers, self._view, self._events.alarms, self._stream, self._impersonators
+        )
+        self._calls = MethodCalls(
+            self._readers, self._view, self._answers, self._stream, config.writer, config.lockout
+        )
+        self.on_call: Callable[[], None] = lambda: None
+        """Called when `advance_calls` has something new to do."""
+        self._plan = self._answers.plan
+        self._visibility = self._answers.visibility
+        self._woken_at = 0
+        self._events_are_kept = False  # while nobody listens, by a durable subscription
+        self._hearing = Hearing()
+        self._state = SourceStateSeen(SourceState.CONNECTING)
+
+    # What the driver asks.
+
+    @property
+    def readers(self) -> Mapping[str, ClassReader]:
+        """The reader of each class, which has its schema."""
+        return self._readers
+
+    @property
+    def event_schemas(self) -> Mapping[str, EventSchema]:
+        """The schemas of the events that may be published, by name."""
+        return self._events.maker.schemas
+
+    @property
+    def event_keys(self) -> tuple[str, ...]:
+        """Routing keys of the broker's events that matter here."""
+        return tuple(dict.fromkeys((*self._events.routing_keys, TAGS_EVENT)))
+
+    @property
+    def status(self) -> SourceStatus:
+        """How much of the broker can be seen now."""
+        return self._visibility.status(
+            self._view.hosts.not_permitted,
+            self._impersonators.distrust,
+            self._plan.intervals,
+            blocked=self._events.alarms.blocked,
+            statistics=self._view.statistics.trouble if self._view.statistics else "",
+            counted=self._view.statistics is not None and self._view.statistics.active,
+        )
+
+    @property
+    def synchronised(self) -> bool:
+        """Whether everything has been read, and the broker has not been silent for too long since."""
+        return self._stream.synchronised
+
+    @property
+    def reads_first(self) -> bool:
+        """Whether the first reading is under way; values that listings alone have may still be to come."""
+        return not self._stream.synchronised or self._visibility.in_progress
+
+    @property
+    def understands_events(self) -> bool:
+        """Whether what objects hang on is known, so that events of the time before can be told."""
+        known = self._visibility.has_listed(NEEDED_BY_EVENTS)
+        # Whether a node was started again says what events of creations mean.
+        return known and self._visibility.listed_since("node", self._hearing.resumed_at)
+
+    @property
+    def knows_what_others_hang_on(self) -> bool:
+        """Whether virtual hosts and nodes were listed since the start, where they can be."""
+        return self._visibility.was_listed(NEEDED_BY_EVENTS)
+
+    @property
+    def unreadable(self) -> Mapping[str, int]:
+        """How often a value or event was not what it should be, by place."""
+        counts: dict[str, int] = {**self._events.reader.unreadable, **self._events.maker.unreadable}
+        for reader in self._readers.values():
+            counts.update(reader.unreadable)
+        return counts
+
+    @property
+    def request_at(self) -> int:
+        """When to ask for the next request (ns)."""
+        return self._plan.due()
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self._answers.busy
+
+    def known(self, class_name: str) -> Iterable[KnownObject]:
+        """The objects of a class as they are known."""
+        return self._view.known.of_class(class_name)
+
+    def connection_blocked(self, now: int) -> None:
+        """The broker takes nothing from a connection of ours, although no alarm was reported."""
+        self._events.alarms.connection_blocked(now)
+        self._plan.hurry(now, "node")
+
+    def tick(self, now: int) -> list[Effect]:
+        """Do what is due: a heartbeat, or the end of trust in a broker that has been silent for too long."""
+        self._woken_at = 0
+        self._view.known.forget_old_ends(now)
+        stood_still = self._stood_still(now)
+        silent_since = self._visibility.silent_since
+        effects = [*stood_still, *self._calls.overdue(now)]
+        if not silent_since or now - silent_since < self._config.silence_limit:
+            answers = not self._visibility.failure
+            effects += self._answers.forget_unread(now)
+            return self._awake([*effects, *self._stream.tick(now, answers=answers)], now)
+        effects += self._answers.silent(silent_since)
+        if self._stream.synchronised:
+            effects += self._stream.doubted(self._visibility.failure)
+            self._hearing.missed(silent_since, now, "the management API did not answer")
+            effects.append(Note("agent-silent", self._visibility.failure))
+        return self._awake(effects, now)
+
+    def _stood_still(self, now: int) -> list[Effect]:
+        """Nobody was woken for a heartbeat for long: what is known is as old, and is read again."""
+        if not self._stream.wake_at or now - self._stream.wake_at < self._config.silence_limit:
+            return []
+        self._view.known.doubt()
+        self._visibility.read_again()
+        self._plan.hurry(now)
+        return self._stream.doubted("the gateway stood still")
+
+    def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
+        """``effects``, the source's state where it changed, and when to wake it."""
+        self._note_unheard(now)
+        gaps = self._regained(now)
+        if gaps:
+            effects = [Observed(tuple(gaps)), *effects]
+        status = self.status
+        heard_until = self._hearing.heard_until
+        state = SourceStateSeen(status.state, status.detail, status.changes_wait, heard_until)
+        if state != self._state:
+            self._state = state
+            effects.append(Observed((state,)))
+        times = [
+            self._stream.wake_at,
+            self._calls.wake_at,
+            self._visibility.unread_until(self._config.silence_limit),
+        ]
+        if self._visibility.silent_since and self._stream.synchronised:
+            times.append(self._visibility.silent_since + self._config.silence_limit)
+        wake = min((time for time in times if time), default=0)
+        if wake and wake != self._woken_at:
+            self._woken_at = wake
+            effects.append(WakeAt(wake))
+        return effects
+
+    def _regained(self, now: int) -> list[Gap]:
+        """The time in which not everything was heard, when that is over."""
+        visibility = self._visibility
+        if not self._hearing.since or visibility.failure or not visibility.complete or self._awaits_events:
+            return []
+        return self._hearing.regained(now) if visibility.all_listed_from(self._hearing.listed_from) else []
+
+    def _note_unheard(self, now: int) -> None:
+        """Take note of what is not heard, where answers alone show that."""
+        visibility = self._visibility
+        if visibility.failure:
+            return
+        resumed_at, hears = self._hearing.resumed_at, not visibility.events_missing
+        if resumed_at and hears and not visibility.catching_up and self._nodes_dated(resumed_at):
+            self._hearing.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
+        never_heard = not hears and not visibility.last_event and self._config.awaits_events
+        if never_heard and visibility.complete and not self._events_are_kept:
+            # Everything was read, and what comes and goes from now on is missed.
+            visibility.last_event = now
+            self._hearing.missed(now, now, f"no events arrived: {visibility.events_missing}")
+
+    def _nodes_dated(self, since: int) -> bool:
+        """Whether a listing that began then (ns), or later, told since when each node has run."""
+        return self._view.nodes.are_dated and self._visibility.listed_since("node", since)
+
+    @property
+    def _awaits_events(self) -> bool:
+        """Whether events arrived once, and do not now."""
+        return bool(self._visibility.events_missing and self._visibility.last_event)
+
+    # Events.
+
+    def events_connected(self, now: int) -> list[Effect]:
+        """Events arrive from now on; what happened before is in doubt."""
+        again = bool(self._visibility.last_event)
+        self._visibility.events_missing = ""
+        self._visibility.unbroken_since = self._view.known.events_since = now
+        self._view.known.events_arrive = True
+        self._events.lost()
+        effects = self._answers.doubted("events are connected", now, events_lost=again)
+        if again:
+            self._doubt_limits(now)
+            effects += self._missed("they were not connected", now, now)
+        self._visibility.last_event = now
+        return self._awake(effects, now)
+
+    def events_resumed(self, missed: str, now: int) -> list[Effect]:
+        """Events arrive from now on, first those of meanwhile; ``missed``: why some before them may be lost.
+
+        Until `events_caught_up` nobody is told that all is known.
+        """
+        self._visibility.events_missing = ""
+        self._visibility.unbroken_since = now
+        self._visibility.catching_up = self._events_are_kept = True
+        self._visibility.last_event = now
+        self._hearing.resumed(now)
+        self._view.known.events_arrive = True
+        self._plan.hold(now + CATCHING_UP_LIMIT)
+        if missed:
+            self._events.lost()
+            self._view.known.events_since = now
+            self._doubt_limits(now)
+            self._view.known.events_of_meanwhile_missed()
+        reason = missed or "events are connected again"
+        return self._awake(self._answers.doubted(reason, now, events_lost=bool(missed)), now)
+
+    def events_dropped(self, since: int, until: int, reason: str) -> list[Effect]:
+        """Events of this time do not wait for a durable subscription any more, or never did."""
+        gaps = self._hearing.dropped(since, until, reason)
+        return [Observed(tuple(gaps))] if gaps else []
+
+    def events_caught_up(self, now: int) -> list[Effect]:
+        """The events of meanwhile have all been told."""
+        self._visibility.catching_up = False
+        self._hearing.caught_up(now)
+        self._plan.release()
+        return self._awake(self._answers.doubted("events have been caught up with", now), now)
+
+    def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
+        """Some events may have been lost since ``since``, although others arrive: list everything again."""
+        self._events.lost()
+        self._visibility.unbroken_since = self._view.known.events_since = now
+        self._doubt_limits(now)
+        lost = self._answers.doubted(reason, now, events_lost=True)
+        return self._awake([*lost, *self._missed(reason, now, since)], now)
+
+    def remember(
+        self, objects: Iterable[KnownObject], now: int, *, events_kept: bool, heard_until: int = 0
+    ) -> None:
+        """These existed when the gateway before this one ended.
+
+        Args:
+            objects: all of them.
+            now: the time (ns).
+            events_kept: whether every event of meanwhile is to be told.
+            heard_until: until when the broker was listened to (ns); 0 where that is not known.
+        """
+        self._events_are_kept = events_kept
+        former = list(objects)
+        self._view.left(former, heard_until)
+        if former:
+            self._answers.await_nodes(now)
+        if events_kept and heard_until:
+            self._hearing.left(heard_until)
+        if events_kept:
+            self._view.known.restore(former)
+            self._plan.hold(now + CATCHING_UP_LIMIT)
+        else:
+            self._view.known.remember(former, now)
+
+    def _doubt_limits(self, now: int) -> None:
+        """Virtual hosts may have been made again unheard: limits, which no listing tells, are not known."""
+        self._view.hosts.learn_limits(None)
+        self._calls.answers_again(now)
+        self.on_call()
+
+    def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
+        since = min(since, self._visibility.last_event)
+        self._visibility.last_event = now
+        self._unheard(since, now, reason)
+        return self._stream.events_lost(Loss(0, since, now), reason, now)
+
+    def _unheard(self, since: int, now: int, reason: str) -> None:
+        """Something is missed; of the time before everything was read the log knows that by itself."""
+        if self._visibility.was_complete or self._events_are_kept:
+            self._hearing.missed(since, now, reason)
+
+    def events_missing(self, reason: str, now: int) -> list[Effect]:
+        """No events arrive, for ``reason``, which people are told."""
+        news = reason != self._visibility.events_missing
+        if self._visibility.last_event and not self._visibility.events_missing:
+            # A connection that tells nothing is found to be dead within that time.
+            self._visibility.last_event = max(self._visibility.last_event, now - SILENT_LINK_LIMIT)
+            if self._events_are_kept:
+                self._hearing.left(self._visibility.last_event)
+            else:
+                self._unheard(self._visibility.last_event, now, f"no events arrived: {reason}")
+        self._visibility.events_missing = reason
+        self._view.known.events_arrive = False
+        self._visibility.unbroken_since = 0
+        self._visibility.catching_up = False
+        if self._events_are_kept:
+            self._plan.hold_at_most(now + RESUMING_LIMIT)
+        else:
+            self._plan.release()
+        notes: list[Effect] = [Note("events-missing", reason)] if news else []
+        return self._awake([*notes, *self._answers.unheard.judge(now)], now)
+
+    def event(
+        self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
+    ) -> list[Effect]:
+        """An event arrived: its routing key, its headers and its AMQP timestamp."""
+        self._visibility.last_event = now
+        if self._hearing.resumed_at:
+            time = event_time(plain_headers(headers), timestamp) or now
+            starts = map(self._view.nodes.started, self._view.nodes.names)
+            self._hearing.told(time, starts, connects=key == "connection.created")
+        heard = self._events.take(key, headers, timestamp, now, recovering=self._hearing.recovering)
+        effects = self._stream.apply(heard.changes)
+        # Of a durable subscription they cannot wait: what has been told of an event is acknowledged. What
+        # they refer to is known from before the start, or by them.
+        effects += self._stream.raise_events(heard.raised, now, at_once=self._events_are_kept)
+        for change in heard.changes:
+            if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
+                self._answers.ask_permission(change.object.name.leaf)
+        if isinstance(heard.event, Changed):
+            self._plan.hurry(now, heard.event.class_name)
+        if key == TAGS_EVENT:
+            self._plan.hurry_users(now)
+            if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
+                self._plan.hurry(now)
+                self._plan.retry(now, at_once=True)
+        elif key in _HURRIED:
+            self._plan.hurry(now, _HURRIED[key])
+        self._calls.heard(key, headers, heard.event, now)
+        return self._awake(effects, now)
+
+    # Requests to the management API.
+
+    def next_request(self, now: int) -> ManagementRequest | None:
+        """The request to make now, if one is due and the last answer has been taken whole."""
+        return None if self.busy else self._plan.next_request(now)
+
+    def asked(self, now: int) -> list[Effect]:
+        """The request is made now: silence counts from here, long before the request's own deadline."""
+        self._visibility.asked_at = now
+        return self._awake([], now)
+
+    def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        if ended - began > OLDEST_ANSWER and isinstance(answer, Document):
+            answer = Unavailable("its answer was taken too late", late=True)
+        failed = self._visibility.failure
+        effects = self._answers.take(request, answer, began, ended)
+        if failed and not self._visibility.failure:
+            if self._events_are_kept and self._visibility.events_missing:
+                self._plan.hold(ended + RESUMING_LIMIT)
+            self._calls.answers_again(ended)
+            effects += self._stream.answers_again()
+        return self._awake(effects, ended)
+
+    def advance(self, now: int) -> list[Effect]:
+        """Take some more objects of the page that arrived; call it while `busy`."""
+        return self._awake(self._answers.advance(now), now)
+
+    # Prometheus' metrics.
+
+    @property
+    def statistics(self) -> PrometheusStatistics | None:
+        """Where statistics come from beside the listings."""
+        return self._view.statistics
+
+    @property
+    def takes_metrics(self) -> bool:
+        """Whether `advance_statistics` has something to do."""
+        return self._answers.metrics.busy
+
+    def next_scrape(self, now: int) -> ScrapeRequest | None:
+        """The metrics to ask for now, beside the requests of `next_request`."""
+        if self._visibility.failure or self._plan.is_holding(now):
+            return None
+        return self._answers.metrics.next_request(now)
+
+    def sheet_for(self, request: ScrapeRequest) -> Sheet:
+        """What takes the answer to ``request``."""
+        return self._answers.metrics.sheet_for(request)
+
+    def scraped(
+        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
+    ) -> list[Effect]:
+        """What came of ``request``, made at ``began`` and over at ``ended`` (ns)."""
+        return self._awake(self._answers.metrics.scraped(request, outcome, began, ended), ended)
+
+    def advance_statistics(self, now: int) -> list[Effect]:
+        """Take the metrics of some more objects; call it while `takes_metrics`."""
+        effects = self._answers.metrics.advance()
+        return self._awake(
+            effects if self.takes_metrics else [*effects, *self._answers.metrics_taken(now)], now
+        )
+
+    # Calls of methods, and objects to be read again.
+
+    def call(self, call: MethodCall, now: int) -> list[Effect]:
+        """Call a method, or answer at once why it is not called; `Answered` says what came of it."""
+        return self._begun(self._calls.called(call, now), now)
+
+    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
+        """Read an object again; `Answered` follows, after what was read was observed."""
+        return self._begun(self._calls.asked(fetch, now), now)
+
+    def objection(self, call: MethodCall, now: int) -> ResultAnswer | None:
+        """What `call` would answer at once; ``None`` where it would be carried out."""
+        return self._calls.objection(call, now)
+
+    def abandon(self, reason: str) -> list[Effect]:
+        """The source ends, for ``reason``: the outcome of every call and read that waits is unknown."""
+        return self._calls.abandon(reason)
+
+    def _begun(self, effects: list[Effect], now: int) -> list[Effect]:
+        self.on_call()
+        return self._awake(effects, now)
+
+    @property
+    def call_at(self) -> int:
+        """When to call `advance_calls` (ns)."""
+        return self._calls.due
+
+    def advance_calls(self, now: int) -> list[Effect]:
+        """Go on with calls and fresh reads, until `next_call_request` gives a request or nothing is due."""
+        return self._awake(self._calls.advance(now), now)
+
+    def next_call_request(self) -> BrokerRequest | None:
+        """The request that a call or fresh read wants made now; beside those of `next_request`."""
+        return self._calls.next_request()
+
+    def call_answered(self, answer: BrokerAnswer, now: int) -> list[Effect]:
+        """What came of the request of `next_call_request`."""
+        return self._awake(self._calls.answered(answer, now), now)

@@ -1,1 +1,0 @@
-"""Agents of our own."""

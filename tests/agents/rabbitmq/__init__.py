@@ -1,1 +1,0 @@
-"""The RabbitMQ agent: reading, events, rights, and all of it on a real node."""

@@ -1,0 +1,423 @@
+"""A world in which time stands still until told: an imitated broker, the agent, a console on a loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.session import (
+    Answered,
+    Delivery,
+    Effect,
+    LinkUp,
+    Note,
+    Observed,
+    Send,
+    TimerExpired,
+    WakeAt,
+)
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.paths import Json
+from gateway.model.events import Severity
+from gateway.model.observations import (
+    AgentLost,
+    EventLearned,
+    EventSeen,
+    ObjectSeen,
+    Observation,
+    ResyncBegan,
+)
+from gateway.model.operations import Answer as OperationAnswer
+from gateway.sources.rabbitmq.management_api import (
+    PAGE_SIZE,
+    Answer,
+    BeyondLastPage,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    NotFound,
+    ObjectRequest,
+    OverviewRequest,
+    OwnerRequest,
+    PermissionRequest,
+    Refused,
+    SessionsRequest,
+    UsedFeaturesRequest,
+)
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from tests.components.served_rabbitmq import ServedRabbitMq
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+MILLISECOND = 1_000_000
+SECOND = 1_000 * MILLISECOND
+EPOCH = 1_795_000_000 * SECOND
+NODE = "rabbit@shop"
+_WITHOUT_STATISTICS = {"vhost", "name", "durable", "auto_delete", "exclusive", "type", "node", "state"}
+"""What a listing with ``disable_stats=true`` shows of a queue."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event as a console heard it: arguments by name."""
+
+    name: str
+    time: int
+    severity: Severity
+    arguments: dict[str, Any]
+
+
+class ImitatedBroker:
+    """What the management API would answer. Objects are JSON, by class and index."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[tuple[str, ...], dict[str, Json]]] = {
+            name: {} for name in MAPPING.classes
+        }
+        self.users: dict[str, list[str]] | None = {"administrator": ["administrator"], "gateway": []}
+        """Tags by user; ``None`` where they may not be read."""
+        self.version = "4.0.5"
+        self.sessions: dict[str, Json] = {}
+        """Answers about the sessions of AMQP 1.0 connections, by their names; of others, 404."""
+        self.used_features: Json = None
+        self.statistics_off = False
+        self.owners: dict[str, str] = {}
+        """Connections that exclusive queues belong to, by queue."""
+        self.forbidden: set[str] = set()
+        self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
+        self.hidden_listings: set[str] = set()
+        self.requests: list[ManagementRequest] = []
+        self.add_node()
+        self.add_vhost("/")
+
+    def add_node(self, process: int = 100, uptime: int = 60_000) -> None:
+        self.objects["node"][NODE,] = {
+            "name": NODE,
+            "type": "disc",
+            "running": True,
+            "os_pid": str(process),
+            "uptime": uptime,
+            "mem_used": 1000,
+        }
+
+    def add_vhost(self, name: str) -> None:
+        self.objects["vhost"][name,] = {
+            "name": name,
+            "cluster_state": {NODE: "running"},
+            "messages": 0,
+            "tracing": False,
+        }
+        self.add_exchange("", name)
+
+    def add_exchange(self, name: str, vhost: str, *, durable: bool = True) -> None:
+        self.objects["exchange"][vhost, name] = {
+            "vhost": vhost,
+            "name": name,
+            "type": "direct",
+            "durable": durable,
+            "auto_delete": False,
+            "internal": False,
+        }
+
+    def add_queue(self, name: str, vhost: str = "/", **more: Json) -> None:
+        self.objects["queue"][vhost, name] = {
+            "vhost": vhost,
+            "name": name,
+            "durable": True,
+            "auto_delete": False,
+            "exclusive": False,
+            "type": "classic",
+            "node": NODE,
+            **more,
+        }
+
+    def add_connection(self, name: str, connected_at: int, **more: Json) -> None:
+        self.objects["connection"][name,] = {
+            "name": name,
+            "vhost": "/",
+            "user": "app",
+            "connected_at": connected_at,
+            "state": "running",
+            **more,
+        }
+
+    def answer(self, request: ManagementRequest) -> Answer:
+        """What comes of ``request`` now."""
+        self.requests.append(request)
+        failure = self.failure(request)
+        if failure is not None:
+            return failure
+        match request:
+            case OverviewRequest():
+                return Document(
+                    {
+                        "cluster_name": "shop",
+                        "erlang_version": "25",
+                        "rabbitmq_version": self.version,
+                        "disable_stats": self.statistics_off,
+                        "object_totals": {"queues": len(self.objects["queue"])},
+                    }
+                )
+            case ListingRequest():
+                return self._page(request)
+            case PermissionRequest():
+                return self._permission(request.virtual_host)
+            case ObjectRequest() | OwnerRequest() | SessionsRequest() | UsedFeaturesRequest():
+                return self._single(request)
+        return self._users()
+
+    def _single(
+        self, request: ObjectRequest | OwnerRequest | SessionsRequest | UsedFeaturesRequest
+    ) -> Answer:
+        if isinstance(request, ObjectRequest):
+            return self._about(request.name, {})
+        if isinstance(request, OwnerRequest):
+            owner = self.owners.get(request.queue.leaf)
+            return self._about(request.queue, {"owner_pid_details": {"name": owner}} if owner else {})
+        asked_for = (
+            self.sessions.get(request.connection)
+            if isinstance(request, SessionsRequest)
+            else self.used_features
+        )
+        return NotFound() if asked_for is None else Document(asked_for)
+
+    def _about(self, name: ObjectName, told: Json) -> Answer:
+        return Document(told) if name.parts in self.objects[name.class_name] else NotFound()
+
+    def _users(self) -> Answer:
+        if self.users is None:
+            return Refused(login=False, reason="Not administrator user")
+        return Document([{"name": name, "tags": list(tags)} for name, tags in self.users.items()])
+
+    def _permission(self, virtual_host: str) -> Answer:
+        if (virtual_host,) not in self.objects["vhost"]:
+            return NotFound()
+        if virtual_host in self.forbidden:
+            if self.version.startswith("4.3"):
+                return NotFound()
+            return Refused(login=False, reason="User not authorised to access virtual host")
+        return Document({"items": [], "page": 1, "page_count": 1})
+
+    def _page(self, request: ListingRequest) -> Answer:
+        items = [
+            dict(item)
+            for item in self.objects[request.class_name].values()
+            if request.class_name not in {"queue", "exchange", "binding"}
+            or item.get("vhost") not in self.forbidden
+        ]
+        if request.class_name in self.hidden_listings:
+            items = []
+        if request.class_name == "user" and self.users is None:
+            return Refused(login=False, reason="Not administrator user")
+        if request.lean:
+            return Document([{key: item[key] for key in item.keys() & _WITHOUT_STATISTICS} for item in items])
+        count = max(1, -(-len(items) // PAGE_SIZE))
+        if request.page > count:
+            return BeyondLastPage()
+        part: list[Json] = [*items[(request.page - 1) * PAGE_SIZE : request.page * PAGE_SIZE]]
+        pages = {"page": request.page, "page_count": count, "total_count": len(items)}
+        return Document({"items": part, **pages})
+
+
+@dataclass
+class World:
+    """Agent and console over a loopback, with the imitated broker.
+
+    Attributes:
+        seen: every object that the console heard of, in order.
+        sent: every message of the agent.
+        notes: every note of the agent, by name.
+        observed: what the source observed.
+        answers: what came of calls and reads of the source.
+    """
+
+    config: RabbitMqSourceConfig = field(default_factory=lambda: RabbitMqSourceConfig(user="gateway"))
+    broker: ImitatedBroker = field(default_factory=ImitatedBroker)
+    now: int = EPOCH
+    sent: list[Send] = field(default_factory=list)
+    seen: list[ObjectSeen] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    observed: list[Observation] = field(default_factory=list)
+    answers: list[OperationAnswer] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    request_takes: int = 2 * MILLISECOND
+
+    def __post_init__(self) -> None:
+        session = AgentConfig(
+            UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND, reads_anew=True
+        )
+        self.source = _NotedSource(self)
+        self.agent = ServedRabbitMq(self.source, self.config, session)
+        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
+        self._agent_wakes = self._console_wakes = 0
+        self._asked: tuple[ManagementRequest, Answer, int] | None = None
+        self._answer_at = 0
+        self._console_does(self.console.handle(LinkUp("reply"), self.now))
+        self.agent_does(self.agent.handle(LinkUp(""), self.now))
+
+    def source_does(self, effects: list[Effect]) -> None:
+        """Publish what the source observed and answered."""
+        self.note(effects)
+        self.agent_does(self.agent.publish(effects, self.now))
+
+    def note(self, effects: list[Effect]) -> None:
+        """Remember what the source observed and answered."""
+        for effect in effects:
+            if isinstance(effect, Observed):
+                self.observed.extend(effect.observations)
+            elif isinstance(effect, Answered):
+                self.answers.append(effect.answer)
+
+    def agent_does(self, effects: list[Effect]) -> None:
+        """Carry out what the agent wants."""
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.sent.append(effect)
+                    self._console_does(self.console.handle(self._delivered(effect), self.now))
+                case WakeAt(time):
+                    self._agent_wakes = time
+                case Note():
+                    self.notes.append(effect)
+
+    def _console_does(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.agent_does(self.agent.handle(self._delivered(effect), self.now))
+                case WakeAt(time):
+                    self._console_wakes = time
+                case Observed(observations):
+                    self.observations.extend(observations)
+                    self.seen.extend(one for one in observations if isinstance(one, ObjectSeen))
+
+    def _delivered(self, send: Send) -> Delivery:
+        return Delivery(send.exchange, send.routing_key, send.body, send.reply_to, "loopback")
+
+    def run(self, seconds: float) -> None:
+        """Let time pass: requests, ticks, and whatever they bring about."""
+        end = self.now + int(seconds * SECOND)
+        while True:
+            wakes = [time for time in (self._agent_wakes, self._console_wakes) if time]
+            asks = self._answer_at or self.source.request_at
+            nearest = max(self.now, min(asks, *wakes))
+            if nearest > end:
+                self.now = end
+                return
+            self.now = nearest
+            if self._agent_wakes and self._agent_wakes <= self.now:
+                self._agent_wakes = 0
+                self.agent_does(self.agent.handle(TimerExpired(), self.now))
+            elif self._console_wakes and self._console_wakes <= self.now:
+                self._console_wakes = 0
+                self._console_does(self.console.handle(TimerExpired(), self.now))
+            elif self._asked is None:
+                self._ask()
+            else:
+                self._answer(*self._asked)
+
+    def _ask(self) -> None:
+        request = self.source.next_request(self.now)
+        assert request is not None, "a request was due"
+        self._asked = (request, self.broker.answer(request), self.now)
+        self._answer_at = self.now + self.request_takes
+        self.source_does(self.source.asked(self.now))
+
+    def _answer(self, request: ManagementRequest, answer: Answer, began: int) -> None:
+        self._asked, self._answer_at = None, 0
+        self.source_does(self.source.answered(request, answer, began, self.now))
+        while self.source.busy:
+            self.source_does(self.source.advance(self.now))
+
+    def event(self, key: str, **headers: object) -> None:
+        """The broker tells an event, now."""
+        told = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
+        self.source_does(self.source.event(key, told, None, self.now))
+        self.agent_does(self.agent.event(key, told, self.now))
+
+    def queue_created(self, name: str, vhost: str = "/", **more: object) -> None:
+        """The broker tells that a queue was created."""
+        self.event(
+            "queue.created",
+            **{
+                "vhost": vhost,
+                "name": name,
+                "durable": True,
+                "auto_delete": False,
+                "exclusive": False,
+                **more,
+            },
+        )
+
+    def names(self, class_name: str) -> list[str]:
+        """The names of the objects that the agent knows now, in order of their names."""
+        return sorted("/".join(known.name.parts) for known in self.source.known(class_name))
+
+    def value(self, class_name: str, leaf: str, element: str) -> Any:  # noqa: ANN401  as the schema says
+        """A value that the agent knows."""
+        (known,) = [one for one in self.source.known(class_name) if one.name.leaf == leaf]
+        rule = MAPPING.classes[class_name]
+        values = dict(zip(rule.properties, known.properties, strict=True))
+        values |= dict(zip(rule.statistics, known.statistics, strict=True))
+        return values[element]
+
+    def story(self, class_name: str, since: int = 0) -> list[tuple[str, str]]:
+        """What the console heard of the properties of a class, in short: ``("orders", "created")``."""
+        position = 1 if class_name in {"queue", "exchange"} else 0
+        return [
+            (str(one.properties[position]), "deleted" if one.deleted else "there")
+            for one in self.seen[since:]
+            if one.key.name == class_name and one.properties is not None
+        ]
+
+    def events(self, since: int = 0) -> list[Told]:
+        """The events that the console heard, from the observation at ``since`` on."""
+        schemas = {one.schema.key: one.schema for one in self.observations if isinstance(one, EventLearned)}
+        return [
+            Told(
+                one.key.name,
+                one.time,
+                one.severity,
+                {
+                    argument.name: value
+                    for argument, value in zip(schemas[one.key].arguments, one.arguments, strict=True)
+                },
+            )
+            for one in self.observations[since:]
+            if isinstance(one, EventSeen)
+        ]
+
+    @property
+    def silent(self) -> bool:
+        """Whether the console has lost the agent."""
+        return any(isinstance(one, AgentLost) for one in self.observations)
+
+    @property
+    def resyncs(self) -> int:
+        """How often the console began to learn everything again."""
+        return sum(isinstance(one, ResyncBegan) for one in self.observations)
+
+    @property
+    def note_counts(self) -> Mapping[str, int]:
+        """How many notes of each name the agent left."""
+        names = [note.event for note in self.notes]
+        return {name: names.count(name) for name in names}
+
+
+class _NotedSource(RabbitMqSource):
+    """The source of a world, which the agent wakes."""
+
+    def __init__(self, noted_by: World) -> None:
+        super().__init__(noted_by.config, MAPPING)
+        self._noted_by = noted_by
+
+    def tick(self, now: int) -> list[Effect]:
+        effects = super().tick(now)
+        self._noted_by.note(effects)
+        return effects

@@ -1,0 +1,140 @@
+"""A console that calls methods of the agent, and a broker that answers when a test tells it to."""
+
+from __future__ import annotations
+
+from gateway.dialects.qmf import absence
+from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.messages import (
+    GetQuery,
+    MethodRequest,
+    MethodResponse,
+    Received,
+)
+from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.schema_records import described_class
+from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
+from gateway.dialects.qmf.writer import write
+from gateway.dialects.session import Delivery, Effect, Send
+from gateway.mapping.files import class_schemas
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.management_api import Document
+from gateway.sources.rabbitmq.management_changes import (
+    BrokerAnswer,
+    BrokerRequest,
+    Lookup,
+    Purge,
+)
+from tests.sources.rabbitmq.imitation import MAPPING, NODE, World
+from tests.sources.rabbitmq.story import world
+
+DEFINITIONS = {
+    name: described_class(absence.with_absence(schema)) for name, schema in class_schemas(MAPPING).items()
+}
+KNOWN = Definitions()
+for _definition in DEFINITIONS.values():
+    KNOWN.add(_definition)
+PURGE = Purge("/", "orders")
+
+
+class Play:
+    """A console that calls, and a broker that answers when it is told to."""
+
+    def __init__(self, *, writer: str = "writer", lockout: frozenset[str] = frozenset()) -> None:
+        self.world: World = world(writer=writer, lockout=lockout)
+        self.said: list[Received] = []
+        self._sequence = 0
+        if writer:
+            self.reads_limits([])
+
+    @property
+    def now(self) -> int:
+        return self.world.now
+
+    def _does(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.said.extend(read_body(effect.body, KNOWN))
+
+    def _source_does(self, effects: list[Effect]) -> None:
+        self._does(self.world.agent.publish(effects, self.now))
+
+    def _asks(self, message: MethodRequest | GetQuery, seconds: float) -> None:
+        delivery = Delivery(
+            *("qpid.management", "agent.1.0", write(message), "console-1", "loopback"),
+            timestamp=self.now,
+            expiration=int(seconds * 1000),
+        )
+        self._does(self.world.agent.handle(delivery, self.now))
+
+    def id_of(self, class_name: str, leaf: str) -> ObjectId:
+        (known,) = [one for one in self.world.source.known(class_name) if one.name.leaf == leaf]
+        return ObjectId.of(sequence=2, number=known.number)
+
+    def calls(
+        self, class_name: str, leaf: str, method: str, *arguments: QmfValue, seconds: float = 10
+    ) -> None:
+        self._sequence += 1
+        definition = DEFINITIONS[class_name]
+        octets = definition.inputs[method].write(arguments)
+        target = self.id_of(class_name, leaf)
+        self._asks(MethodRequest(self._sequence, target, definition.key, method, octets), seconds)
+
+    def asks_for(self, class_name: str, leaf: str) -> None:
+        self._sequence += 1
+        self._asks(GetQuery(self._sequence, {"_objectid": str(self.id_of(class_name, leaf))}), 10)
+
+    def time_passes(self, seconds: float) -> None:
+        self.world.run(seconds)
+
+    def request(self) -> BrokerRequest | None:
+        """What the broker is asked now."""
+        self._source_does(self.world.source.advance_calls(self.now))
+        return self.world.source.next_call_request()
+
+    def answers(self, answer: BrokerAnswer) -> None:
+        self._source_does(self.world.source.call_answered(answer, self.now))
+
+    def asked(self, expected: BrokerRequest, answer: BrokerAnswer) -> None:
+        """The broker is asked just this, and answers."""
+        assert self.request() == expected
+        self.answers(answer)
+
+    def looks(self, collection: str, answer: BrokerAnswer) -> None:
+        """The broker is asked for something, and answers."""
+        request = self.request()
+        assert isinstance(request, Lookup)
+        assert request.target.startswith(collection), request
+        self.answers(answer)
+
+    def reads_limits(self, limits: list[Json]) -> None:
+        self.looks("vhost-limits", Document(limits))
+
+    def outputs(self, class_name: str, method: str, response: MethodResponse) -> QmfValues:
+        """What a method gave back."""
+        values, _ = DEFINITIONS[class_name].outputs[method].read(response.arguments, 0)
+        return tuple(values)
+
+    def told(self) -> list[Received]:
+        """What consoles were told since the last time."""
+        said, self.said = self.said, []
+        return said
+
+    def response(self) -> MethodResponse:
+        (response,) = [one for one in self.told() if isinstance(one, MethodResponse)]
+        return response
+
+    def is_idle(self) -> bool:
+        return self.request() is None
+
+
+def queue(**more: Json) -> Document:
+    """What the broker shows of the queue ``orders``."""
+    shown: dict[str, Json] = {
+        "vhost": "/",
+        "name": "orders",
+        "durable": True,
+        "auto_delete": False,
+        "exclusive": False,
+    }
+    return Document({**shown, "type": "classic", "node": NODE, **more})

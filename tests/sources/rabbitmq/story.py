@@ -1,0 +1,19 @@
+"""What the stories of the agent begin with: a broker with a queue and a connection, read once."""
+
+from __future__ import annotations
+
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, World
+
+CONNECTED_AT = EPOCH // MILLISECOND - 50_000
+
+
+def world(*, events: bool = True, **config: object) -> World:
+    """A world in which everything has been read once, with queue ``orders`` and a connection."""
+    new = World(RabbitMqSourceConfig(user="gateway", **config))  # type: ignore[arg-type]
+    new.broker.add_queue("orders", messages=3)
+    new.broker.add_connection("peer -> us", CONNECTED_AT)
+    if events:
+        new.source_does(new.source.events_connected(new.now))
+    new.run(12)
+    return new

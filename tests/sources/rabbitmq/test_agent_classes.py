@@ -1,0 +1,375 @@
+"""The agent in stories: what hangs on others, and what only an administrator may read."""
+
+from __future__ import annotations
+
+from gateway.dialects.session import LinkDown, LinkUp
+from gateway.mapping.paths import Json
+from gateway.model.observations import SourceState
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Broken,
+    ListingRequest,
+    ManagementRequest,
+    Refused,
+)
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.status import ADMINISTRATORS_ONLY
+from tests.sources.rabbitmq.imitation import MAPPING, SECOND, World
+from tests.sources.rabbitmq.story import CONNECTED_AT, world
+
+CONNECTION, CHANNEL = "peer -> us", "peer -> us (1)"
+PROCESS = "<rabbit@shop.1.30.0>"
+
+
+def channel_opened(shop: World, name: str = CHANNEL, process: str = PROCESS) -> None:
+    shop.event("channel.created", name=name, number=1, pid=process, user="app", vhost="/")
+
+
+def consumer_started(shop: World, tag: str = "tag", process: str = PROCESS, queue: str = "orders") -> None:
+    shop.event("consumer.created", queue=queue, vhost="/", channel=process, consumer_tag=tag)
+
+
+def bound(shop: World, event: str = "created", source: str = "till", **more: object) -> None:
+    headers = {
+        "vhost": "/",
+        "source_name": source,
+        "destination_kind": "queue",
+        "destination_name": "orders",
+        "routing_key": "key",
+        **more,
+    }
+    shop.event(f"binding.{event}", **headers)
+
+
+def listed_binding(source: str = "till", **more: Json) -> dict[str, Json]:
+    return {
+        "vhost": "/",
+        "source": source,
+        "destination_type": "queue",
+        "destination": "orders",
+        "properties_key": "key",
+        "routing_key": "key",
+        "arguments": {},
+        **more,
+    }
+
+
+def is_of_policies(request: ManagementRequest) -> bool:
+    return isinstance(request, ListingRequest) and request.class_name == "policy"
+
+
+def ends(shop: World, heard: int) -> list[str]:
+    """The classes of the objects that have ended since, in order."""
+    return [one.key.name for one in shop.seen[heard:] if one.deleted]
+
+
+def test_what_hangs_on_a_connection_ends_with_it_and_before_it() -> None:
+    shop = world()
+    channel_opened(shop)
+    consumer_started(shop)
+    shop.run(0.1)
+    assert (shop.names("channel"), shop.names("consumer")) == ([CHANNEL], [f"//orders/{CHANNEL}/tag"])
+    heard = len(shop.seen)
+    shop.event("connection.closed", name=CONNECTION)
+    shop.run(0.1)
+    assert sorted(ends(shop, heard)) == ["channel", "connection", "consumer"]
+    assert shop.names("channel") == shop.names("consumer") == []
+    # The ends of each, which RabbitMQ tells too, are no news; and no old listing brings them back.
+    shop.event("consumer.deleted", queue="orders", vhost="/", channel=PROCESS, consumer_tag="tag")
+    shop.event("channel.closed", pid=PROCESS)
+    shop.broker.objects["channel"][CHANNEL,] = {"name": CHANNEL, "connection_details": {"name": CONNECTION}}
+    shop.run(9)
+    assert len(ends(shop, heard)) == 3
+    assert shop.names("channel") == []
+
+
+def test_a_consumer_ends_with_its_queue_and_not_with_another_channel() -> None:
+    shop = world()
+    channel_opened(shop)
+    channel_opened(shop, "peer -> us (2)", "<rabbit@shop.1.31.0>")
+    consumer_started(shop)
+    shop.event("channel.closed", pid="<rabbit@shop.1.31.0>")
+    assert len(shop.names("consumer")) == 1
+    shop.event("queue.deleted", vhost="/", name="orders")
+    assert shop.names("consumer") == []
+    assert shop.names("channel") == [CHANNEL]
+
+
+def test_a_channel_of_a_connection_that_is_not_shown_is_not_shown() -> None:
+    shop = world()
+    shop.event(
+        "connection.created",
+        name="own -> us",
+        pid="<rabbit@shop.1.40.0>",
+        user="gateway",
+        vhost="/",
+        client_properties=['{<<"product">>,longstr,<<"amqp-gateway">>}'],
+    )
+    channel_opened(shop, "own -> us (1)", "<rabbit@shop.1.41.0>")
+    consumer_started(shop, process="<rabbit@shop.1.41.0>")
+    shop.broker.objects["channel"]["own -> us (1)",] = {
+        "name": "own -> us (1)",
+        "connection_details": {"name": "own -> us"},
+    }
+    shop.run(20)
+    assert shop.names("channel") == shop.names("consumer") == []
+    assert not [place for place in shop.source.unreadable if "consumer" in place or "channel" in place]
+
+
+def test_a_channel_opened_unheard_is_listed_once_its_connection_is() -> None:
+    shop = world()
+    shop.broker.objects["channel"]["new -> us (1)",] = {
+        "name": "new -> us (1)",
+        "connection_details": {"name": "new -> us"},
+        "messages_unacknowledged": 4,
+    }
+    shop.run(20)
+    assert shop.names("channel") == []
+    shop.broker.add_connection("new -> us", CONNECTED_AT)
+    shop.run(20)
+    assert shop.value("channel", "new -> us (1)", "messagesUnacknowledged") == 4
+    # Its end is told by a process that nobody has heard of: a listing that lacks it, and then a 404, tell.
+    shop.event("channel.closed", pid="<rabbit@shop.1.50.0>")
+    assert shop.names("channel") == ["new -> us (1)"]
+    del shop.broker.objects["channel"]["new -> us (1)",]
+    shop.run(20)
+    assert shop.names("channel") == []
+
+
+def test_a_binding_is_as_durable_as_both_its_ends() -> None:
+    shop = world()
+    shop.broker.add_exchange("till", "/")
+    shop.broker.add_exchange("short", "/")
+    shop.broker.objects["exchange"]["/", "short"]["auto_delete"] = True
+    shop.run(20)
+    bound(shop)
+    bound(shop, source="short")
+    durable = list(MAPPING.classes["binding"].properties).index("durable")
+    found = {known.name.parts[1]: known.properties[durable] for known in shop.source.known("binding")}
+    assert found == {"till": True, "short": False}
+    shop.event("exchange.deleted", vhost="/", name="till")
+    assert [name.split("/")[2] for name in shop.names("binding")] == ["short"]
+
+
+def test_bindings_of_the_default_exchange_and_of_what_is_not_shown_are_not_shown() -> None:
+    shop = world()
+    shop.broker.objects["binding"]["default",] = listed_binding(source="")
+    shop.broker.objects["binding"]["unknown",] = listed_binding(source="nobody heard of it")
+    shop.run(60)
+    assert shop.names("binding") == []
+    bound(shop, source="nobody heard of it")
+    assert shop.names("binding") == []
+
+
+def test_of_a_binding_with_arguments_the_listing_tells_soon() -> None:
+    shop = world()
+    shop.broker.add_exchange("till", "/")
+    shop.run(20)
+    arguments = ['{<<"x-match">>,longstr,<<"all">>}']
+    shop.broker.objects["binding"]["one",] = listed_binding(
+        properties_key="~abc", routing_key="key", arguments={"x-match": "all"}
+    )
+    bound(shop, arguments=arguments)
+    shop.run(0.5)
+    assert shop.names("binding") == ["//till/queue/orders/~abc"]
+    del shop.broker.objects["binding"]["one",]
+    bound(shop, "deleted", arguments=arguments)
+    assert shop.names("binding") == []
+
+
+def test_what_is_set_while_its_class_is_listed_is_listed_again() -> None:
+    shop = world()
+    shop.request_takes = SECOND // 10
+    policy: dict[str, Json] = {
+        "vhost": "/",
+        "name": "cap",
+        "pattern": "^a",
+        "definition": {},
+        "priority": 0,
+        "apply-to": "all",
+    }
+    while not is_of_policies(shop.broker.requests[-1]):
+        shop.run(0.05)
+    # The listing that is under way was answered before the policy was set.
+    shop.broker.objects["policy"]["/", "cap"] = dict(policy)
+    shop.event("policy.set", **policy)
+    shop.run(5)
+    assert shop.names("policy") == ["//cap"]
+
+
+def test_a_policy_that_is_set_again_at_once_is_shown_at_once() -> None:
+    shop = world()
+    policy: dict[str, Json] = {
+        "vhost": "/",
+        "name": "cap",
+        "pattern": "^a",
+        "definition": {},
+        "priority": 0,
+        "apply-to": "all",
+    }
+    shop.broker.objects["policy"]["/", "cap"] = dict(policy)
+    shop.event("policy.set", **policy)
+    shop.run(1)
+    shop.event("policy.cleared", vhost="/", name="cap")
+    assert shop.names("policy") == []
+    shop.event("policy.set", **policy)
+    shop.run(1)
+    assert shop.names("policy") == ["//cap"]
+
+
+def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    shop.broker.users = None
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(12)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "users, permissions and runtime parameters are not shown" in shop.source.status.detail
+    shop.event("user.created", name="new")
+    shop.run(100)
+    assert shop.names("user") == []
+    assert [event.name for event in shop.events()] == ["userCreated"]
+    asked = [one for one in shop.broker.requests if getattr(one, "class_name", "") == "user"]
+    assert len(asked) == 1, "each refusal is a line in the broker's log"
+    # As soon as the right is given, and told, all are shown.
+    shop.broker.users = {}
+    shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {"max-channels": 5}}
+    shop.event("user.tags.set", name="gateway", tags=["administrator"])
+    shop.run(5)
+    assert shop.names("user") == ["old"]
+    assert shop.value("user", "old", "maxChannels") == 5
+    assert shop.value("user", "old", "maxConnections") == -1
+    assert shop.source.status.detail == ""
+
+
+def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_nothing_else() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway", writer="operator"))
+
+    def refused(request: ManagementRequest) -> Answer | None:
+        administrative = getattr(request, "class_name", "") in {"user", "parameter"}
+        return Refused(login=True, reason="Login failed") if administrative else None
+
+    shop.broker.failure = refused
+    shop.broker.add_queue("orders")
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(12)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "Login failed" in shop.source.status.detail
+    assert shop.names("queue") == ["//orders"]
+    # It is right again: nothing tells so, and an hour would be long.
+    shop.broker.failure = lambda _: None
+    shop.broker.users = {}
+    shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
+    shop.run(60)
+    assert shop.names("user") == ["old"]
+    assert shop.source.status.detail == ""
+
+
+def test_where_nobody_writes_a_refused_login_is_not_that_of_who_writes_and_is_tried_again_soon() -> None:
+    """A password that is changed meanwhile may be refused first where an administrator is needed."""
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    shop.broker.users = {}
+    shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
+    asked: list[str] = []
+
+    def refused(request: ManagementRequest) -> Answer | None:
+        asked.append(getattr(request, "class_name", ""))
+        return Refused(login=True, reason="Login failed") if asked[-1] == "user" else None
+
+    shop.broker.failure = refused
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(12)
+    assert "user" in asked
+    assert shop.names("user") == []
+    assert shop.source.status.detail == ADMINISTRATORS_ONLY
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert shop.names("user") == ["old"]
+    assert shop.source.status.detail == ""
+
+
+def test_users_whom_the_broker_could_not_list_once_are_listed_soon() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    shop.broker.users = {}
+    shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "user" else None
+    )
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(12)
+    assert shop.names("user") == []
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert shop.names("user") == ["old"]
+
+
+def test_runtime_parameters_are_those_of_plugins() -> None:
+    shop = world()
+    for component in ("shovel", "vhost-limits", "operator_policy"):
+        document = {"vhost": "/", "component": component, "name": "one", "value": {"src-uri": "amqp://u:p@h"}}
+        shop.broker.objects["parameter"][component,] = dict(document)
+    shop.event("parameter.set", vhost="/", component="shovel", name="one")
+    shop.run(1)
+    assert shop.names("parameter") == ["//shovel/one"]
+    assert shop.value("parameter", "one", "value") == {"src-uri": "amqp://***@h"}
+    shop.event("parameter.cleared", vhost="/", component="shovel", name="one")
+    assert shop.names("parameter") == []
+
+
+def test_inside_a_virtual_host_that_may_not_be_read_nothing_new_is_shown() -> None:
+    shop = world()
+    shop.broker.add_vhost("closed")
+    shop.broker.forbidden.add("closed")
+    shop.run(60)
+    assert shop.value("vhost", "closed", "state") == "notPermitted"
+    channel_opened(shop)
+    shop.event("consumer.created", queue="q", vhost="closed", channel=PROCESS, consumer_tag="tag")
+    bound(shop, vhost="closed", source="")
+    shop.broker.objects["consumer"]["one",] = {
+        "queue": {"vhost": "closed", "name": "q"},
+        "channel_details": {"name": CHANNEL},
+        "consumer_tag": "tag",
+    }
+    shop.run(30)
+    assert shop.names("consumer") == shop.names("binding") == []
+
+
+# Which of several agents tells.
+
+
+def test_an_agent_that_stands_by_tells_what_happened_after_the_other_was_last_known_to_serve() -> None:
+    shop = world()
+    shop.agent.handle(LinkDown("gone"), shop.now)
+    shop.event("user.created", name="told by the other")
+    shop.queue_created("gone before", durable=False)
+    shop.event("queue.deleted", vhost="/", name="gone before")
+    shop.run(60)
+    shop.agent.stand_by(shop.now)
+    shop.event("user.created", name="perhaps told by nobody")
+    heard, seen = len(shop.observations), len(shop.seen)
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
+    shop.run(5)
+    assert [event.arguments["user"] for event in shop.events(heard)] == ["perhaps told by nobody"]
+    assert not [one for one in shop.seen[seen:] if one.deleted]
+
+
+def test_two_agents_give_one_event_the_same_id_and_two_events_two() -> None:
+    one, other = world(), world()
+    for shop in (one, other):
+        shop.event("user.created", name="bob")
+        shop.event("user.created", name="eve")
+        shop.run(3)
+    ids = [
+        [send.message_id for send in shop.sent if send.routing_key.startswith("console.event.")]
+        for shop in (one, other)
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 2
+
+
+def test_the_end_of_the_queue_of_the_one_that_serves_is_noticed() -> None:
+    shop = world(management_virtual_host="m")
+    shop.event("queue.deleted", vhost="/", name="amqp-gateway.manager.qpid.management")
+    shop.event("queue.deleted", vhost="m", name="another")
+    assert shop.agent.vacancies == 0
+    shop.event("queue.deleted", vhost="m", name="amqp-gateway.manager.qpid.management")
+    assert shop.agent.vacancies == 1

@@ -1,0 +1,521 @@
+"""The agent in stories: what it leaves out, cannot read, says of itself, and whom it obeys."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.dialects.session import Binding, Delivery, LinkDown, LinkUp, LossSuspected
+from gateway.mapping.paths import Json
+from gateway.model.observations import SourceState
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Broken,
+    Document,
+    ManagementRequest,
+    NotFound,
+    NotManagement,
+    OverviewRequest,
+    PermissionRequest,
+    Refused,
+    Unavailable,
+)
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from tests.hypothesis_profiles import examples
+from tests.sources.rabbitmq.documents import any_json
+from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.story import CONNECTED_AT, world
+
+
+@pytest.mark.parametrize("show_own", [False, True])
+def test_the_gateways_own_queues_and_connections_are_left_out_unless_asked_for(*, show_own: bool) -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway", own_users=frozenset({"agent"}), show_own=show_own))
+    own: dict[str, Json] = {"product": "amqp-gateway"}
+    shop.broker.add_queue("amqp-gateway.events.1")
+    shop.broker.add_connection("own", CONNECTED_AT, user="gateway", client_properties=own)
+    shop.broker.add_connection("publishing", CONNECTED_AT, user="agent", type="direct")
+    shop.broker.add_connection("liar", CONNECTED_AT, user="app", client_properties=own)
+    shop.queue_created("amqp-gateway.console.2")
+    shop.event(
+        "connection.created",
+        name="own 2",
+        user="agent",
+        client_properties=['{<<"product">>,longstr,<<"amqp-gateway">>}'],
+    )
+    shop.run(2)
+    if show_own:
+        assert shop.names("queue") == ["//amqp-gateway.console.2", "//amqp-gateway.events.1"]
+        assert shop.names("connection") == ["liar", "own", "own 2"]
+    else:
+        assert shop.names("queue") == []
+        assert shop.names("connection") == ["liar"]
+
+
+def test_statistics_of_a_class_that_cannot_be_read_any_more_are_not_told_as_if_they_were_current() -> None:
+    shop = world()
+    assert shop.value("queue", "orders", "messages") == 3
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "queue" else None
+    )
+    shop.run(20)
+    assert shop.value("queue", "orders", "messages") is None
+    assert shop.names("queue") == ["//orders"]  # that it exists is what events tell
+    assert not shop.silent
+    shop.broker.failure = lambda _: None
+    shop.run(40)
+    assert shop.value("queue", "orders", "messages") == 3
+
+
+def test_a_class_of_too_many_objects_leaves_the_others_to_be_read_and_is_seldom_asked_for() -> None:
+    shop = world()
+    asked: list[ManagementRequest] = []
+
+    def too_long(request: ManagementRequest) -> Answer | None:
+        if getattr(request, "class_name", "") != "connection":
+            return None
+        asked.append(request)
+        return Broken("an answer of more than 16777216 octets", lasting=True)
+
+    shop.broker.failure = too_long
+    shop.run(600)
+    assert len(asked) <= 2
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "connections are not shown: there are too many" in shop.source.status.detail
+    assert shop.value("queue", "orders", "messages") == 3
+
+
+def test_statistics_from_before_a_silence_are_not_told_where_they_still_cannot_be_read() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(60)
+    before = len(shop.seen)
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "queue" else None
+    )
+    shop.run(40)
+    told = [one for one in shop.seen[before:] if one.key.name == "queue" and one.statistics is not None]
+    assert told
+    assert all(one.statistics is not None and set(one.statistics) == {None} for one in told)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (Refused(login=True, reason="Login failed"), "refuses user 'gateway' (Login failed)"),
+        (Unavailable("connection refused"), "does not answer (connection refused)"),
+        (NotManagement("status 302"), "no RabbitMQ management API at that URL (status 302)"),
+    ],
+)
+def test_a_broker_that_does_not_answer_is_said_once_and_then_silence(answer: Answer, text: str) -> None:
+    shop = world()
+    shop.broker.failure = lambda _: answer
+    shop.run(6)
+    assert shop.source.status.state is SourceState.DOWN
+    assert text in shop.source.status.detail
+    shop.run(100)
+    assert shop.note_counts["management-unavailable"] == 1
+    assert shop.note_counts["agent-silent"] == 1
+    assert shop.silent
+
+
+def test_who_waited_long_for_no_answer_vouches_for_nothing_any_more() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("no answer within 20 s")
+    shop.request_takes = 20 * SECOND
+    asked = shop.source.request_at
+    shop.run((asked - shop.now) / SECOND + 9.9)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    shop.run(0.2)
+    assert shop.note_counts["agent-silent"] == 1
+    assert "does not answer (no answer for 10 s)" in shop.source.status.detail
+    shop.run(10)
+    assert "does not answer (no answer within 20 s)" in shop.source.status.detail
+    shop.run(100)
+    assert shop.note_counts["management-unavailable"] == 2
+    assert shop.note_counts["agent-silent"] == 1
+
+
+def test_a_late_answer_is_welcome_and_all_is_read_anew() -> None:
+    shop = world()
+    shop.request_takes = 15 * SECOND
+    shop.run(14)
+    assert "no answer for 10 s" in shop.source.status.detail
+    shop.request_takes = 50 * MILLISECOND
+    told = len(shop.sent)
+    shop.run(30)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert len(shop.sent) > told
+
+
+def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: NotFound()
+    shop.run(6)
+    assert shop.source.status.state is SourceState.DOWN
+    assert shop.source.status.detail.startswith("the management API does not answer (")
+    assert (
+        "there is no overview, as where a broker starts or stops): is the broker running"
+        in shop.source.status.detail
+    )
+
+
+def test_when_the_broker_answers_again_all_is_read_before_anything_is_told() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(100)
+    told, resyncs = len(shop.sent), shop.resyncs
+    shop.broker.failure = lambda request: (
+        Unavailable("starting") if getattr(request, "class_name", "") == "connection" else None
+    )
+    shop.broker.add_queue("meanwhile")
+    shop.run(60)
+    assert len(shop.sent) == told
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.resyncs > resyncs
+    assert ("meanwhile", "there") in shop.story("queue")
+    assert ("orders", "deleted") not in shop.story("queue")
+
+
+def test_a_class_that_may_not_be_read_is_said_and_the_rest_is_served() -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Refused(login=False, reason="Not monitor user")
+        if getattr(request, "class_name", "") == "node"
+        else None
+    )
+    shop.run(12)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "may not read nodes (Not monitor user): give it the tag 'monitoring'" in shop.source.status.detail
+    assert shop.story("vhost")
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert "nodes" not in shop.source.status.detail
+    assert shop.story("node")
+
+
+def test_an_agent_whose_link_broke_publishes_again_when_what_it_knew_is_confirmed() -> None:
+    """Link and management API break together when a broker is started again within a few seconds."""
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(4)
+    assert shop.source.status.state is SourceState.DOWN
+    shop.agent_does(shop.agent.handle(LinkDown("the broker ended"), shop.now))
+    before = len(shop.sent)
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
+    shop.run(2)
+    assert shop.source.synchronised
+    assert len(shop.sent) == before
+    shop.broker.failure = lambda _: None
+    shop.run(20)
+    assert len(shop.sent) > before
+
+
+def test_a_tag_that_is_given_back_is_noticed_at_once() -> None:
+    shop = world()
+    refused = Refused(login=False, reason="Not monitor user")
+    shop.broker.failure = lambda request: refused if request.target.startswith("nodes") else None
+    shop.run(6)
+    assert "may not read nodes" in shop.source.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(2)
+    assert "may not read nodes" in shop.source.status.detail
+    shop.event("user.tags.set", name="gateway", tags="[monitoring]")
+    shop.run(0.5)
+    assert shop.source.status.detail == ""
+
+
+def test_a_listing_that_the_broker_cannot_make_does_not_stop_the_others() -> None:
+    shop = World()
+    shop.broker.add_queue("orders")
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "exchange" else None
+    )
+    shop.run(12)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "the broker cannot list exchanges (status 500)" in shop.source.status.detail
+    assert shop.story("queue")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Broken("status 500"), "status 500"),
+        (Unavailable("status 503: starting", responded=True), "status 503: starting"),
+        (Unavailable("no answer within 8 s", late=True), "no answer within 8 s"),
+        (NotManagement("Stats in management UI are disabled on this node"), "Stats in management UI"),
+        (NotManagement("it knows no such path (404)"), "it knows no such path (404)"),
+        (NotFound(), "status 404"),
+        (Refused(login=True, reason="status 403"), "status 403"),
+        (Document("none"), "channels is no listing"),
+    ],
+)
+def test_an_error_that_one_class_alone_is_answered_ends_no_other_and_is_repeated_seldom(
+    answer: Answer, reason: str
+) -> None:
+    shop = World()
+    shop.broker.add_queue("orders", messages=3)
+    asked: list[float] = []
+
+    def without_channels(request: ManagementRequest) -> Answer | None:
+        if getattr(request, "class_name", "") != "channel":
+            return None
+        asked.append((shop.now - began) / SECOND)
+        return answer
+
+    began = shop.now
+    shop.broker.failure = without_channels
+    shop.run(500)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert f"the broker cannot list channels ({reason}" in shop.source.status.detail
+    assert shop.value("queue", "orders", "messages") == 3
+    assert "management-unavailable" not in shop.note_counts
+    pauses = [round(later - earlier) for earlier, later in itertools.pairwise(asked)]
+    assert pauses == [30, 60, 120, 240]
+
+
+@pytest.mark.parametrize("sign", ["version", "process"])
+def test_what_a_broker_failed_at_is_tried_at_once_after_its_upgrade(sign: str) -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if getattr(request, "class_name", "") == "vhost" else None
+    )
+    shop.run(300)
+    assert shop.names("vhost") == []
+    shop.broker.failure = lambda _: None
+    if sign == "version":
+        shop.broker.version = "4.0.6"
+    else:
+        shop.broker.add_node(process=200, uptime=1_000)
+    shop.run(62 if sign == "version" else 6)
+    assert shop.names("vhost") == ["/"]
+    assert "vhosts" not in shop.source.status.detail
+
+
+def test_a_broker_that_answers_with_an_error_while_it_starts_is_asked_for_nothing_else_then() -> None:
+    shop = World()
+    shop.broker.failure = lambda _: Broken("status 500")
+    shop.run(2)
+    assert {type(request) for request in shop.broker.requests} == {OverviewRequest}
+    assert "does not answer (an error, as where a broker starts)" in shop.source.status.detail
+    shop.broker.failure = lambda _: None
+    shop.run(10)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.names("node")
+
+
+def test_an_overview_that_always_fails_ends_nothing_else() -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if isinstance(request, OverviewRequest) else None
+    )
+    shop.run(30)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "the overview (status 500)" in shop.source.status.detail
+    assert shop.names("node")
+
+
+def test_nobody_vouches_for_a_broker_of_which_nothing_can_be_read() -> None:
+    shop = world()
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(30)
+    shop.broker.failure = lambda _: Broken("status 500")
+    shop.run(120)
+    status = shop.source.status
+    assert (status.state, "cannot list" in status.detail) == (SourceState.SYNCHRONISING, True)
+    shop.broker.failure = lambda _: None
+    shop.run(400)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+
+
+def test_a_broker_that_comes_and_goes_is_not_asked_for_what_it_fails_at_each_time() -> None:
+    shop = World()
+    asked = 0
+
+    def coming_and_going(request: ManagementRequest) -> Answer | None:
+        nonlocal asked
+        if (shop.now // SECOND) % 2:
+            return Unavailable("connection refused")
+        if getattr(request, "class_name", "") != "vhost":
+            return None
+        asked += 1
+        return Broken("status 500")
+
+    shop.broker.failure = coming_and_going
+    shop.run(600)
+    assert asked <= 1 + 600 / 30
+
+
+def test_an_overview_that_may_not_be_read_is_said_and_no_more() -> None:
+    shop = World()
+    refusal = Refused(login=False, reason="No")
+    shop.broker.failure = lambda request: refusal if isinstance(request, OverviewRequest) else None
+    shop.run(12)
+    assert "may not read the overview (No)" in shop.source.status.detail
+    assert shop.value("node", "rabbit@shop", "clusterName") is None
+    assert shop.story("node")
+
+
+def test_a_question_about_a_virtual_host_that_cannot_be_answered_stops_nothing() -> None:
+    shop = World()
+    shop.broker.add_vhost("odd")
+    shop.broker.forbidden.add("odd")
+    shop.broker.failure = lambda request: Broken("500") if isinstance(request, PermissionRequest) else None
+    shop.run(12)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.value("vhost", "odd", "state") is None
+    assert shop.value("vhost", "odd", "messages") is None
+
+
+def test_a_virtual_host_on_some_nodes_only_or_on_none() -> None:
+    shop = World()
+    for name, states in (("some", {"a": "running", "b": "stopped"}), ("none", {"a": "stopped"}), ("odd", {})):
+        shop.broker.add_vhost(name)
+        shop.broker.objects["vhost"][name,]["cluster_state"] = dict(states)
+    shop.run(12)
+    assert [shop.value("vhost", name, "state") for name in ("some", "none", "odd")] == [
+        "partlyRunning",
+        "stopped",
+        None,
+    ]
+
+
+def test_a_link_that_comes_back_is_told_what_happened_meanwhile() -> None:
+    shop = world()
+    told = len(shop.sent)
+    shop.agent_does(shop.agent.handle(LinkDown("gone"), shop.now))
+    shop.queue_created("meanwhile")
+    shop.event("queue.deleted", vhost="/", name="orders")
+    shop.broker.objects["queue"].clear()
+    shop.broker.add_queue("meanwhile")
+    shop.run(3)
+    assert len(shop.sent) == told
+    shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
+    shop.run(6)
+    assert ("meanwhile", "there") in shop.story("queue")
+    assert ("orders", "deleted") in shop.story("queue")
+
+
+def test_requests_lost_on_the_way_make_the_agent_tell_everything_again() -> None:
+    shop = world()
+    heard = len(shop.seen)
+    shop.agent_does(shop.agent.handle(LossSuspected("the queue was too long", shop.now), shop.now))
+    shop.run(5.1)
+    assert ("orders", "there") in shop.story("queue", heard)
+
+
+def test_a_console_that_binds_is_told_everything() -> None:
+    shop = world(management_virtual_host="amqp-gateway")
+    binding = {"vhost": "amqp-gateway", "source_name": "qpid.management"}
+    heard = len(shop.seen)
+    shop.event("binding.created", **{**binding, "routing_key": "schema.#"})
+    shop.event("binding.created", **{**binding, "routing_key": "console.#", "vhost": "/"})
+    shop.run(5.1)
+    assert shop.story("queue", heard) == []
+    shop.event("binding.created", **binding, routing_key="console.obj.#")
+    shop.run(5.1)
+    assert shop.story("queue", heard) == [("orders", "there")]
+
+
+def test_only_whom_it_obeys_is_answered() -> None:
+    shop = world()
+    effects = shop.agent.handle(Delivery("x", "broker", b"AM2B\0\0\0\0", "reply", "mallory"), shop.now)
+    assert [getattr(effect, "event", "") for effect in effects][:1] == ["refused-sender"]
+
+
+def test_what_the_link_binds() -> None:
+    assert {binding.routing_key for binding in world().agent.bindings} == {"broker", "agent.1.0", "schema.#"}
+    assert all(isinstance(binding, Binding) for binding in world().agent.bindings)
+
+
+def test_secrets_reach_no_message() -> None:
+    shop = world()
+    shop.broker.add_queue("fed", arguments={"uri": "amqp://user:hush-1@host", "password": "hush-2"})
+    shop.broker.add_connection(
+        "talker -> us",
+        CONNECTED_AT,
+        client_properties={
+            "password": "hush-3",
+            "nested": {"api_key": "hush-4", "see": "amqps://a:hush-5@b"},
+        },
+    )
+    shop.queue_created(
+        "fed-2",
+        arguments=[
+            '{<<"uri">>,longstr,<<"amqp://user:hush-6@host">>}',
+            '{<<"secret">>,longstr,<<"hush-7">>}',
+        ],
+    )
+    shop.event(
+        "connection.created",
+        name="talker-2",
+        user="app",
+        client_properties=['{<<"t">>,table,[{<<"passwd">>,longstr,<<"hush-8">>}]}'],
+    )
+    shop.run(12)
+    bodies = b"".join(send.body for send in shop.sent)
+    assert b"fed-2" in bodies
+    assert b"talker-2" in bodies
+    assert b"hush" not in bodies
+    assert "hush" not in repr(shop.notes)
+
+
+def test_unreadable_values_are_counted_by_place() -> None:
+    shop = world()
+    shop.broker.add_queue("odd", messages="many")
+    shop.broker.objects["queue"]["/", "broken"] = {"name": "broken"}
+    shop.run(6)
+    assert shop.source.unreadable.keys() >= {"queue.messages", "queue"}
+
+
+ANSWERS = st.one_of(
+    st.builds(Document, any_json()),
+    st.builds(
+        lambda items: Document({"items": items, "page": 1, "page_count": 1}), st.lists(any_json(), max_size=3)
+    ),
+    st.sampled_from(
+        [Unavailable("x"), Broken("x"), NotManagement("x"), Refused(False, "x"), Refused(True, "x")]
+    ),
+)
+
+
+@settings(max_examples=examples() // 4)
+@given(st.lists(ANSWERS, max_size=20))
+def test_whatever_the_broker_answers_the_agent_goes_on(answers: list[Answer]) -> None:
+    shop = World()
+    left = iter(answers)
+    shop.broker.failure = lambda _: next(left, None)
+    shop.run(120)
+    shop.broker.failure = lambda _: None
+    shop.run(120)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "/" in shop.names("vhost")
+
+
+def test_after_any_churn_the_console_and_the_broker_agree() -> None:
+    shop = World()
+    shop.source_does(shop.source.events_connected(shop.now))
+    for number in range(200):
+        name = f"q{number % 17}"
+        if ("/", name) in shop.broker.objects["queue"]:
+            del shop.broker.objects["queue"]["/", name]
+            if number % 5:
+                shop.event("queue.deleted", vhost="/", name=name)
+        else:
+            shop.broker.add_queue(name)
+            if number % 7:
+                shop.queue_created(name)
+        shop.run(0.7)
+    shop.run(60)
+    told: dict[str, str] = {}
+    for one in shop.seen:
+        if one.key.name == "queue" and one.properties is not None:
+            if one.deleted:
+                told.pop(one.native_id, None)
+            else:
+                told[one.native_id] = str(one.properties[1])
+    assert sorted(told.values()) == sorted(name for _, name in shop.broker.objects["queue"])

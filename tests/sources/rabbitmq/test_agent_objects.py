@@ -1,0 +1,358 @@
+"""The agent in stories: what comes and goes on the broker, and what the console hears of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.model.observations import SourceState
+from gateway.sources.rabbitmq.management_api import (
+    ListingRequest,
+    ObjectRequest,
+    PermissionRequest,
+    Unavailable,
+)
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from tests.sources.rabbitmq.imitation import EPOCH, MAPPING, MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.story import world
+
+
+def test_the_console_learns_everything_that_the_broker_has() -> None:
+    shop = world()
+    assert {one.key.name for one in shop.seen} == {"node", "vhost", "queue", "exchange", "connection"}
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.detail == ""
+    queue = next(one for one in shop.seen if one.key.name == "queue")
+    assert queue.properties is not None
+    vhost = next(one for one in shop.seen if one.key.name == "vhost")
+    assert getattr(queue.properties[0], "native_id", "") == vhost.native_id
+    assert queue.statistics is not None
+    assert (queue.statistics[0], queue.statistics[1]) == (3, None)
+
+
+def test_nothing_is_served_before_everything_has_been_read_once() -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Unavailable("starting") if getattr(request, "class_name", "") == "queue" else None
+    )
+    shop.run(2)
+    assert shop.sent == []
+    shop.broker.failure = lambda _: None
+    shop.run(40)
+    assert shop.sent[0].routing_key == "schema.package"
+    assert shop.names("queue") == []
+    assert not shop.silent
+
+
+def test_a_creation_leaves_within_50_ms_and_its_values_come_later() -> None:
+    shop = world()
+    heard = len(shop.seen)
+    shop.queue_created("new", arguments=['{<<"x-max-length">>,long,5}'])
+    shop.broker.add_queue("new", messages=7, arguments={"x-max-length": 5})
+    created = shop.now
+    shop.run(0.05)
+    (new,) = [one for one in shop.seen[heard:] if one.key.name == "queue" and one.properties]
+    assert (new.created, new.deleted) == (created // MILLISECOND * MILLISECOND, 0)
+    assert new.properties is not None
+    assert {"x-max-length": 5} in new.properties
+    shop.run(10)
+    assert shop.value("queue", "new", "messages") == 7
+
+
+def test_created_and_deleted_within_the_window_is_one_record_with_both_times() -> None:
+    shop = world()
+    heard = len(shop.seen)
+    shop.queue_created("brief")
+    shop.run(0.005)
+    shop.event("queue.deleted", vhost="/", name="brief")
+    shop.run(0.05)
+    (brief,) = shop.seen[heard:]
+    assert 0 < brief.created < brief.deleted
+
+
+def test_a_deletion_leaves_within_50_ms_and_a_stale_listing_does_not_undo_it() -> None:
+    shop = world()
+    heard = len(shop.seen)
+    shop.event("queue.deleted", vhost="/", name="orders")
+    shop.run(0.05)
+    assert shop.story("queue", heard) == [("orders", "deleted")]
+    shop.run(6)  # the imitated broker still lists it
+    assert shop.names("queue") == []
+    del shop.broker.objects["queue"]["/", "orders"]
+    shop.run(60)
+    assert shop.story("queue", heard) == [("orders", "deleted")]
+
+
+def test_an_event_for_an_unknown_object_keeps_a_stale_listing_from_inventing_it() -> None:
+    shop = world()
+    shop.event("queue.deleted", vhost="/", name="ghost")
+    shop.broker.add_queue("ghost")
+    shop.run(7)
+    assert shop.names("queue") == ["//orders"]
+
+
+def test_without_events_a_missing_object_is_asked_for_and_goes_with_404() -> None:
+    shop = world(events=False)
+    heard = len(shop.seen)
+    shop.run(10)
+    del shop.broker.objects["queue"]["/", "orders"]
+    shop.run(7)
+    assert [r.name.leaf for r in shop.broker.requests if isinstance(r, ObjectRequest)] == ["orders"]
+    assert shop.story("queue", heard) == [("orders", "deleted")]
+    assert "cannot be seen" in shop.source.status.detail
+
+
+def test_an_object_that_answers_is_not_deleted_because_a_listing_lacks_it() -> None:
+    shop = world(events=False)
+    shop.run(10)
+    shop.broker.hidden_listings = {"queue"}
+    shop.run(5.5)
+    shop.broker.hidden_listings = set()
+    shop.run(60)
+    assert any(isinstance(request, ObjectRequest) for request in shop.broker.requests)
+    assert ("orders", "deleted") not in shop.story("queue")
+
+
+def test_many_missing_objects_go_when_a_second_listing_lacks_them() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    for number in range(1_200):
+        shop.broker.add_queue(f"q{number}")
+    shop.run(15)
+    assert len(shop.names("queue")) == 1_200
+    assert {r.page for r in shop.broker.requests if isinstance(r, ListingRequest)} == {1, 2, 3}
+    shop.broker.objects["queue"].clear()
+    shop.run(12)
+    assert shop.names("queue") == []
+    assert not any(isinstance(request, ObjectRequest) for request in shop.broker.requests)
+
+
+def test_a_connection_comes_by_event_before_any_listing_shows_it_and_goes_by_event() -> None:
+    shop = world()
+    heard = len(shop.seen)
+    connected_at = shop.now // MILLISECOND
+    shop.event(
+        "connection.created",
+        name="new -> us",
+        vhost="/",
+        user="app",
+        connected_at=connected_at,
+        pid="<a.1.2.3>",
+        peer_host="{127,0,0,1}",
+        protocol="{0,9,1}",
+    )
+    shop.queue_created("mine", exclusive=True, owner_pid="<a.1.2.3>")
+    shop.run(8)  # two listings lack it still
+    assert shop.names("connection") == ["new -> us", "peer -> us"]
+    assert shop.value("connection", "new -> us", "peerHost") == "127.0.0.1"
+    assert shop.value("queue", "mine", "exclusiveOwner") == "new -> us"
+    shop.event("connection.closed", name="new -> us", pid="<a.1.2.3>")
+    shop.run(0.05)
+    assert shop.story("connection", heard)[-1] == ("new -> us", "deleted")
+    (first, *_, last) = [one for one in shop.seen[heard:] if one.key.name == "connection"]
+    assert first.native_id == last.native_id
+    assert last.created == connected_at * MILLISECOND
+
+
+def test_lost_events_make_the_agent_read_everything_again_at_once() -> None:
+    shop = world()
+    shop.broker.requests.clear()
+    shop.source_does(shop.source.events_lost("too many waited", shop.now, shop.now))
+    shop.run(0.1)
+    listed = {request.class_name for request in shop.broker.requests if isinstance(request, ListingRequest)}
+    assert listed == {name for name, rule in MAPPING.classes.items() if rule.listing}
+    assert shop.note_counts["resync"]
+
+
+def test_after_a_restart_counters_are_absent_until_told_and_the_start_time_is_new() -> None:
+    shop = world()
+    started = shop.value("node", "rabbit@shop", "startTime")
+    assert started == (EPOCH + 2 * MILLISECOND - 60 * SECOND) // SECOND * SECOND
+    shop.broker.add_queue("orders")  # durable, but nothing is counted yet
+    shop.broker.objects["connection"].clear()
+    shop.broker.objects["node"]["rabbit@shop",] = {"name": "rabbit@shop", "running": True}
+    shop.run(6)
+    assert shop.value("queue", "orders", "messages") is None
+    assert shop.value("queue", "orders", "type") == "classic"
+    assert shop.value("node", "rabbit@shop", "startTime") is None
+    resyncs = shop.note_counts["resync"]
+    shop.broker.add_node(process=200, uptime=2_000)
+    shop.run(20)
+    assert shop.note_counts["resync"] == resyncs + 1
+    assert shop.value("node", "rabbit@shop", "startTime") > started
+    assert shop.names("queue") == ["//orders"]
+    assert shop.names("connection") == []
+
+
+def test_what_lived_in_a_node_that_was_restarted_is_gone_before_any_listing_lacks_it() -> None:
+    shop = world()
+    shop.broker.add_queue("lasting")
+    shop.broker.add_queue("mine", exclusive=True)
+    shop.broker.add_queue("passing", durable=False)
+    shop.broker.add_queue("elsewhere", durable=False, node="rabbit@cellar")
+    shop.broker.add_connection("client -> us", 0, node="rabbit@shop")
+    shop.broker.add_connection("client -> cellar", 0, node="rabbit@cellar")
+    shop.run(12)
+    shop.queue_created("heard", exclusive=True)
+    shop.run(8)
+    shop.broker.add_node(process=200, uptime=3_000)
+    shop.broker.failure = lambda request: (
+        Unavailable("busy") if request.target.startswith(("connections", "queues")) else None
+    )
+    shop.run(10)
+    assert shop.names("queue") == ["//elsewhere", "//lasting", "//orders"]
+    assert shop.names("connection") == ["client -> cellar"]
+    del shop.broker.objects["queue"]["/", "mine"]
+    shop.broker.failure = lambda _: None
+    shop.run(5)
+    assert shop.names("queue") == ["//elsewhere", "//lasting", "//orders", "//passing"]  # declared again
+
+
+def test_what_was_known_before_the_broker_was_out_of_sight_is_confirmed_or_gone_at_first() -> None:
+    def state() -> SourceState:
+        return shop.source.status.state
+
+    shop = world()
+    shop.event("connection.created", name="new -> us", vhost="/", user="app", node="rabbit@shop")
+    shop.run(0.5)
+    shop.broker.failure = lambda _: Unavailable("down")
+    shop.run(3)
+    assert state() is SourceState.DOWN
+    shop.broker.objects["connection"].clear()  # the same process of the node: only the broker in it went
+    shop.broker.failure = lambda _: None
+    shop.run(5)
+    assert shop.names("connection") == ["new -> us"]  # a listing may lack what is as new as that
+    assert state() is SourceState.SYNCHRONISING
+    shop.run(10)
+    assert shop.names("connection") == []
+    assert state() is SourceState.SYNCHRONISED
+    assert shop.names("queue") == ["//orders"]
+
+
+def test_the_start_time_of_a_node_does_not_move_with_every_reading() -> None:
+    shop = world()
+    heard = len(shop.seen)
+    node = shop.broker.objects["node"]["rabbit@shop",]
+    for _ in range(10):
+        shop.run(5.003)
+        node["uptime"] = (shop.now - EPOCH) // MILLISECOND + 60_000 - 4_900  # RabbitMQ's figure is old
+    assert shop.story("node", heard) == []
+
+
+def test_what_may_not_be_read_is_shown_as_such_and_not_as_empty() -> None:
+    shop = World()
+    shop.broker.add_vhost("secret")
+    shop.broker.add_queue("hidden", "secret")
+    shop.broker.forbidden.add("secret")
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(12)
+    assert shop.value("vhost", "secret", "state") == "notPermitted"
+    assert shop.value("vhost", "secret", "messages") is None
+    assert shop.value("vhost", "/", "state") == "running"
+    assert shop.value("vhost", "/", "messages") == 0
+    assert shop.names("queue") == []
+    assert shop.source.status.detail == "contents of 1 virtual host may not be read"
+    shop.queue_created("hidden-too", "secret")
+    assert shop.names("queue") == []
+
+
+def test_a_right_taken_away_deletes_nothing_and_a_right_given_shows_all() -> None:
+    shop = world(events=False)
+    shop.broker.add_vhost("team")
+    shop.broker.add_queue("work", "team", messages=5)
+    shop.broker.add_queue("idle", "team")
+    shop.run(12)
+    assert shop.value("queue", "work", "messages") == 5
+    shop.broker.forbidden.add("team")
+    shop.run(60)
+    assert shop.value("vhost", "team", "state") == "notPermitted"
+    assert shop.names("queue") == ["//orders", "team/idle", "team/work"]
+    assert shop.names("exchange") == ["//", "team/"]
+    assert shop.value("queue", "work", "messages") is None
+    shop.broker.forbidden.clear()
+    shop.run(60)
+    assert shop.value("vhost", "team", "state") == "running"
+    assert shop.value("queue", "work", "messages") == 5
+    assert [told for told in shop.story("queue") + shop.story("exchange") if told[1] == "deleted"] == []
+
+
+def test_a_virtual_host_that_goes_takes_its_contents_with_it() -> None:
+    shop = world(events=False)
+    shop.broker.add_vhost("team")
+    shop.broker.add_queue("work", "team")
+    shop.run(30)
+    for collection in shop.broker.objects.values():
+        for parts in [one for one in collection if one[0] == "team"]:
+            del collection[parts]
+    shop.run(60)
+    assert shop.names("vhost") == ["/"]
+    assert shop.names("queue") == ["//orders"]
+
+
+def test_a_virtual_host_that_is_made_anew_is_shown_as_soon_as_it_may_be_read() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    del shop.broker.objects["exchange"]["team", ""]
+    shop.broker.add_exchange("early", "team")
+    shop.broker.add_exchange("late", "team")
+    shop.run(12)
+    for name, exchange in shop.broker.objects["exchange"].items():
+        if name[0] == "team":
+            shop.event("exchange.deleted", **exchange)
+    shop.event("vhost.deleted", name="team")
+    shop.broker.forbidden.add("team")
+    shop.event("vhost.created", name="team")
+    shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "early"])
+    shop.run(0.5)
+    shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "late"])
+    assert shop.names("exchange") == ["//"]
+    shop.broker.forbidden.clear()
+    shop.source_does(shop.source.events_lost("read everything", shop.now, shop.now))
+    shop.run(1)
+    assert shop.names("exchange") == ["//", "team/early", "team/late"]
+
+
+def test_exchanges_of_which_no_event_tells_go_and_come_with_their_virtual_host() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.run(12)
+    assert shop.names("exchange") == ["//", "team/"]
+    del shop.broker.objects["exchange"]["team", ""]
+    shop.event("vhost.deleted", name="team")
+    shop.run(0.1)
+    assert shop.names("exchange") == ["//"]
+    shop.broker.add_vhost("team")
+    shop.event("vhost.created", name="team")
+    shop.run(1)
+    assert shop.names("exchange") == ["//", "team/"]
+
+
+def test_a_virtual_host_that_could_not_be_read_takes_its_contents_with_it_unheard() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.run(12)
+    shop.broker.forbidden.add("team")
+    shop.source_does(shop.source.events_lost("read everything", shop.now, shop.now))
+    shop.run(12)
+    assert shop.names("exchange") == ["//", "team/"]
+    del shop.broker.objects["vhost"]["team",]
+    del shop.broker.objects["exchange"]["team", ""]
+    shop.run(60)
+    assert shop.names("vhost") == ["/"]
+    assert shop.names("exchange") == ["//"]
+    assert "may not be read" not in shop.source.status.detail
+
+
+@pytest.mark.parametrize("version", ["3.10.8", "4.3.6"])
+def test_a_new_virtual_host_is_asked_about_at_once(version: str) -> None:
+    shop = world()
+    shop.broker.version = version  # 4.3 answers 404 where the user has no permission
+    shop.broker.add_vhost("new")
+    shop.broker.forbidden.add("new")
+    shop.event("vhost.created", name="new", description="", tags="[]", tracing=False)
+    shop.queue_created("early", "new")
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    shop.run(0.2)
+    assert PermissionRequest("new") in shop.broker.requests
+    assert shop.value("vhost", "new", "state") == "notPermitted"
+    assert shop.names("queue") == ["//orders"]
+    shop.event("vhost.deleted", name="new")
+    assert shop.names("vhost") == ["/"]

@@ -1,0 +1,148 @@
+"""Purges over AMQP at real brokers: how many messages went, and what is certain when none did."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractChannel
+from pydantic import SecretStr
+
+from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.sources.rabbitmq.amqp_purger import AmqpPurger
+from gateway.sources.rabbitmq.http_reader import ManagementEndpoint
+from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.management_api import NotFound, Refused
+from gateway.sources.rabbitmq.management_changes import (
+    Changed,
+    NotSent,
+    Purge,
+    Purged,
+    Rejected,
+    Unanswered,
+)
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import UserRights, watching, writer_rights
+from tests.components.rabbitmq import VirtualHost
+
+pytestmark = pytest.mark.each_rabbitmq
+
+
+def endpoint_of(broker: PrivateBroker, user: Credentials | None = None, *urls: str) -> AmqpEndpoint:
+    who = user or broker.administrator
+    first, *others = urls or (f"amqp://127.0.0.1:{broker.ports.amqp}",)
+    return AmqpEndpoint(first, "/", who.name, SecretStr(who.password), others=tuple(others))
+
+
+@asynccontextmanager
+async def filled(host: VirtualHost, name: str, messages: int, kind: str) -> AsyncIterator[AbstractChannel]:
+    """A queue with messages in it, all confirmed."""
+    async with await aio_pika.connect(host.amqp_url()) as connection:
+        channel = await connection.channel(publisher_confirms=True)
+        await channel.declare_queue(name, durable=True, arguments={"x-queue-type": kind})
+        for _ in range(messages):
+            await channel.default_exchange.publish(aio_pika.Message(b"x"), name)
+        yield channel
+
+
+async def left(channel: AbstractChannel, name: str) -> int | None:
+    return (await channel.declare_queue(name, passive=True)).declaration_result.message_count
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+async def test_the_broker_says_how_many_messages_went(virtual_host: VirtualHost, kind: str) -> None:
+    purger = AmqpPurger(endpoint_of(virtual_host.broker))
+    purge = Purge(virtual_host.name, "orders")
+    async with filled(virtual_host, "orders", 53, kind) as channel:
+        await channel.set_qos(prefetch_count=10)
+        unacknowledged = await channel.get_queue("orders")
+        taken = asyncio.Event()
+        got: list[object] = []
+
+        async def take(message: object) -> None:
+            got.append(message)
+            if len(got) == 10:
+                taken.set()
+
+        await unacknowledged.consume(take)
+        await taken.wait()
+        began = time.monotonic()
+        assert await purger.purge(purge) == Purged(43)
+        assert time.monotonic() - began < 1, "it does not wait for statistics"
+        assert await left(channel, "orders") == 0
+        assert await purger.purge(purge) == Purged(0)
+
+
+async def test_what_the_broker_refuses_is_certain(virtual_host: VirtualHost) -> None:
+    broker, host = virtual_host.broker, virtual_host.name
+    purger = AmqpPurger(endpoint_of(broker))
+    reader = Credentials.generate("purge-reader")
+    rights = UserRights.of(("monitoring",), [watching(host)])
+    with broker.http() as client:
+        provision(client, (ProvisionedUser(reader.name, reader.password, rights),))
+        async with filled(virtual_host, "journal", 1, "stream") as channel:
+            await channel.declare_queue("mine", exclusive=True)
+            assert await purger.purge(Purge(host, "nothing")) == NotFound()
+            stream, locked = [await purger.purge(Purge(host, name)) for name in ("journal", "mine")]
+            refused = await AmqpPurger(endpoint_of(broker, reader)).purge(Purge(host, "journal"))
+        client.delete(f"users/{reader.name}").raise_for_status()
+    assert isinstance(stream, Rejected)
+    assert "not supported by stream queues" in stream.reason
+    assert isinstance(locked, Rejected)
+    assert "RESOURCE_LOCKED" in locked.reason
+    assert isinstance(refused, Refused)
+    assert not refused.login
+
+
+async def test_the_least_rights_of_a_writer_are_enough(virtual_host: VirtualHost) -> None:
+    broker, writer = virtual_host.broker, Credentials.generate("purge-writer")
+    with broker.http() as client:
+        provision(
+            client, (ProvisionedUser(writer.name, writer.password, writer_rights([virtual_host.name])),)
+        )
+        async with filled(virtual_host, "orders", 2, "classic"):
+            purged = await AmqpPurger(endpoint_of(broker, writer)).purge(Purge(virtual_host.name, "orders"))
+        client.delete(f"users/{writer.name}").raise_for_status()
+    assert purged == Purged(2)
+
+
+async def test_another_node_is_asked_where_the_first_is_not_reached(virtual_host: VirtualHost) -> None:
+    broker = virtual_host.broker
+    endpoint = endpoint_of(broker, None, "amqp://127.0.0.1:1", f"amqp://127.0.0.1:{broker.ports.amqp}")
+    async with filled(virtual_host, "orders", 2, "classic"):
+        assert await AmqpPurger(endpoint).purge(Purge(virtual_host.name, "orders")) == Purged(2)
+
+
+@pytest.mark.parametrize("amqp", ["", "amqp://127.0.0.1:1"])
+async def test_where_amqp_is_not_reached_it_goes_by_http_once(virtual_host: VirtualHost, amqp: str) -> None:
+    broker = virtual_host.broker
+    who = broker.administrator
+    management = ManagementEndpoint(broker.management_url, who.name, SecretStr(who.password))
+    purger = AmqpPurger(endpoint_of(broker, None, amqp)) if amqp else None
+    async with (
+        HttpWriter(management, management, purger) as writer,
+        filled(virtual_host, "orders", 2, "classic") as channel,
+    ):
+        assert await writer.make(Purge(virtual_host.name, "orders")) == Changed()
+        assert await left(channel, "orders") == 0
+
+
+async def test_wrong_credentials_send_nothing(virtual_host: VirtualHost) -> None:
+    nobody = Credentials("nobody", "wrong")
+    answer = await AmqpPurger(endpoint_of(virtual_host.broker, nobody)).purge(
+        Purge(virtual_host.name, "orders")
+    )
+    assert isinstance(answer, NotSent)
+    assert "user 'nobody' was refused" in answer.reason
+
+
+async def test_a_purge_without_an_answer_may_have_been_carried_out(virtual_host: VirtualHost) -> None:
+    purger = AmqpPurger(endpoint_of(virtual_host.broker), deadline=0)
+    async with filled(virtual_host, "orders", 2, "classic"):
+        answer = await purger.purge(Purge(virtual_host.name, "orders"))
+    assert answer == Unanswered("no answer within 0 s")

@@ -1,0 +1,307 @@
+"""What a source says that it did not hear: while events did not arrive, and where a node lost what it had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
+from gateway.model.values import Reference, Value
+from gateway.sources.rabbitmq.hearing import UNDER_WAY
+from gateway.sources.rabbitmq.known_objects import KnownObject
+from gateway.sources.rabbitmq.management_api import Unavailable
+from gateway.sources.rabbitmq.object_names import ObjectName, native_id
+from tests.sources.rabbitmq.imitation import NODE, SECOND, World
+from tests.sources.rabbitmq.story import world
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+
+
+def gaps(shop: World) -> list[Gap]:
+    return [one for one in shop.observed if isinstance(one, Gap)]
+
+
+def heard_until(shop: World) -> int:
+    return [one.heard_until for one in shop.observed if isinstance(one, SourceStateSeen)][-1]
+
+
+def fails(shop: World, seconds: float) -> None:
+    """Nothing answers for a time."""
+    shop.broker.failure = lambda _: Unavailable("stands still")
+    shop.run(seconds)
+    shop.broker.failure = lambda _: None
+
+
+def restarted(shop: World, process: int) -> None:
+    """The node is another process, which has run for 3 s."""
+    shop.broker.objects["node"].clear()
+    shop.broker.add_node(process, 3_000)
+
+
+def undated(shop: World) -> dict[str, Any]:
+    """The node, which does not say any more since when it runs."""
+    (node,) = shop.broker.objects["node"].values()
+    del node["uptime"]
+    return node
+
+
+def kept(heard_ago: int = 60) -> tuple[World, int]:
+    """A source with a durable subscription that goes on, and until when the one before it heard events."""
+    shop = World()
+    shop.broker.add_node(1, 3_600_000)
+    shop.broker.add_vhost("/")
+    until = shop.now - heard_ago * SECOND
+    shop.source.remember([], shop.now, events_kept=True, heard_until=until)
+    return shop, until
+
+
+def former(
+    class_name: str, parts: tuple[str, ...], number: int, created: int = 0, sampled: int = 0, **told: Value
+) -> KnownObject:
+    """An object that existed when the gateway before this one ended."""
+    schema = class_schemas(MAPPING)[class_name]
+    properties = tuple(told.get(element.name) for element in schema.properties)
+    statistics = (None,) * len(schema.statistics)
+    return KnownObject(ObjectName(class_name, parts), number, created, 0, properties, statistics, sampled)
+
+
+def resumed(shop: World) -> None:
+    """The subscription is consumed, and all that waited was told."""
+    shop.source_does(shop.source.events_resumed("", shop.now))
+    shop.run(3)
+    shop.source_does(shop.source.events_caught_up(shop.now))
+
+
+def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
+    shop = world()
+    shop.run(60)
+    shop.queue_created("orders-2")
+    last = shop.now
+    shop.run(5)
+    shop.source_does(shop.source.events_missing("cut", shop.now))
+    shop.run(7)
+    assert gaps(shop) == []
+    assert heard_until(shop) == last - UNDER_WAY
+    shop.source_does(shop.source.events_connected(shop.now))
+    connected = shop.now
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert gap.start == last - UNDER_WAY
+    assert connected < gap.end < connected + 60 * SECOND
+    assert heard_until(shop) == 0
+
+
+def test_a_node_that_was_started_while_nobody_listened_may_have_lost_all_since() -> None:
+    shop, until = kept()
+    restarted(shop, 2)
+    shop.run(1)
+    resumed(shop)
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert gap.start == until - UNDER_WAY
+
+
+def test_a_node_that_does_not_say_yet_when_it_was_started_is_asked_again() -> None:
+    shop, until = kept()
+    restarted(shop, 2)
+    node = undated(shop)
+    shop.run(1)
+    resumed(shop)
+    shop.run(30)
+    assert gaps(shop) == []
+    node["uptime"] = 40_000
+    shop.run(30)
+    (gap,) = gaps(shop)
+    assert gap.start == until - UNDER_WAY
+
+
+def test_a_node_that_ran_throughout_has_lost_nothing() -> None:
+    shop, _ = kept()
+    shop.run(1)
+    resumed(shop)
+    shop.run(60)
+    assert gaps(shop) == []
+
+
+def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
+    shop, until = kept()
+    restarted(shop, 2)
+    shop.run(1)
+    resumed(shop)
+    shop.source_does(shop.source.events_missing("cut", shop.now))
+    fails(shop, 15)
+    restarted(shop, 3)
+    shop.run(1)
+    resumed(shop)
+    shop.run(90)
+    (gap,) = gaps(shop)
+    assert gap.start == until - UNDER_WAY
+
+
+def test_what_ended_while_the_gateway_was_away_is_told_in_its_virtual_host() -> None:
+    """The node tells when it was started, before the virtual hosts are read."""
+    shop = World()
+    shop.broker.add_node(2, 3_000)
+    shop.broker.add_vhost("stock")
+    heard_until = shop.now - 60 * SECOND
+    host = former("vhost", ("stock",), name="stock", number=77, created=heard_until - SECOND)
+    queue = former("queue", ("stock", "orders"), vhost="stock", name="orders", durable=False, number=78)
+
+    shop.source.remember([host, queue], shop.now, events_kept=False, heard_until=heard_until)
+    shop.run(5)
+
+    told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
+    (end,) = (one for one in told if one.deleted and one.native_id == native_id(queue.number))
+    assert end.inferred
+    assert end.properties is not None
+    assert end.properties[0] == Reference(native_id(host.number))
+
+
+@pytest.mark.parametrize(
+    ("created", "sampled", "lives"),
+    [
+        (20, 0, True),
+        (50, 20, False),  # values may be told as absent without any sight of it
+        (0, 20, False),  # where its creation is not known, it is taken to have ended with the node
+    ],
+)
+def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
+    created: int, sampled: int, *, lives: bool
+) -> None:
+    """The log may end long before: everything behind that was told, but not all of it was read."""
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    shop.broker.add_queue("orders", durable=False)
+    queue = former(
+        "queue",
+        ("/", "orders"),
+        vhost="/",
+        name="orders",
+        durable=False,
+        number=78,
+        created=created and shop.now - created * SECOND,
+        sampled=sampled and shop.now - sampled * SECOND,
+    )
+    shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(5)
+    told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
+    ended = {one.native_id for one in told if one.deleted}
+    shown = {one.native_id for one in told if not one.deleted}
+    assert (native_id(queue.number) in shown, native_id(queue.number) in ended) == (lives, not lives)
+
+
+def transient(shop: World, number: int, created: int = 0) -> KnownObject:
+    """A transient queue that existed before the start; of its name there is one now."""
+    shop.broker.add_queue("orders", durable=False)
+    return former(
+        "queue", ("/", "orders"), number, created, vhost="/", name="orders", durable=False, exclusive=False
+    )
+
+
+def lived_and_ended(shop: World, number: int) -> tuple[bool, bool]:
+    """Whether an object was shown, and whether its end was told."""
+    told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
+    of_it = [one for one in told if one.native_id == native_id(number)]
+    return any(not one.deleted for one in of_it), any(one.deleted for one in of_it)
+
+
+def starting() -> tuple[World, dict[str, Any], KnownObject]:
+    """A node that has just been started, without an uptime yet, and a transient queue from before."""
+    shop = World()
+    restarted(shop, 2)
+    node = undated(shop)
+    shop.broker.add_vhost("/")
+    queue = transient(shop, 78)
+    shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    return shop, node, queue
+
+
+def test_a_node_that_starts_is_asked_since_when_it_runs_before_its_queues_are_listed() -> None:
+    """A transient queue of the name of one that ended with the node's former process is another."""
+    shop, node, queue = starting()
+    shop.run(4)
+    assert lived_and_ended(shop, queue.number) == (False, False)
+    assert not shop.source.synchronised
+    node["uptime"] = 7_000
+    shop.run(10)
+    assert lived_and_ended(shop, queue.number) == (False, True)
+    assert shop.source.synchronised
+
+
+def test_queues_of_a_node_that_never_says_since_when_it_runs_are_listed_after_a_while() -> None:
+    shop, _, queue = starting()
+    shop.run(30)
+    assert lived_and_ended(shop, queue.number) == (True, False)
+    assert shop.source.synchronised
+
+
+def test_a_queue_made_anew_after_its_node_was_killed_is_never_shown_as_the_former() -> None:
+    shop = world()
+    shop.broker.add_queue("carts", durable=False)
+    shop.run(30)
+    (known,) = (one for one in shop.source.known("queue") if one.name.leaf == "carts")
+    fails(shop, 8)
+    restarted(shop, 2)
+    node = undated(shop)
+    began = len(shop.observed)
+    shop.run(4)
+    node["uptime"] = 7_000
+    shop.run(20)
+    told = [
+        one
+        for one in shop.observed[began:]
+        if isinstance(one, ObjectSeen) and one.native_id == native_id(known.number)
+    ]
+    assert [bool(one.deleted) for one in told] == [True]
+    assert shop.source.synchronised
+
+
+def test_what_ended_with_a_node_was_told_where_its_present_start_was_noticed_before() -> None:
+    """What was listed since is of the present process, although nobody knows when it was created."""
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    node = former("node", (NODE,), 12, name=NODE, osProcess=2, startTime=shop.now - 31 * SECOND)
+    queue = transient(shop, 78)
+    shop.source.remember([node, queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(10)
+    assert lived_and_ended(shop, queue.number) == (True, False)
+
+
+@pytest.mark.parametrize(("process", "ago"), [(1, 31), (2, 300)])
+def test_another_process_or_time_is_another_start(process: int, ago: int) -> None:
+    """In a container each process has the same number."""
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    node = former("node", (NODE,), 12, name=NODE, osProcess=process, startTime=shop.now - ago * SECOND)
+    queue = transient(shop, 78)
+    shop.source.remember([node, queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(10)
+    assert lived_and_ended(shop, queue.number) == (False, True)
+
+
+@pytest.mark.parametrize(("store", "lives"), [("mnesia", False), ("khepri", True)])
+def test_a_transient_exchange_ends_with_its_node_unless_khepri_keeps_it(store: str, *, lives: bool) -> None:
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    shop.broker.add_exchange("prices", "/", durable=False)
+    shop.broker.objects["featureFlag"]["khepri_db",] = {
+        "name": "khepri_db",
+        "state": "enabled" if store == "khepri" else "disabled",
+    }
+    node = former("node", (NODE,), 12, name=NODE, metadataStore=store)
+    exchange = former("exchange", ("/", "prices"), 79, vhost="/", name="prices", durable=False)
+    shop.source.remember([node, exchange], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.run(20)
+    assert lived_and_ended(shop, 79) == (lives, not lives)
+
+    (known,) = (one for one in shop.source.known("exchange") if one.name.leaf == "prices")
+    fails(shop, 8)
+    restarted(shop, 3)
+    shop.run(20)
+    assert lived_and_ended(shop, known.number) == (True, not lives)

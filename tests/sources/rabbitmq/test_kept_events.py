@@ -1,0 +1,142 @@
+"""The broker's events from a queue that is kept, at a real RabbitMQ."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import aio_pika
+import pytest
+
+from gateway.links import own_queue
+from gateway.links.durable_queue import DurableSubscription
+from gateway.sources.rabbitmq import event_consumer
+from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents
+from tests.components.rabbitmq import VirtualHost
+from tests.links.ledger import MemoryLedger
+from tests.sources.rabbitmq.test_live import Sink, until
+from tests.sources.rabbitmq.watching import event_endpoint
+
+SECOND = 10**9
+SLOWLY_TOLD, SLOW_SECONDS = 300, 0.01
+"""Events, and what each takes: longer in all than an answer may take."""
+
+
+class Listener(Sink):
+    """A sink that can be away, and that can fail."""
+
+    def __init__(self, vhost: str) -> None:
+        super().__init__()
+        self.hears = True
+        self.fails_at = ""
+        self._vhost = vhost
+
+    @property
+    def names(self) -> list[str]:
+        """Of the queues of our virtual host that events told of."""
+        return [str(headers["name"]) for _, headers in self.events if headers["vhost"] == self._vhost]
+
+    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
+        super().event(key, headers, timestamp)
+        if self.fails_at and headers["name"] == self.fails_at:
+            raise ValueError("a fault of ours")
+
+
+@asynccontextmanager
+async def listening(
+    vhost: VirtualHost, queue: str, ledger: MemoryLedger, told: Callable[[], None] = lambda: None
+) -> AsyncIterator[Listener]:
+    """A consumer with a durable subscription."""
+    sink = Listener(vhost.name)
+    subscription = DurableSubscription(queue, 10_000, 60 * SECOND, ledger)
+    kept = KeptEvents(subscription, lambda: sink.hears, told)
+    endpoint = event_endpoint(vhost.broker, vhost.broker.administrator)
+    running = asyncio.create_task(EventConsumer(endpoint, ["queue.created"], sink, kept).run())
+    try:
+        yield sink
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def declare(vhost: VirtualHost, *names: str) -> None:
+    async with await aio_pika.connect(vhost.amqp_url()) as connection:
+        channel = await connection.channel()
+        for name in names:
+            await channel.declare_queue(name, durable=True)
+
+
+async def delete_queue(vhost: VirtualHost, queue: str) -> None:
+    async with await aio_pika.connect(vhost.broker.amqp_url()) as connection:
+        await (await connection.channel()).queue_delete(queue)
+
+
+def new_queue() -> str:
+    return f"amqp-gateway.events.test-{secrets.token_hex(4)}"
+
+
+async def test_events_of_meanwhile_come_first(virtual_host: VirtualHost) -> None:
+    queue, ledger, flushed = new_queue(), MemoryLedger(), list[int]()
+    async with listening(virtual_host, queue, ledger) as first:
+        await until(lambda: "caught up" in first.told, "it listens")
+        assert first.told[0].startswith("resumed with 0: the queue")
+    await declare(virtual_host, "a", "b")
+    async with listening(virtual_host, queue, ledger, lambda: flushed.append(1)) as second:
+        await until(lambda: "caught up" in second.told, "it has caught up")
+        assert second.names == ["a", "b"]
+        assert second.told[0].startswith("resumed with ")
+        assert second.told[0].endswith(": ")
+        await declare(virtual_host, "c")
+        await until(lambda: second.names == ["a", "b", "c"], "the next is told")
+        assert len(flushed) == len(second.events)
+    await delete_queue(virtual_host, queue)
+
+
+async def test_events_wait_for_somebody_who_hears_them(virtual_host: VirtualHost) -> None:
+    queue, ledger = new_queue(), MemoryLedger()
+    async with listening(virtual_host, queue, ledger) as sink:
+        await until(lambda: "caught up" in sink.told, "it listens")
+    async with listening(virtual_host, queue, ledger) as sink:
+        sink.hears = False
+        await declare(virtual_host, "a")
+        await until(lambda: sink.told, "it listens again")
+        await declare(virtual_host, "b")
+        assert sink.names == []
+        sink.hears = True
+        await until(lambda: sink.names == ["a", "b"], "both are told, in order")
+        await until(lambda: "caught up" in sink.told, "it has caught up")
+    await delete_queue(virtual_host, queue)
+
+
+async def test_who_is_slow_at_what_waits_keeps_the_connection(
+    virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker's answers stand behind what it sent before: it is not silent."""
+    monkeypatch.setattr(event_consumer, "WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(own_queue, "CONNECT_SECONDS", 0.5)
+    queue, ledger = new_queue(), MemoryLedger()
+    async with listening(virtual_host, queue, ledger) as sink:
+        await until(lambda: "caught up" in sink.told, "it listens")
+    await declare(virtual_host, *map(str, range(SLOWLY_TOLD)))
+    async with listening(virtual_host, queue, ledger, lambda: time.sleep(SLOW_SECONDS)) as sink:
+        await until(lambda: len(sink.names) == SLOWLY_TOLD, "all are told")
+        await until(lambda: "caught up" in sink.told, "it has caught up")
+        assert not [line for line in sink.told if "no answer" in line]
+    await delete_queue(virtual_host, queue)
+
+
+async def test_one_that_we_fail_at_does_not_come_again_and_again(virtual_host: VirtualHost) -> None:
+    queue, ledger = new_queue(), MemoryLedger()
+    async with listening(virtual_host, queue, ledger) as sink:
+        await until(lambda: "caught up" in sink.told, "it listens")
+        sink.fails_at = "a"
+        await declare(virtual_host, "a", "b")
+        await until(lambda: any("internal error ValueError" in line for line in sink.told), "it says so")
+        await until(lambda: sink.names == ["a", "b"], "it goes on behind it")
+        await declare(virtual_host, "c")
+        await until(lambda: sink.names == ["a", "b", "c"], "it goes on")
+    await delete_queue(virtual_host, queue)

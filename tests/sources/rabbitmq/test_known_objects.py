@@ -1,0 +1,505 @@
+"""What is known of objects when events and listings come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.known_objects import (
+    LISTING_LAG,
+    MERGE_WINDOW,
+    REMEMBERED_FOR,
+    Change,
+    Gone,
+    KnownObjects,
+    Put,
+)
+from gateway.sources.rabbitmq.object_names import ObjectName, object_number
+from gateway.sources.rabbitmq.reading import Reading, class_readers
+
+READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+SECOND = 1_000_000_000
+T0 = 1_700_000_000 * SECOND
+"""When each story begins."""
+ORDERS = ObjectName("queue", ("/", "orders"))
+PEER = ObjectName("connection", ("peer -> us",))
+
+
+def queue(name: str = "orders", **more: Json) -> Reading:
+    told = {"vhost": "/", "name": name, "durable": True, "auto_delete": False, "exclusive": False, **more}
+    reading = READERS["queue"].read(told)
+    assert reading is not None
+    return reading
+
+
+def connection(connected_at: int | None = None, **more: Json) -> Reading:
+    reading = READERS["connection"].read({"name": "peer -> us", "connected_at": connected_at, **more})
+    assert reading is not None
+    return reading
+
+
+def told(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
+    """The changes in short: new, put or gone, which object, and its creation or deletion time."""
+    return [
+        ("gone", change.object.name.leaf, change.time)
+        if isinstance(change, Gone)
+        else ("new" if change.new else "put", change.object.name.leaf, change.object.created)
+        for change in changes
+    ]
+
+
+def sweep(known: KnownObjects, began: int, *seen: ObjectName, hidden: bool = False) -> list[Change]:
+    changes, _ = known.swept("queue", set(seen), began, LISTING_LAG, began + SECOND, lambda _: hidden)
+    return changes
+
+
+def known_queue(now: int = T0) -> KnownObjects:
+    """A broker whose queue ``orders`` has been known for long."""
+    known = KnownObjects(READERS)
+    known.listed(queue(), now - 100 * SECOND, now - 100 * SECOND, now - 100 * SECOND)
+    return known
+
+
+def test_an_event_creates_and_a_listing_adds_values() -> None:
+    known = KnownObjects(READERS)
+    assert told(known.created(queue(), T0, T0 + 5)) == [("new", "orders", T0)]
+    changes = known.listed(queue(messages=3), T0 + SECOND, T0 + SECOND, T0 + SECOND)
+    assert told(changes) == [("put", "orders", T0)]
+    (change,) = changes
+    assert change.object.number == object_number(ORDERS, T0)
+    assert change.object.statistics[0] == 3
+
+
+def test_the_same_values_are_told_again_only_for_their_sample_time() -> None:
+    known = known_queue()
+    assert told(known.listed(queue(), T0, T0, T0)) == [("put", "orders", 0)]
+    assert told(known.listed(queue(), T0, T0, T0)) == []
+
+
+def test_a_creation_event_that_comes_after_the_listing_adds_the_time_and_keeps_the_number() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(arguments={"a": 1}, state="running"), T0, T0, T0)
+    (change,) = known.created(queue(arguments={"b": 2}), T0 - 5, T0 + SECOND)
+    assert told([change]) == [("put", "orders", T0 - 5)]
+    assert change.object.number == object_number(ORDERS, 0)
+    positions = READERS["queue"].schema.positions
+    assert change.object.properties[positions["arguments"]] == {"a": 1}  # the listing's is preferred
+    assert change.object.properties[positions["state"]] == "running"
+
+
+def test_a_creation_event_for_an_object_known_for_long_means_that_its_end_was_missed() -> None:
+    known = known_queue()
+    later = T0 + MERGE_WINDOW
+    assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
+
+
+def test_the_same_creation_told_twice_is_nothing_new() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(), T0, T0)
+    assert told(known.created(queue(), T0, T0 + SECOND)) == []
+
+
+def test_a_listing_that_may_be_older_than_the_end_does_not_bring_an_object_back() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(), T0, T0)
+    assert told(known.deleted(ORDERS, T0 + 7, T0 + 10)) == [("gone", "orders", T0 + 7)]
+    assert known.listed(queue(), T0 - SECOND, T0, T0) == []
+    assert known.listed(queue(), T0 + LISTING_LAG, T0 + LISTING_LAG, T0 + LISTING_LAG) == []
+    later = T0 + LISTING_LAG + SECOND
+    assert told(known.listed(queue(), later, later, later)) == [("new", "orders", 0)]
+
+
+def test_the_end_of_an_unknown_object_is_remembered_for_a_while() -> None:
+    known = KnownObjects(READERS)
+    assert known.deleted(ORDERS, T0, T0) == []
+    assert known.listed(queue(), T0 - SECOND, T0, T0) == []
+    known.forget_old_ends(T0 + REMEMBERED_FOR + 1)
+    assert told(known.listed(queue(), T0 - SECOND, T0, T0)) == [("new", "orders", 0)]
+
+
+def test_a_listing_that_may_show_its_predecessor_tells_nothing_of_a_successor() -> None:
+    known = KnownObjects(READERS)
+    known.deleted(ORDERS, T0, T0)
+    known.created(queue(), T0 + 1, T0 + 1)
+    early, late = T0 + 2, T0 + LISTING_LAG
+    assert told(known.listed(queue(messages=700), early, early, early)) == []
+    assert told(known.listed(queue(messages=1), late, late, late)) == [("put", "orders", T0 + 1)]
+
+
+def test_what_is_settled_at_creation_tells_two_objects_of_one_name_apart() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(arguments={"x-max-length": 5}), T0, T0, T0)
+    later = T0 + 5 * SECOND  # deleted and declared again while no events arrived
+    changes = known.listed(queue(arguments={"x-max-length": 6}), later, later, later)
+    assert told(changes) == [("gone", "orders", later), ("new", "orders", 0)]
+    assert told(known.listed(queue(arguments={"x-max-length": 6}), later, later, later)) == []
+
+
+def test_a_listing_may_tell_more_of_a_table_than_an_event() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(arguments={"x-max-length": 5, "x-odd": "1.5"}), T0, T0)
+    later = T0 + 5 * SECOND
+    whole: Json = {"x-max-length": 5, "x-odd": 1.5, "x-nested": {"of": ["many"]}}
+    assert told(known.listed(queue(arguments=whole), later, later, later)) == [("put", "orders", T0)]
+
+
+def test_a_listing_that_contradicts_an_event_shows_another_object() -> None:
+    for another in (queue(durable=False), queue(arguments={"x-max-length": 6})):
+        known = KnownObjects(READERS)
+        known.created(queue(arguments={"x-max-length": 5}), T0, T0)
+        later = T0 + 60 * SECOND
+        changes = known.listed(another, later, later, later)
+        assert told(changes) == [("gone", "orders", later), ("new", "orders", 0)]
+
+
+def test_what_one_listing_lacks_is_gone_when_a_second_lacks_it_too() -> None:
+    known = known_queue()
+    changes, suspects = known.swept("queue", set(), T0, LISTING_LAG, T0 + SECOND, lambda _: False)
+    assert (changes, suspects) == ([], [ORDERS])
+    assert told(sweep(known, T0 + 5 * SECOND)) == [("gone", "orders", T0 + 6 * SECOND)]
+
+
+def test_a_listing_that_shows_it_again_clears_the_suspicion() -> None:
+    known = known_queue()
+    sweep(known, T0)
+    known.listed(queue(), T0 + SECOND, T0 + SECOND, T0 + SECOND)
+    assert sweep(known, T0 + 2 * SECOND, ORDERS) == []
+    assert sweep(known, T0 + 3 * SECOND) == []
+
+
+def test_what_an_event_created_about_when_the_listing_began_is_not_missed_in_it() -> None:
+    known = KnownObjects(READERS)
+    known.created(queue(), T0, T0)
+    assert sweep(known, T0 - SECOND) == sweep(known, T0 + LISTING_LAG - 1) == []
+    sweep(known, T0 + LISTING_LAG + 1)
+    assert told(sweep(known, T0 + LISTING_LAG + SECOND)) != []
+
+
+def test_what_the_listing_could_not_show_is_not_missed() -> None:
+    known = known_queue()
+    assert sweep(known, T0, hidden=True) == sweep(known, T0 + SECOND, hidden=True) == []
+
+
+def test_404_ends_an_object_at_once_unless_it_is_too_young() -> None:
+    known = known_queue()
+    known.created(queue("young"), T0, T0)
+    assert told(known.not_found(ORDERS, T0 + 1, T0 + 2)) == [("gone", "orders", T0 + 2)]
+    assert known.not_found(ORDERS, T0 + 1, T0 + 2) == []
+    assert known.not_found(ObjectName("queue", ("/", "young")), T0 + 1, T0 + 2) == []
+
+
+def test_an_answer_clears_the_suspicion() -> None:
+    known = known_queue()
+    sweep(known, T0)
+    known.confirmed(ORDERS)
+    known.confirmed(ObjectName("queue", ("/", "unheard of")))
+    assert sweep(known, T0 + SECOND) == []
+
+
+def test_a_connection_that_took_over_a_name_is_another_connection() -> None:
+    known = KnownObjects(READERS)
+    first = T0 // 1_000_000
+    known.listed(connection(first), T0, T0, T0)
+    changes = known.listed(connection(first + 5), T0 + 9, T0 + 9, T0 + 9)
+    assert told(changes) == [
+        ("gone", "peer -> us", T0 + 9),
+        ("new", "peer -> us", T0 + 5_000_000),
+    ]
+
+
+def test_a_listing_from_before_a_name_was_taken_over_changes_nothing() -> None:
+    known = KnownObjects(READERS)
+    first = T0 // 1_000_000
+    known.created(connection(first), T0, T0)
+    known.deleted(PEER, T0 + 10, T0 + 10)
+    known.created(connection(first + 5), T0 + 5_000_000, T0 + 5_000_000)
+    assert known.listed(connection(first), T0, T0, T0 + 6_000_000) == []
+
+
+def test_a_successor_is_shown_although_the_end_of_its_predecessor_is_remembered() -> None:
+    known = KnownObjects(READERS)
+    first = T0 // 1_000_000
+    known.created(connection(first), T0, T0)
+    known.deleted(PEER, T0 + 10, T0 + 10)
+    changes = known.listed(connection(first + 5), T0 + 9, T0 + 9, T0 + 9)
+    assert told(changes) == [("new", "peer -> us", T0 + 5_000_000)]
+
+
+def test_what_was_settled_at_creation_stays_and_what_changes_does_not() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(type="classic", arguments={"a": 1}, state="running", messages=3), T0, T0, T0)
+    (change,) = known.listed(queue(), T0 + 1, T0 + 1, T0 + 1)  # as after a restart of the broker
+    positions = READERS["queue"].schema.positions
+    assert change.object.properties[positions["type"]] == "classic"
+    assert change.object.properties[positions["arguments"]] == {"a": 1}
+    assert change.object.properties[positions["state"]] is None
+    assert set(change.object.statistics) == {None}
+
+
+def test_what_may_not_be_read_any_more_keeps_its_properties() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(messages=3, state="running"), T0, T0, T0)
+    known.created(queue("never-read"), T0, T0)
+    (change,) = known.out_of_sight(ORDERS, T0 + 1)
+    assert isinstance(change, Put)
+    assert set(change.object.statistics) == {None}
+    assert change.object.properties[0] == "/"
+    assert told(known.out_of_sight(ObjectName("queue", ("/", "never-read")), T0 + 1)) == [
+        ("gone", "never-read", T0 + 1)
+    ]
+
+
+def test_a_class_takes_no_more_than_its_limit() -> None:
+    known = KnownObjects(READERS, limit=2)
+    for name in ("a", "b", "c"):
+        known.created(queue(name), T0, T0)
+    assert known.refused == 1
+    assert [one.name.leaf for one in known.of_class("queue")] == ["a", "b"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["created", "deleted", "listed", "missing", "404"]),
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 30),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_whatever_happens_each_object_is_new_once_and_gone_once(steps: list[tuple[str, str, int]]) -> None:
+    known = KnownObjects(READERS)
+    alive: dict[int, str] = {}
+    now = T0
+    for what, name, seconds in steps:
+        now += seconds * SECOND + 1
+        object_name = ObjectName("queue", ("/", name))
+        match what:
+            case "created":
+                changes = known.created(queue(name), now, now)
+            case "deleted":
+                changes = known.deleted(object_name, now, now)
+            case "listed":
+                changes = known.listed(queue(name, messages=seconds), now - SECOND, now, now)
+            case "missing":
+                others = {one.name for one in known.of_class("queue")} - {object_name}
+                changes = sweep(known, now, *others)
+            case _:
+                changes = known.not_found(object_name, now, now)
+        for change in changes:
+            number = change.object.number
+            if isinstance(change, Gone):
+                del alive[number]
+            else:
+                assert change.new == (number not in alive)
+                alive[number] = change.object.name.leaf
+        assert sorted(alive.values()) == sorted(one.name.leaf for one in known.of_class("queue"))
+
+
+def test_another_of_the_same_name_has_another_number_although_nobody_told_when_it_was_made() -> None:
+    known = known_queue()
+    first = known.get(ORDERS)
+    known.listed(queue(durable=False), T0, T0, T0)
+    second = known.get(ORDERS)
+    assert first is not None
+    assert second is not None
+    assert (first.number, first.created) == (object_number(ORDERS, 0), 0)
+    assert (second.number != first.number, second.created) == (True, 0)
+
+
+# -- after a restart, with what an agent before this one knew
+
+
+def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
+    """An agent that was just started; the one before it knew of ``orders``."""
+    former = KnownObjects(READERS)
+    former.created(queue(state="running"), created, created)
+    known = KnownObjects(READERS)
+    known.restore(former.of_class("queue"))
+    return known
+
+
+def test_the_end_of_what_only_a_former_agent_knew_is_told_whole() -> None:
+    known = remembering()
+    (gone,) = known.deleted(ORDERS, T0 - SECOND, T0)
+    assert told([gone]) == [("gone", "orders", T0 - SECOND)]
+    assert gone.object.properties[READERS["queue"].schema.positions["state"]] == "running"
+    assert known.deleted(ORDERS, T0 - SECOND, T0) == []
+
+
+def test_a_listing_shows_what_a_former_agent_knew_with_its_time_of_creation() -> None:
+    known = remembering()
+    assert told(known.listed(queue(), T0, T0, T0)) == [("new", "orders", T0 - 500 * SECOND)]
+
+
+def test_what_was_made_anew_meanwhile_is_two_objects_when_the_events_of_meanwhile_have_come() -> None:
+    known = remembering()
+    known.listed(queue(), T0, T0, T0)
+    late = T0 + 60 * SECOND
+    assert told(known.deleted(ORDERS, T0 - 9 * SECOND, late)) == [("gone", "orders", T0 - 9 * SECOND)]
+    assert told(known.created(queue(), T0 - 8 * SECOND, late)) == [("new", "orders", T0 - 8 * SECOND)]
+
+
+def test_an_event_from_before_the_first_sight_of_an_object_is_about_it_however_late_it_comes() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    assert told(known.created(queue(), T0 - SECOND, T0 + 60 * SECOND)) == [("put", "orders", T0 - SECOND)]
+
+
+def test_what_was_told_by_events_is_remembered_no_more() -> None:
+    known = remembering()
+    known.created(queue(), T0, T0)
+    assert told(known.deleted(ORDERS, T0 + 1, T0 + 1)) == [("gone", "orders", T0 + 1)]
+    assert known.deleted(ORDERS, T0 + 2, T0 + 2) == []
+
+
+def test_an_end_may_be_that_of_another_where_the_events_of_meanwhile_are_missing() -> None:
+    known = remembering()
+    known.events_of_meanwhile_missed()
+    assert known.deleted(ORDERS, T0 - SECOND, T0) == []
+    assert told(known.listed(queue(), T0 + 60 * SECOND, T0 + 60 * SECOND, T0 + 60 * SECOND)) == [
+        ("new", "orders", 0)
+    ]
+
+
+def test_an_end_that_no_event_reported_is_inferred() -> None:
+    known = known_queue()
+    began, later = T0 + 60 * SECOND, T0 + 120 * SECOND
+    known.swept("queue", set(), began, 0, began, lambda _: False)
+    (gone,), _ = known.swept("queue", set(), later, 0, later, lambda _: False)
+    assert isinstance(gone, Gone)
+    assert gone.inferred
+    known = known_queue()
+    (gone,) = known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)
+    assert isinstance(gone, Gone)
+    assert not gone.inferred
+
+
+def remembered() -> KnownObjects:
+    """A source that was just started; the one before it knew of ``orders``, and nobody kept the events."""
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 - 500 * SECOND, T0 - 500 * SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"), T0)
+    known.events_since = T0
+    return known
+
+
+def test_what_was_known_before_the_start_ends_when_another_of_its_name_is_created() -> None:
+    known = remembered()
+    changes = known.created(queue(), T0 + SECOND, T0 + SECOND)
+    assert told(changes) == [("gone", "orders", T0 + SECOND), ("new", "orders", T0 + SECOND)]
+    assert isinstance(changes[0], Gone)
+    assert changes[0].inferred
+
+
+def test_a_listing_shows_what_lived_over_the_start_under_its_number() -> None:
+    known = remembered()
+    (former,) = known.forget_remembered(lambda _: True, T0)
+    known.remember([former.object], T0)
+    (lives,) = known.listed(queue(), T0, T0, T0)
+    assert lives.object.number == former.object.number
+
+
+def test_what_was_created_right_before_the_start_may_be_missing_in_a_listing() -> None:
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 - SECOND, T0 - SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"), T0)
+    sweep(known, T0)
+    assert known.unconfirmed("queue", lambda _: False)
+    assert not known.unconfirmed("queue", lambda _: True)
+    assert not known.unconfirmed("connection", lambda _: False)
+    sweep(known, T0 + LISTING_LAG)
+    assert not known.unconfirmed("queue", lambda _: False)
+
+
+def test_what_was_created_by_a_clock_that_is_fast_is_not_waited_for_any_longer() -> None:
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 + 3600 * SECOND, T0 - SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"), T0)
+    sweep(known, T0)
+    assert known.unconfirmed("queue", lambda _: False)
+    sweep(known, T0 + LISTING_LAG)
+    assert not known.unconfirmed("queue", lambda _: False)
+
+
+def test_what_cannot_have_lived_over_the_start_does_not_leave_its_number_to_another() -> None:
+    former = KnownObjects(READERS)
+    former.listed(queue(), T0 - 500 * SECOND, T0 - 500 * SECOND, T0 - 500 * SECOND)
+    known = KnownObjects(READERS)
+    known.remember(former.of_class("queue"), T0)
+    (gone,) = known.forget_remembered(lambda _: True, T0)
+    assert isinstance(gone, Gone)
+    assert gone.inferred
+    (new,) = known.listed(queue(), T0, T0, T0)
+    assert (new.object.name, new.object.number != gone.object.number) == (ORDERS, True)
+
+
+def test_what_a_node_recovers_was_not_created_again() -> None:
+    known = known_queue()
+    later = T0 + 500 * SECOND
+    assert known.created(queue(), later, later, lasts=True) == []
+    assert known.is_known_otherwise(queue(), later, later)
+    assert told(known.created(queue("unheard"), later, later, lasts=True, recovered=True)) == [
+        ("new", "unheard", 0)
+    ]
+
+
+def test_an_event_is_not_about_what_was_seen_before_events_arrived() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    known.events_since = T0 + 4 * SECOND
+    later = T0 + 5 * SECOND
+    assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
+
+
+def test_an_event_is_not_about_another_that_a_listing_showed_a_moment_before() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    later = T0 + SECOND
+    assert not known.is_known_otherwise(queue(durable=False), later, later)
+    assert told(known.created(queue(durable=False), later, later, lasts=True)) == [
+        ("gone", "orders", later),
+        ("new", "orders", later),
+    ]
+
+
+def test_a_creation_event_that_comes_after_a_listing_is_no_recovery() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    assert not known.is_known_otherwise(queue(), T0 - SECOND, T0 + SECOND)
+    assert not known.is_known_otherwise(queue("other"), T0, T0)
+
+
+def test_a_listing_that_shows_another_object_before_its_events_arrive_is_believed_later() -> None:
+    known = known_queue()
+    known.events_arrive = True
+    assert known.listed(queue(durable=False), T0, T0, T0) == []
+    assert told(known.deleted(ORDERS, T0 - SECOND, T0 + SECOND)) == [("gone", "orders", T0 - SECOND)]
+
+    known = known_queue()
+    known.events_arrive = True
+    known.listed(queue(durable=False), T0, T0, T0)
+    later = T0 + 9 * SECOND
+    assert told(known.listed(queue(durable=False), later, later, later)) == [
+        ("gone", "orders", later),
+        ("new", "orders", 0),
+    ]
+
+
+def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_waited() -> None:
+    former = KnownObjects(READERS)
+    former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
+    known = KnownObjects(READERS)
+    known.restore(replace(one, heard=0) for one in former.of_class("queue"))  # the log does not say when
+    assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
+    changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
+    assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]

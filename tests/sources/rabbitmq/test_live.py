@@ -1,0 +1,255 @@
+"""The agent on a real RabbitMQ: what other clients do there, the console hears."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import aio_pika
+import pytest
+
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.model.observations import SourceState
+from gateway.sources.rabbitmq import event_consumer
+from gateway.sources.rabbitmq.event_consumer import EventConsumer
+from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from tests.components.rabbitmq import VirtualHost, login_refusal, new_virtual_host
+from tests.components.waiting import eventually
+from tests.sources.rabbitmq.watching import Watch, event_endpoint, reading_user, watch
+
+pytestmark = pytest.mark.each_rabbitmq
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition of what has been heard."""
+
+    async def met() -> object:
+        return condition()
+
+    await eventually(met, what)
+
+
+def synchronised(watched: Watch) -> Callable[[], bool]:
+    return lambda: watched.status is not None and watched.status.state is SourceState.SYNCHRONISED
+
+
+async def ready(watched: Watch, *, events: bool = True) -> None:
+    """Wait until all has been read and told once, and events arrive."""
+    await until(lambda: synchronised(watched)() and watched.synchronised, "everything is read")
+    if events:
+        await until(lambda: watched.status and "cannot be seen" not in watched.status.detail, "events arrive")
+
+
+def node_name(watched: Watch) -> str:
+    return next((known.name.leaf for known in watched.source.known("node")), "")
+
+
+async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: VirtualHost) -> None:
+    with reading_user(virtual_host.broker, [virtual_host.name]) as user:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
+            await ready(watched)
+            async with await aio_pika.connect(virtual_host.amqp_url()) as client:
+                channel = await client.channel()
+                # Since 4.0 the broker adds the type where it is not declared.
+                queue = await channel.declare_queue(
+                    "orders", durable=True, arguments={"x-max-length": 9, "x-queue-type": "classic"}
+                )
+                await until(lambda: watched.exists("queue", "orders"), "the queue is heard of")
+                assert watched.heard("queue", "orders")[0].created
+                assert watched.value("queue", "orders", "arguments") == {
+                    "x-max-length": 9,
+                    "x-queue-type": "classic",
+                }
+                for _ in range(3):
+                    await channel.default_exchange.publish(aio_pika.Message(b"x"), "orders")
+                await until(lambda: watched.value("queue", "orders", "messages") == 3, "its messages count")
+                await until(
+                    lambda: watched.value("queue", "orders", "messagesPublished") == 3, "publications count"
+                )
+                assert watched.value("queue", "orders", "messagesDelivered") in (None, 0)
+                await queue.delete(if_empty=False)
+                await until(lambda: watched.gone("queue", "orders"), "its end is heard of")
+                await channel.declare_queue("orders", durable=True)
+                await until(lambda: watched.exists("queue", "orders"), "its successor is heard of")
+            ids = {one.native_id for one in watched.heard("queue", "orders")}
+            assert len(ids) == 2
+
+
+async def test_what_lives_for_a_moment_is_heard_of_too(virtual_host: VirtualHost) -> None:
+    with reading_user(virtual_host.broker, [virtual_host.name]) as user:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
+            await ready(watched)
+            async with await aio_pika.connect(
+                virtual_host.amqp_url(), client_properties={"connection_name": "moment"}
+            ) as client:
+                channel = await client.channel()
+                await channel.declare_queue("mine", exclusive=True)
+            await until(lambda: watched.gone("queue", "mine"), "queue")
+            told = [one.properties for one in watched.seen if one.key.name == "connection" and one.properties]
+            name = next(str(properties[0]) for properties in told if "moment" in properties)
+            await until(lambda: watched.gone("connection", name), "connection")
+            assert watched.heard("queue", "mine")[-1].created
+            own = [one for one in watched.source.known("queue") if one.name.leaf.startswith("amqp-gateway.")]
+            assert own == []
+
+
+async def test_a_virtual_host_without_permission_is_not_shown_as_empty(virtual_host: VirtualHost) -> None:
+    with (
+        new_virtual_host(virtual_host.broker) as secret,
+        reading_user(virtual_host.broker, [virtual_host.name]) as user,
+    ):
+        with secret.http() as client:
+            client.put(f"queues/{secret.path}/hidden", json={}).raise_for_status()
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
+            await ready(watched)
+            assert watched.value("vhost", secret.name, "state") == "notPermitted"
+            assert watched.value("vhost", secret.name, "messages") is None
+            assert watched.value("vhost", virtual_host.name, "state") == "running"
+            assert watched.heard("queue", "hidden") == []
+
+
+async def test_without_the_event_plugin_the_agent_says_what_it_cannot_see(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    settings = BrokerSettings(statistics_interval=1.0, grace=0, event_exchange=False)
+    broker = await asyncio.to_thread(start_rabbitmq, settings)
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched, events=False)
+        await until(
+            lambda: watched.status and "rabbitmq_event_exchange" in watched.status.detail,
+            "the plugin is named",
+        )
+        assert watched.status is not None
+        assert f"there is no exchange {EVENT_EXCHANGE}" in watched.status.detail
+        with broker.http() as client:
+            client.put("queues/%2F/slow", json={"durable": True}).raise_for_status()
+            await until(lambda: watched.exists("queue", "slow"), "a listing shows it")
+            client.delete("queues/%2F/slow").raise_for_status()
+            await until(lambda: watched.gone("queue", "slow"), "its end is found out")
+
+
+async def test_a_broker_that_was_killed_and_is_back(own_rabbitmq: PrivateBroker) -> None:
+    broker = own_rabbitmq
+    with broker.http() as client:
+        client.put("queues/%2F/lasting", json={"durable": True}).raise_for_status()
+        client.put("queues/%2F/passing", json={"durable": False}).raise_for_status()
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched)
+        started = watched.value("node", node_name(watched), "startTime")
+        await asyncio.to_thread(broker.kill_node)
+        await until(lambda: watched.status and watched.status.state is SourceState.DOWN, "down is noticed")
+        await asyncio.to_thread(broker.start)
+        await until(synchronised(watched), "all is read again")
+        await until(lambda: watched.gone("queue", "passing"), "what did not survive is gone")
+        await until(lambda: watched.value("node", node_name(watched), "startTime") != started, "new start")
+        with broker.http() as client:
+            assert client.get("queues/%2F/lasting").is_success, "the broker lost it"
+        assert watched.exists("queue", "lasting")
+        assert len({one.native_id for one in watched.heard("queue", "lasting")}) == 1
+
+
+async def test_a_wrong_password_is_said_clearly(rabbitmq: PrivateBroker) -> None:
+    with reading_user(rabbitmq, []) as user:
+        async with watch(rabbitmq, user, password="wrong") as watched:
+            await until(lambda: watched.status and watched.status.state is SourceState.DOWN, "refused")
+            assert watched.status is not None
+            assert f"refuses user {user.name!r} ({login_refusal(rabbitmq)})" in watched.status.detail
+            assert "wrong" not in watched.status.detail.replace("Login", "")
+
+
+class Sink:
+    """Remembers what the consumer tells; each event takes ``delay`` seconds of the loop."""
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self.events: list[tuple[str, Mapping[str, object]]] = []
+        self.told: list[str] = []
+        self._delay = delay
+
+    def events_connected(self) -> None:
+        self.told.append("connected")
+
+    def events_resumed(self, missed: str, waiting: int) -> None:
+        self.told.append(f"resumed with {waiting}: {missed}")
+
+    def events_caught_up(self) -> None:
+        self.told.append("caught up")
+
+    def events_missing(self, reason: str) -> None:
+        self.told.append(reason)
+
+    def events_lost(self, reason: str, seconds: float) -> None:
+        assert seconds > 0
+        self.told.append(f"lost: {reason}")
+
+    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
+        del timestamp
+        self.events.append((key, headers))
+        if self._delay:
+            # As a gateway that has more to do than it can: nothing else runs meanwhile.
+            time.sleep(self._delay)
+
+
+async def test_more_events_than_can_be_consumed_raise_a_doubt(
+    virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_consumer, "PREFETCH", 1)
+    monkeypatch.setattr(event_consumer, "DOUBTFUL_LENGTH", 20)
+    monkeypatch.setattr(event_consumer, "WATCH_SECONDS", 0.1)
+    sink = Sink(delay=0.01)
+
+    def flood() -> None:
+        with virtual_host.http() as client:
+            for number in range(200):
+                client.put(f"queues/{virtual_host.path}/q{number % 2}", json={}).raise_for_status()
+                client.delete(f"queues/{virtual_host.path}/q{number % 2}").raise_for_status()
+
+    with reading_user(virtual_host.broker, []) as user:
+        consumer = EventConsumer(event_endpoint(virtual_host.broker, user), ["queue.*"], sink)
+        running = asyncio.create_task(consumer.run())
+        await until(lambda: sink.told == ["connected"], "events arrive")
+        await asyncio.to_thread(flood)
+        await until(lambda: any(line.startswith("lost: ") for line in sink.told), "the doubt is told")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_only_the_broker_itself_is_believed(virtual_host: VirtualHost) -> None:
+    sink = Sink()
+    broker = virtual_host.broker
+    with reading_user(broker, []) as user, broker.http() as client:
+        consumer = EventConsumer(event_endpoint(broker, user), ["queue.*"], sink)
+        running = asyncio.create_task(consumer.run())
+        await until(lambda: sink.told == ["connected"], "events arrive")
+        queues = [one["name"] for one in client.get("queues/%2F").raise_for_status().json()]
+        async with await aio_pika.connect(broker.amqp_url()) as liar:
+            channel = await liar.channel()
+            forged = aio_pika.Message(b"", headers={"name": "orders", "vhost": "forged"})
+            for name in [one for one in queues if one.startswith("amqp-gateway.events.")]:
+                await channel.default_exchange.publish(forged, name)
+            truth = await aio_pika.connect(virtual_host.amqp_url())
+            await (await truth.channel()).declare_queue("true", exclusive=True)
+            await truth.close()
+        await until(lambda: any(headers["name"] == "true" for _, headers in sink.events), "the true event")
+        assert not [headers for _, headers in sink.events if headers["vhost"] == "forged"]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_connection_that_the_broker_ends_is_opened_again(own_rabbitmq: PrivateBroker) -> None:
+    sink = Sink()
+    consumer = EventConsumer(event_endpoint(own_rabbitmq, own_rabbitmq.administrator), ["queue.*"], sink)
+    running = asyncio.create_task(consumer.run())
+    await until(lambda: sink.told == ["connected"], "events arrive")
+    await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "close_all_connections", "maintenance")
+    await until(lambda: sink.told.count("connected") == 2, "events arrive again")
+    assert "maintenance" in sink.told[1]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    with own_rabbitmq.http() as client:
+
+        async def nothing_left() -> bool:
+            return client.get("queues/%2F?columns=name").raise_for_status().text == "[]"
+
+        await eventually(nothing_left, "nothing is left on the broker")

@@ -1,0 +1,147 @@
+"""The agent on a real RabbitMQ: what happens there, the console is told as events."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+import aio_pika
+import aiormq
+import pytest
+from yarl import URL
+
+from gateway.clock import SystemClock
+from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.links.amqp_connection import connect_once
+from gateway.model.events import Severity
+from gateway.model.values import Reference
+from tests.components.rabbitmq import VirtualHost
+from tests.hypothesis_profiles import PROVING
+from tests.sources.rabbitmq.test_live import node_name, ready, until
+from tests.sources.rabbitmq.watching import SECOND, reading_user, watch
+
+pytestmark = pytest.mark.each_rabbitmq
+
+ALARM_SECONDS = 60.0 if PROVING else 3.0
+
+
+async def test_a_connection_and_its_queue_are_told_from_beginning_to_end(virtual_host: VirtualHost) -> None:
+    host = virtual_host.name
+    with reading_user(virtual_host.broker, [host]) as user:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
+            await ready(watched)
+            began = SystemClock().now()
+            client = await connect_once(URL(virtual_host.amqp_url()), {"connection_name": "billing 7"})
+            channel = await client.channel()
+            await channel.declare_queue("bills", exclusive=True, arguments={"x-max-length": 9})
+            await until(lambda: watched.told("queueCreated", vhost=host, name="bills"), "the queue")
+            await client.close()
+            await until(lambda: watched.told("queueDeleted", vhost=host, name="bills"), "its end")
+            await until(lambda: watched.told("connectionClosed", vhost=host), "the connection's end")
+            (opened,) = watched.told("connectionOpened", vhost=host)
+            (closed,) = watched.told("connectionClosed", vhost=host)
+            (created,) = watched.told("queueCreated", vhost=host)
+            (deleted,) = watched.told("queueDeleted", vhost=host)
+
+            lifetime = closed.pop("lifetime")
+            assert isinstance(lifetime, int)
+            assert 0 < lifetime < SystemClock().now() - began
+            assert closed == opened
+            user_name = virtual_host.broker.administrator.name
+            assert (closed["user"], closed["clientName"], closed["peerHost"]) == (
+                user_name,
+                "billing 7",
+                "127.0.0.1",
+            )
+            assert (
+                closed["name"]
+                == f"127.0.0.1:{closed['peerPort']} -> 127.0.0.1:{virtual_host.broker.ports.amqp}"
+            )
+            (connection,) = {one.native_id for one in watched.heard("connection", str(closed["name"]))}
+            assert closed["connection"] == Reference(connection)
+            (queue,) = {one.native_id for one in watched.heard("queue", "bills")}
+            assert created["queue"] == deleted["queue"] == Reference(queue)
+            assert (created["type"], created["exclusive"], created["by"]) == ("classic", True, user_name)
+
+
+async def test_a_refused_login_is_told_without_its_password(virtual_host: VirtualHost) -> None:
+    broker = virtual_host.broker
+    stranger = Credentials(f"stranger-{secrets.token_hex(4)}", secrets.token_hex(8))
+    with reading_user(broker, [virtual_host.name]) as user:
+        async with watch(broker, user) as watched:
+            await ready(watched)
+            with pytest.raises(aiormq.exceptions.ProbableAuthenticationError):
+                await connect_once(URL(virtual_host.amqp_url(stranger)), {})
+            await until(lambda: watched.told("authenticationFailed", user=stranger.name), "the refusal")
+            (failed,) = watched.told("authenticationFailed", user=stranger.name)
+            assert failed["reason"] == f"user '{stranger.name}' - invalid credentials"
+            assert (failed["mechanism"], failed["protocol"], failed["peerHost"]) == (
+                "PLAIN",
+                "AMQP 0-9-1",
+                "127.0.0.1",
+            )
+            # It was closed afterwards, which is no end of anything that was open.
+            async with await aio_pika.connect(virtual_host.amqp_url()):
+                pass
+            await until(lambda: watched.told("connectionClosed", vhost=virtual_host.name), "another's end")
+            assert watched.told("connectionClosed", name=failed["connectionName"]) == []
+            assert stranger.password not in repr(watched.events)
+
+
+async def test_what_administrators_do_is_told(virtual_host: VirtualHost) -> None:
+    host, name = virtual_host.name, f"bob-{secrets.token_hex(4)}"
+    with reading_user(virtual_host.broker, [host]) as user:
+        async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
+            await ready(watched)
+            with virtual_host.http() as client:
+                everything = {"configure": ".*", "write": ".*", "read": "^$"}
+                client.put(f"users/{name}", json={"password": "x", "tags": "monitoring"}).raise_for_status()
+                client.put(f"permissions/{virtual_host.path}/{name}", json=everything).raise_for_status()
+                policy = {"pattern": "^q", "definition": {"max-length": 9}, "priority": 3}
+                client.put(f"policies/{virtual_host.path}/cap", json=policy).raise_for_status()
+                client.put(
+                    f"vhost-limits/{virtual_host.path}/max-queues", json={"value": 9}
+                ).raise_for_status()
+                client.put(f"exchanges/{virtual_host.path}/till", json={"type": "fanout"}).raise_for_status()
+                client.delete(f"users/{name}").raise_for_status()
+            await until(lambda: watched.told("userDeleted", user=name), "the user's end")
+            (vhost,) = {one.native_id for one in watched.heard("vhost", host)}
+            (tags,) = watched.told("userTagsSet", user=name)
+            (limits,) = watched.told("vhostLimitsSet", name=host)
+            (permission,) = watched.told("permissionSet", name=host, user=name)
+            (policy_set,) = watched.told("policySet", name=host)
+            (exchange,) = watched.told("exchangeCreated", vhost=host)
+            assert tags["tags"] == ("monitoring",)
+            assert limits["limits"] == {"max-queues": 9}
+            assert (permission["vhost"], permission["read"]) == (Reference(vhost), "^$")
+            assert (policy_set["definition"], policy_set["priority"]) == ({"max-length": 9}, 3)
+            assert (exchange["name"], exchange["exchangeType"]) == ("till", "fanout")
+
+
+async def test_alarms_are_told_within_seconds_and_so_is_everything_while_they_last(
+    own_rabbitmq: PrivateBroker, record_property: Callable[[str, object], None]
+) -> None:
+    broker = own_rabbitmq
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched)
+        await asyncio.to_thread(broker.rabbitmqctl, "set_vm_memory_high_watermark", "0.0000001")
+        await until(lambda: watched.told("memoryAlarmSet"), "the memory alarm")
+        with broker.http() as client:
+            client.put("queues/%2F/during", json={}).raise_for_status()
+        await until(lambda: watched.told("queueCreated", name="during"), "an event under the alarm")
+        await until(lambda: watched.value("node", node_name(watched), "memoryAlarm"), "the node's alarm")
+        await asyncio.sleep(ALARM_SECONDS)  # the alarm lasts
+        await asyncio.to_thread(broker.rabbitmqctl, "set_disk_free_limit", "100000000000000")
+        await until(lambda: watched.told("diskAlarmSet", resource="disk"), "the disk alarm")
+        await asyncio.to_thread(broker.rabbitmqctl, "set_vm_memory_high_watermark", "0.6")
+        await until(lambda: watched.told("memoryAlarmCleared"), "the memory alarm's end")
+        assert watched.status is not None
+        assert watched.status.blocked
+        (node,) = {one.native_id for one in watched.heard("node", node_name(watched))}
+        assert watched.told("memoryAlarmSet") == [{"node": Reference(node), "resource": "memory"}]
+        severities = {one.key.name: one.severity for one, _ in watched.events}
+        assert severities["memoryAlarmSet"] == severities["diskAlarmSet"] == Severity.CRITICAL
+        slowest = max(delay for delay in watched.delays)
+        record_property("slowest_event_ms", slowest // 10**6)
+        assert slowest < 5 * SECOND

@@ -1,0 +1,146 @@
+"""The agent on a real RabbitMQ: what becomes of shovels, federation links, limits and policies, as events."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.installation import NEWEST
+from gateway.demo.node_setup import free_ports
+from gateway.model.events import Severity
+from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
+from tests.sources.rabbitmq.test_live import ready, until
+from tests.sources.rabbitmq.watching import Watch, reading_user, watch
+
+pytestmark = pytest.mark.each_rabbitmq
+
+
+async def told(watched: Watch, event: str, **arguments: object) -> dict[str, Any]:
+    """Wait for an event with these arguments; all of its arguments."""
+    await until(lambda: watched.told(event, **arguments), event)
+    return watched.told(event, **arguments)[-1]
+
+
+async def test_a_federation_link_fails_runs_and_ends(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_federation",)))
+    (nobody,) = free_ports(1)
+    upstream = "parameters/federation-upstream/%2F/shop"
+    with broker.http() as client:
+        client.put("exchanges/%2F/till", json={"type": "fanout"}).raise_for_status()
+        async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
+            await ready(watched)
+            broken = {"uri": f"amqp://127.0.0.1:{nobody}", "reconnect-delay": 1}
+            client.put(upstream, json={"value": broken}).raise_for_status()
+            policy = {"pattern": "^till$", "definition": {"federation-upstream-set": "all"}}
+            client.put("policies/%2F/federate", json=policy).raise_for_status()
+            failed = await told(watched, "federationLinkFailed", exchange="till", upstream="shop")
+            assert (failed["vhost"], failed["reason"]) == ("/", "econnrefused")
+            works = {"uri": broker.amqp_url(), "reconnect-delay": 1}
+            client.put(upstream, json={"value": works}).raise_for_status()
+            await told(watched, "federationLinkRunning", exchange="till", upstream="shop")
+            client.delete("policies/%2F/federate").raise_for_status()
+            await told(watched, "federationLinkRemoved", exchange="till", upstream="shop")
+            # The end of an upstream is that of its links, too.
+            client.put("policies/%2F/federate", json=policy).raise_for_status()
+            await until(lambda: len(watched.told("federationLinkRunning")) > 1, "it runs again")
+            client.delete(upstream).raise_for_status()
+            await until(lambda: len(watched.told("federationLinkRemoved")) > 1, "it is removed again")
+            severities = {one.key.name: one.severity for one, _ in watched.events}
+            assert severities["federationLinkFailed"] is Severity.WARNING
+            assert broker.administrator.password not in repr(watched.events)
+
+
+async def test_a_shovel_runs_and_ends(start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
+    value = {
+        "src-uri": broker.amqp_url(),
+        "src-queue": "from",
+        "dest-uri": broker.amqp_url(),
+        "dest-queue": "to",
+    }
+    with broker.http() as client:
+        async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
+            await ready(watched)
+            client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
+            await told(watched, "parameterSet", component="shovel", name="mover")
+            await told(watched, "shovelRunning", vhost="/", name="mover")
+            client.delete("parameters/shovel/%2F/mover").raise_for_status()
+            await told(watched, "parameterCleared", component="shovel", name="mover")
+            await told(watched, "shovelRemoved", vhost="/", name="mover")
+            assert broker.administrator.password not in repr(watched.events)
+
+
+async def test_a_shovel_that_cannot_work_is_not_told_as_running(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], rabbitmq_release: str
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
+    (nobody,) = free_ports(1)
+    value = {
+        "src-uri": broker.amqp_url(),
+        "src-queue": "from",
+        "dest-uri": f"amqp://127.0.0.1:{nobody}",
+        "dest-queue": "to",
+        "reconnect-delay": 1,
+    }
+    with broker.http() as client:
+        async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
+            await ready(watched)
+            client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
+            await told(watched, "parameterSet", component="shovel", name="mover")
+            # RabbitMQ 4.0 sometimes tells that it was removed, and 3.10 nothing.
+            if rabbitmq_release == NEWEST:
+                ended = await told(watched, "shovelTerminated", vhost="/", name="mover")
+                assert ended["reason"] == "failed to connect to destination"
+            client.delete("parameters/shovel/%2F/mover").raise_for_status()
+            await told(watched, "parameterCleared", component="shovel", name="mover")
+            assert watched.told("shovelRunning") == []
+            assert broker.administrator.password not in repr(watched.events)
+
+
+async def test_limits_permissions_and_policies_are_told_as_set_and_as_cleared(
+    virtual_host: VirtualHost,
+) -> None:
+    host, path, name = virtual_host.name, virtual_host.path, f"bob-{secrets.token_hex(4)}"
+    topic = {"exchange": "amq.topic", "write": "^w", "read": "^r"}
+    policy = {"pattern": "^q", "definition": {"max-length": 9}}
+    with reading_user(virtual_host.broker, [host]) as user, virtual_host.http() as client:
+        client.put(f"users/{name}", json={"password": "x", "tags": ""}).raise_for_status()
+        client.put(f"queues/{path}/quick", json={"durable": True}).raise_for_status()
+        async with watch(virtual_host.broker, user, virtual_host=host) as watched:
+            await ready(watched)
+            changes: list[tuple[str, dict[str, Any]]] = [
+                (f"vhost-limits/{path}/max-queues", {"value": 9}),
+                (f"user-limits/{quote(name)}/max-channels", {"value": 9}),
+                (f"topic-permissions/{path}/{quote(name)}", topic),
+                (f"operator-policies/{path}/cap", policy),
+                (f"policies/{path}/limit", policy),
+            ]
+            for target, body in changes:
+                client.put(target, json=body).raise_for_status()
+            limits = await told(watched, "vhostLimitsSet", name=host)
+            user_limits = await told(watched, "userLimitsSet", user=name)
+            await told(watched, "topicPermissionSet", name=host, user=name)
+            await told(watched, "operatorPolicySet", name=host)
+            await told(watched, "policySet", name=host)
+            await told(watched, "queuePolicyUpdated", name="quick")
+            assert limits["limits"] == {"max-queues": 9}
+            assert (user_limits["maxChannels"], user_limits["maxConnections"]) == (9, None)
+            for target, _ in changes:
+                client.delete(target).raise_for_status()
+            await told(watched, "vhostLimitsCleared", name=host)
+            await told(watched, "userLimitsCleared", user=name)
+            await told(watched, "topicPermissionCleared", name=host, user=name)
+            await told(watched, "operatorPolicyCleared", name=host)
+            await told(watched, "policyCleared", name=host)
+            await told(watched, "queuePolicyCleared", name="quick")
+            assert len(watched.told("vhostLimitsSet", name=host)) == 1
+            assert len(watched.told("operatorPolicySet", name=host)) == 1
+        client.delete(f"users/{name}").raise_for_status()

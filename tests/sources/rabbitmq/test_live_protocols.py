@@ -1,0 +1,283 @@
+"""Clients of AMQP 1.0, MQTT and streams on a real RabbitMQ: all that the broker lists of them is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import paho.mqtt.client as mqtt
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from proton import Event
+from proton.handlers import MessagingHandler
+from proton.reactor import ApplicationEvent, Container, EventInjector
+from rstream import AMQPMessage, Consumer, Producer
+
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.sources.rabbitmq.polling import PollingConfig
+from tests.components.rabbitmq import TEST_SETTINGS, version_of
+from tests.hypothesis_profiles import PROVING
+from tests.sources.rabbitmq.test_live import ready, until
+from tests.sources.rabbitmq.test_live_versions import complaints
+from tests.sources.rabbitmq.watching import MAPPING, SECOND, Watch, watch
+
+PLUGINS = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_stream_management")
+RECEIVERS = 3
+CLIENT = "a-client"
+LEAVE = "leave"
+ROUNDS = 5 if PROVING else 2
+RAFT_TERM = list(MAPPING.classes["queue"].statistics).index("raftTerm")
+
+
+class Receivers(MessagingHandler):
+    """Receivers of the queue ``orders`` over AMQP 1.0, each in a session of its own, and a sender."""
+
+    def __init__(self, url: str, injector: EventInjector) -> None:
+        super().__init__(prefetch=7)
+        self._url = url
+        self._injector = injector
+        self._connection: Any = None
+        self.opened = threading.Semaphore(0)
+
+    def on_start(self, event: Event) -> None:
+        """Connect, and open the links."""
+        self._connection = event.container.connect(self._url, heartbeat=30)
+        for number in range(RECEIVERS):
+            session = self._connection.session()
+            session.open()
+            receiver = session.receiver(f"receiver-{number}")
+            receiver.source.address = "/queues/orders"
+            receiver.open()
+        event.container.create_sender(self._connection, "/queues/orders", name="sender")
+
+    def on_link_opened(self, event: Event) -> None:
+        """A link is open at both ends."""
+        assert event.link is not None
+        self.opened.release()
+
+    def on_leave(self, event: Event) -> None:
+        """Close the connection; the container ends with it."""
+        assert event.type.name == LEAVE
+        self._injector.close()
+        self._connection.close()
+
+
+@contextmanager
+def amqp10_clients(broker: PrivateBroker) -> Iterator[None]:
+    user = broker.administrator
+    url = f"amqp://{quote(user.name)}:{quote(user.password)}@127.0.0.1:{broker.ports.amqp}"
+    injector = EventInjector()
+    receivers = Receivers(url, injector)
+    container = Container(receivers, container_id=CLIENT)
+    container.selectable(injector)
+    thread = threading.Thread(target=container.run, daemon=True)
+    thread.start()
+    for _ in range(RECEIVERS + 1):
+        assert receivers.opened.acquire(timeout=30)
+    try:
+        yield
+    finally:
+        injector.trigger(ApplicationEvent(LEAVE))
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def mqtt_client(broker: PrivateBroker) -> Iterator[None]:
+    """A client with a subscription of QoS 1, and one of QoS 0: RabbitMQ has a type of queue for these."""
+    subscribed = threading.Semaphore(0)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=CLIENT)
+    client.username_pw_set(broker.administrator.name, broker.administrator.password)
+    client.on_subscribe = lambda *_: subscribed.release()
+    client.connect("127.0.0.1", broker.ports.mqtt)
+    client.loop_start()
+    for topic, quality in (("a/b", 1), ("c/d", 0)):
+        client.subscribe(topic, qos=quality)
+        assert subscribed.acquire(timeout=30)
+    try:
+        yield
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+@asynccontextmanager
+async def stream_clients(broker: PrivateBroker) -> AsyncIterator[None]:
+    """A publisher of fifty messages and a consumer that has had them all."""
+    user = broker.administrator
+    host, port = "127.0.0.1", broker.ports.stream
+    received = asyncio.Semaphore(0)
+
+    async def take(*_: object) -> None:
+        received.release()
+
+    async with (
+        Producer(host, port, username=user.name, password=user.password) as producer,
+        Consumer(host, port, username=user.name, password=user.password) as consumer,
+    ):
+        await consumer.start()
+        await consumer.subscribe("log", take)
+        for _ in range(50):
+            await producer.send("log", AMQPMessage(body=b"x"))
+        async with asyncio.timeout(30):
+            for _ in range(50):
+                await received.acquire()
+        yield
+
+
+def listed(broker: PrivateBroker, collection: str) -> list[dict[str, Any]]:
+    with broker.http() as client:
+        answer: list[dict[str, Any]] = client.get(collection).raise_for_status().json()
+        return answer
+
+
+def consumers_shown(watched: Watch) -> Counter[tuple[str, str]]:
+    """How many consumers of each queue and tag are known."""
+    return Counter((known.name.parts[1], known.name.parts[3]) for known in watched.source.known("consumer"))
+
+
+def consumers_listed(broker: PrivateBroker) -> Counter[tuple[str, str]]:
+    own = "amqp-gateway."
+    return Counter(
+        (one["queue"]["name"], one["consumer_tag"])
+        for one in listed(broker, "consumers")
+        if not one["queue"]["name"].startswith(own)
+    )
+
+
+def queue_types(broker: PrivateBroker) -> dict[str, str]:
+    own = "amqp-gateway."
+    return {one["name"]: one["type"] for one in listed(broker, "queues") if not one["name"].startswith(own)}
+
+
+def queue_types_shown(watched: Watch) -> dict[str, Any]:
+    position = list(MAPPING.classes["queue"].properties).index("type")
+    return {known.name.leaf: known.properties[position] for known in watched.source.known("queue")}
+
+
+@pytest.mark.long
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_consumers_without_channels_sessions_links_and_streams_are_shown(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=PLUGINS))
+    with broker.http() as client:
+        client.put("queues/%2F/orders", json={"durable": True}).raise_for_status()
+        stream = {"durable": True, "arguments": {"x-queue-type": "stream"}}
+        client.put("queues/%2F/log", json=stream).raise_for_status()
+    async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
+        await ready(watched)
+        with amqp10_clients(broker), mqtt_client(broker):
+            async with stream_clients(broker):
+                await until(
+                    lambda: (
+                        consumers_listed(broker)["orders", "0"] == RECEIVERS
+                        and len(consumers_listed(broker)) >= 3
+                    ),  # AMQP 1.0, MQTT, a stream
+                    "the broker lists them",
+                )
+                wanted = consumers_listed(broker)
+                assert "rabbit_mqtt_qos0_queue" in queue_types(broker).values()
+                await until(lambda: queue_types_shown(watched) == queue_types(broker), "the types of queues")
+                await until(lambda: consumers_shown(watched) == wanted, "all consumers are shown")
+                await streams_as_listed(broker, watched)
+                await until(lambda: CLIENT in provided_names(watched), "the client's own name")
+                if version_of(broker) != (4, 0):
+                    await links_as_listed(broker, watched)
+        await until(lambda: not list(watched.source.known("streamConsumer")), "they end")
+        await until(lambda: not consumers_listed(broker), "the broker lists none")
+        await until(lambda: not consumers_shown(watched), "those end of which no event says so")
+        assert not list(watched.source.known("session"))
+
+
+@pytest.mark.long
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_reading_all_there_is_again_and_again_leaves_no_error_in_the_log_of_the_broker(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=(*PLUGINS, "rabbitmq_prometheus")))
+    everything = {"configure": ".*", "write": ".*", "read": ".*"}
+    with broker.http() as client:
+        for name, kind in (("orders", "classic"), ("log", "stream"), ("ledger", "quorum")):
+            queue = {"durable": True, "arguments": {"x-queue-type": kind}}
+            client.put(f"queues/%2F/{name}", json=queue).raise_for_status()
+        for policies in ("policies", "operator-policies"):
+            policy = {"pattern": "^o", "definition": {"max-length": 9}}
+            client.put(f"{policies}/%2F/cap", json=policy).raise_for_status()
+        topic = {"exchange": "amq.topic", "write": ".*", "read": ".*"}
+        user = quote(broker.administrator.name)
+        client.put(f"topic-permissions/%2F/{user}", json=topic).raise_for_status()
+        client.put("vhosts/elsewhere", json={}).raise_for_status()
+        client.put(f"permissions/elsewhere/{user}", json=everything).raise_for_status()
+    administrator = broker.administrator
+    often = PollingConfig(budget=0.5, slow={}, overview=5 * SECOND, missing_pause=5 * SECOND)
+    watching = watch(broker, administrator, writer=administrator, metrics=True, polling=often)
+    with amqp10_clients(broker), mqtt_client(broker):
+        async with stream_clients(broker), watching as watched:
+            await ready(watched)
+            before = Counter(watched.asked)
+            paths = set(before)
+            assert {"overview", "stream/consumers", "feature-flags", "topic-permissions"} <= paths
+            repeated = {path for path in paths if "/%2F/" not in path and not path.startswith("exchanges/")}
+            await until(
+                lambda: all(watched.asked[path] > before[path] + ROUNDS for path in repeated),
+                "all is listed again and again",
+            )
+            statistics = watched.source.statistics
+            assert statistics is not None
+            assert statistics.active, "metrics are read"
+            await until(
+                lambda: any(known.statistics[RAFT_TERM] for known in watched.source.known("queue")),
+                "Raft figures are read",
+            )
+    assert complaints(broker) == []
+
+
+def provided_names(watched: Watch) -> set[Any]:
+    position = list(MAPPING.classes["connection"].properties).index("providedName")
+    return {known.properties[position] for known in watched.source.known("connection")}
+
+
+async def streams_as_listed(broker: PrivateBroker, watched: Watch) -> None:
+    def agrees() -> bool:
+        (consumer,), (publisher,) = listed(broker, "stream/consumers"), listed(broker, "stream/publishers")
+        shown, published = (
+            [known.statistics for known in watched.source.known(name)]
+            for name in ("streamConsumer", "streamPublisher")
+        )
+        offset = (consumer["offset"], consumer["offset_lag"], consumer["credits"], consumer["consumed"])
+        counters = (publisher["published"], publisher["confirmed"], publisher["errored"])
+        return publisher["published"] == 50 and (shown, published) == ([offset], [counters])
+
+    await until(agrees, "stream consumer and publisher are as the management API has them")
+
+
+async def links_as_listed(broker: PrivateBroker, watched: Watch) -> None:
+    """Sessions and links as an independent client of the management API reads them."""
+    (connection,) = [one["name"] for one in listed(broker, "connections") if one["protocol"] == "AMQP 1-0"]
+    sessions = listed(broker, f"connections/{quote(connection, safe='')}/sessions")
+    wanted = Counter(
+        (direction, link["link_name"], link["credit"])
+        for session in sessions
+        for direction in ("incoming", "outgoing")
+        for link in session[f"{direction}_links"]
+    )
+    assert len(sessions) == RECEIVERS + 1
+    assert sum(wanted.values()) == RECEIVERS + 1
+
+    def shown() -> Counter[Any]:
+        name = list(MAPPING.classes["link"].properties).index("name")
+        credit = list(MAPPING.classes["link"].statistics).index("credit")
+        return Counter(
+            (one.name.parts[2], one.properties[name], one.statistics[credit])
+            for one in watched.source.known("link")
+        )
+
+    await until(lambda: shown() == wanted, "links are as the management API has them")
+    assert len(list(watched.source.known("session"))) == len(sessions)

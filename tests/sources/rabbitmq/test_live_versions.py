@@ -1,0 +1,231 @@
+"""The agent on each version of RabbitMQ: what they answer differently, and that it does them no harm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractIncomingMessage
+from aiormq.abc import FieldTable
+
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.model.observations import SourceState
+from gateway.model.operations import Outcome
+from gateway.sources.rabbitmq.status import STATISTICS_OFF, WITHIN_BUDGET
+from tests.components.rabbitmq import TEST_SETTINGS, version_of
+from tests.hypothesis_profiles import PROVING
+from tests.sources.rabbitmq.test_live import node_name, ready, synchronised, until
+from tests.sources.rabbitmq.test_versions import COUNTERS, NOT_MEASURED_SINCE_4_0
+from tests.sources.rabbitmq.watching import Watch, watch
+
+pytestmark = pytest.mark.each_rabbitmq
+
+
+def complaints(broker: PrivateBroker) -> list[str]:
+    """Lines of the broker's log that say that something went wrong there."""
+    lines = broker.log_file.read_text(errors="replace").splitlines()
+    return [line for line in lines if "[error]" in line or "crash" in line.lower()]
+
+
+async def ignore(_message: AbstractIncomingMessage) -> None:
+    """Take a message."""
+
+
+async def known(watched: Watch, *class_names: str) -> None:
+    """Wait until an object of each class is known."""
+    for class_name in class_names:
+        await until(partial(_any, watched, class_name), f"a {class_name} is known")
+
+
+def _any(watched: Watch, class_name: str) -> bool:
+    return any(True for _ in watched.source.known(class_name))
+
+
+async def has(watched: Watch, queue: str, element: str, value: object) -> None:
+    """Wait until an element of a queue has a value."""
+
+    def holds() -> bool:
+        return watched.exists("queue", queue) and watched.value("queue", queue, element) == value
+
+    await until(holds, f"{element} of {queue} is {value}")
+
+
+async def test_every_class_is_listed_and_the_log_of_the_broker_holds_no_crash(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    broker = own_rabbitmq
+    with broker.http() as client:
+        client.put("policies/%2F/cap", json={"pattern": "^o", "definition": {"max-length": 9}})
+        client.put("vhosts/shop%2Feast", json={}).raise_for_status()
+    administrator = broker.administrator
+    async with (
+        watch(broker, administrator, writer=administrator) as watched,
+        await aio_pika.connect(broker.amqp_url(), client_properties={"connection_name": "client"}) as client,
+    ):
+        await ready(watched)
+        channel = await client.channel()
+        queue = await channel.declare_queue("orders", durable=True)
+        exchange = await channel.declare_exchange("sales")
+        await queue.bind(exchange, "new")
+        await queue.consume(ignore)
+        await known(watched, "node", "vhost", "queue", "exchange", "connection", "channel", "consumer")
+        await known(watched, "binding", "policy", "user")
+        assert watched.value("vhost", "shop/east", "state") == "running"
+        assert (await watched.fetch("vhost", "shop/east")).outcome is Outcome.APPLIED
+        # Listings after the first one, too.
+        await has(watched, "orders", "consumers", 1)
+        await until(lambda: watched.value("vhost", "/", "receivedOctets"), "virtual hosts are measured")
+        assert watched.status is not None
+        parts = watched.status.detail.split("; ") if watched.status.detail else []
+        assert [part for part in parts if not part.endswith(WITHIN_BUDGET)] == []
+    assert complaints(broker) == []
+
+
+@pytest.mark.each_rabbitmq(**({} if PROVING else {"since": "4.0"}))
+async def test_a_broker_that_starts_is_asked_nothing_that_it_cannot_answer_yet(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    """RabbitMQ 4.3 answers before it can say anything about itself."""
+    broker = own_rabbitmq
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched)
+        await asyncio.to_thread(broker.kill_node)
+        await until(lambda: not synchronised(watched)(), "it is down")
+        said = len(complaints(broker))
+        await asyncio.to_thread(broker.start)
+        await ready(watched)
+    assert complaints(broker)[said:] == []
+
+
+async def test_what_a_version_does_not_measure_is_absent(own_rabbitmq: PrivateBroker) -> None:
+    measures = version_of(own_rabbitmq) < (4, 0)
+    async with watch(own_rabbitmq, own_rabbitmq.administrator) as watched:
+        await ready(watched)
+        node = node_name(watched)
+        await until(lambda: watched.value("node", node, "fileDescriptorsUsed"), "the node is measured")
+        told = {name: watched.value("node", node, name) for name in NOT_MEASURED_SINCE_4_0}
+        if measures:
+            assert None not in told.values()
+            assert told["definitionDiskTransactions"]
+        else:
+            assert set(told.values()) == {None}
+
+
+async def test_counters_of_a_queue_without_traffic_are_zero_and_of_a_stream_absent(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    broker = own_rabbitmq
+    with broker.http() as client:
+        for kind in ("classic", "quorum", "stream"):
+            declared = {"durable": True, "arguments": {"x-queue-type": kind}}
+            client.put(f"queues/%2F/{kind}", json=declared).raise_for_status()
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched)
+        for kind in ("classic", "quorum"):
+            for name in COUNTERS:
+                await has(watched, kind, name, 0)
+        await has(watched, "stream", "messages", 0)
+        assert {watched.value("queue", "stream", name) for name in COUNTERS} == {None}
+        async with await aio_pika.connect(broker.amqp_url()) as client:
+            channel = await client.channel()
+            for _ in range(3):
+                await channel.default_exchange.publish(aio_pika.Message(b"x"), "classic")
+        await has(watched, "classic", "messagesPublished", 3)
+        assert watched.value("queue", "classic", "messagesDelivered") == 0
+
+
+async def test_whose_a_queue_is_that_was_there_before_and_who_is_its_single_consumer(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    broker = own_rabbitmq
+    async with await aio_pika.connect(broker.amqp_url()) as client:
+        channel = await client.channel()
+        await channel.declare_queue("mine", exclusive=True)
+        queues: dict[str, FieldTable] = {
+            "single": {"x-single-active-consumer": True},
+            "single quorum": {"x-single-active-consumer": True, "x-queue-type": "quorum"},
+            "plain quorum": {"x-queue-type": "quorum"},
+        }
+        for name, arguments in queues.items():
+            queue = await channel.declare_queue(name, durable=True, arguments=arguments)
+            await queue.consume(ignore, consumer_tag=f"consumer of {name}")
+        async with watch(broker, broker.administrator) as watched:
+            await ready(watched)
+            await until(lambda: watched.value("queue", "mine", "exclusiveOwner"), "its owner is asked for")
+            owner = watched.value("queue", "mine", "exclusiveOwner")
+            await until(lambda: watched.exists("connection", str(owner)), "that is a connection")
+            for name in ("single", "single quorum"):
+                await has(watched, name, "singleActiveConsumerTag", f"consumer of {name}")
+            await has(watched, "plain quorum", "consumers", 1)
+            assert watched.value("queue", "plain quorum", "singleActiveConsumerTag") is None
+
+
+async def test_a_policy_is_for_kinds_of_queues_and_a_permission_for_nothing(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    broker = own_rabbitmq
+    knows_kinds = version_of(broker) >= (4, 0)
+    with broker.http() as http:
+        http.put("policies/%2F/cap", json={"pattern": "^o", "definition": {"max-length": 9}})
+    async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
+        await ready(watched)
+        await until(lambda: watched.exists("policy", "cap"), "the policy is known")
+        for kind in ("classic_queues", "quorum_queues", "streams", "all"):
+            answer = await watched.call("policy", "cap", "setAppliesTo", kind)
+            with broker.http() as http:
+                held = http.get("policies/%2F/cap").json()["apply-to"]
+            assert (held == kind) is (knows_kinds or kind == "all"), answer
+            assert watched.value("policy", "cap", "appliesTo") == held
+        with broker.http() as http:
+            http.put("users/nobody", json={"password": "x", "tags": ""}).raise_for_status()
+            nothing = {"configure": "", "write": "", "read": ""}
+            http.put("permissions/%2F/nobody", json=nothing).raise_for_status()
+        await until(lambda: watched.told("permissionSet", user="nobody", **nothing), "it is told")
+
+
+async def test_a_broker_without_statistics_is_read_and_listened_to(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    settings = replace(TEST_SETTINGS, configuration=("management.disable_stats = true",))
+    broker = await asyncio.to_thread(start_rabbitmq, settings)
+    await _is_read_without_statistics(broker)
+
+
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_a_broker_that_permits_no_metrics_collection_is_read_and_listened_to(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    denied = "deprecated_features.permit.management_metrics_collection = false"
+    broker = await asyncio.to_thread(start_rabbitmq, replace(TEST_SETTINGS, configuration=(denied,)))
+    await _is_read_without_statistics(broker)
+
+
+async def _is_read_without_statistics(broker: PrivateBroker) -> None:
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched, events=False)
+        await until(
+            lambda: watched.status and watched.status.detail == STATISTICS_OFF, "the source says what is off"
+        )
+        async with await aio_pika.connect(broker.amqp_url()) as client:
+            channel = await client.channel()
+            queue = await channel.declare_queue("orders", durable=True)
+            await channel.default_exchange.publish(aio_pika.Message(b"x"), "orders")
+            await has(watched, "orders", "messages", 1)
+            await queue.consume(ignore)
+            await known(watched, "connection", "channel", "consumer")
+            (connection,) = [known.name.leaf for known in watched.source.known("connection")]
+            # A listing of connections that showed nothing would have ended it by then.
+            await channel.default_exchange.publish(aio_pika.Message(b"x"), "orders")
+            await until(lambda: watched.value("vhost", "/", "state") == "running", "all is listed")
+            assert watched.exists("connection", connection)
+        await until(lambda: watched.gone("connection", connection), "its end is heard of")
+        assert watched.value("queue", "orders", "messagesPublished") is None
+        assert synchronised(watched)()
+        assert watched.status is not None
+        assert watched.status.state is SourceState.SYNCHRONISED
+    # Of what a setting denies the broker complains at its start.
+    assert [line for line in complaints(broker) if "crash" in line.lower()] == []

@@ -1,0 +1,321 @@
+"""Statistics of queues from Prometheus' metrics: whom to ask and when, and what the answers mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.dialects.errors import ProtocolError
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.paths import Json
+from gateway.model.values import Value
+from gateway.sources.rabbitmq.known_objects import KnownObject, KnownObjects
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, NotScraped, ScrapeRequest
+from gateway.sources.rabbitmq.prometheus_statistics import (
+    PrometheusStatistics,
+    StatisticsConfig,
+    listener_url,
+)
+from gateway.sources.rabbitmq.reading import Reading, class_readers
+
+READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+SECOND = 1_000_000_000
+MILLISECOND = SECOND // 1000
+T0 = 1_700_000_000 * SECOND
+ORDERS = ObjectName("queue", ("/", "orders"))
+TYPES = (
+    "queue_messages",
+    "queue_get_ack_total",
+    "queue_get_total",
+    "queue_messages_delivered_ack_total",
+    "queue_messages_delivered_total",
+    "queue_messages_redelivered_total",
+    "queue_messages_acked_total",
+    "queue_get_empty_total",
+    "queue_exchange_messages_published_total",
+)
+"""What a node of RabbitMQ 4.x gives, whether there are samples or not."""
+
+
+def body(node: str, *samples: str, types: tuple[str, ...] = TYPES) -> bytes:
+    """What a node answers; a sample is written ``queue_messages 7`` for the queue ``orders``."""
+    lines = []
+    for name in types:
+        lines.append(f"# TYPE rabbitmq_detailed_{name} gauge")
+        for sample in samples:
+            metric, value = sample.split()
+            if metric.partition("@")[0] == name:
+                exchange = f',exchange="{metric.partition("@")[2]}"' if "@" in metric else ""
+                lines.append(f'rabbitmq_detailed_{name}{{vhost="/"{exchange},queue="orders"}} {value}')
+    lines += ["# TYPE rabbitmq_identity_info untyped", f'rabbitmq_identity_info{{rabbitmq_node="{node}"}} 1']
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+class Broker:
+    """The statistics of a broker of two nodes, and what is known of its queues."""
+
+    def __init__(self, *nodes: str) -> None:
+        self.now = T0
+        self.statistics = PrometheusStatistics(
+            READERS["queue"], StatisticsConfig(management="http://127.0.0.1:15672")
+        )
+        self.known = KnownObjects(READERS)
+        self.nodes = nodes or ("rabbit@a", "rabbit@b")
+        self.listens(*self.nodes)
+
+    def listens(self, *nodes: str, others: tuple[str, ...] = ()) -> None:
+        listeners: list[Json] = [
+            {"node": node, "protocol": "http/prometheus", "ip_address": "127.0.0.1", "port": 15692 + number}
+            for number, node in enumerate(nodes)
+        ]
+        listeners += [
+            {"node": node, "protocol": "amqp", "ip_address": "::", "port": 5672} for node in (*nodes, *others)
+        ]
+        self.statistics.learn_listeners({"listeners": listeners})
+
+    def declared(self, created: int = T0, **more: Json) -> KnownObject:
+        """The queue ``orders`` is known, as a listing shows it."""
+        reading = self.reading(node="rabbit@a", **more)
+        self.known.created(reading, created, self.now)
+        self.known.listed(reading, self.now, self.now, self.now)
+        return self.queue
+
+    def reading(self, **more: Json) -> Reading:
+        reading = READERS["queue"].read(
+            {
+                "vhost": "/",
+                "name": "orders",
+                "durable": True,
+                "auto_delete": False,
+                "exclusive": False,
+                **more,
+            }
+        )
+        assert reading is not None
+        return reading
+
+    @property
+    def queue(self) -> KnownObject:
+        known = self.known.get(ORDERS)
+        assert known is not None
+        return known
+
+    def value(self, element: str, statistics: tuple[Value | None, ...] | None = None) -> Value | None:
+        names = [one.name for one in READERS["queue"].schema.statistics]
+        return (statistics or self.queue.statistics)[names.index(element)]
+
+    def request(self) -> ScrapeRequest:
+        self.now = max(self.now, self.statistics.due)
+        request = self.statistics.next_request(self.now)
+        assert request is not None
+        return request
+
+    def answers(self, *samples: str, seconds: float = 0.1, types: tuple[str, ...] = TYPES) -> None:
+        """The node that is to be asked next answers; ``rabbit@a`` where any name will do."""
+        request = self.request()
+        sheet = NodeSheet(self.statistics.columns)
+        sheet.feed(body(request.node or "rabbit@a", *samples, types=types))
+        sheet.finish()
+        list(sheet.resolve(self.statistics.names))
+        began, self.now = self.now, self.now + int(seconds * SECOND)
+        self.statistics.scraped(request, sheet, began, self.now, self.now - began)
+        while self.statistics.busy:
+            self.statistics.advance(self.known, frozenset())
+
+
+def test_gauges_are_of_the_node_that_holds_the_queue_and_counters_of_all_nodes_together() -> None:
+    broker = Broker()
+    broker.declared()
+    broker.answers("queue_messages 7", "queue_exchange_messages_published_total@x1 10")
+    asked = broker.now
+    broker.answers(
+        "queue_messages 3",  # left from when it led
+        "queue_exchange_messages_published_total@x1 1",
+        "queue_exchange_messages_published_total@x2 2",
+        "queue_get_total 4",
+    )
+    assert broker.statistics.active
+    assert broker.value("messages") == 7
+    assert broker.value("messagesPublished") == 13
+    assert broker.value("messagesDeliveredOrGot") == 4
+    assert broker.value("messagesAcknowledged") is None, "of what sort the queue is, is not known"
+    assert broker.queue.sampled == asked - 50 * MILLISECOND
+
+
+def test_counters_of_a_classic_queue_without_traffic_are_zero_and_those_of_a_stream_are_absent() -> None:
+    for kind, count in (("classic", 0), ("quorum", 0), ("stream", None)):
+        broker = Broker("rabbit@a")
+        broker.declared(type=kind)
+        broker.answers("queue_messages 0")
+        assert broker.value("messagesAcknowledged") == count
+
+
+def test_what_has_no_metric_stays_until_something_changes_in_the_queue() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared(idle_since="2026-11-21T13:52:27.099+00:00", memory=100)
+    broker.answers("queue_messages 7")
+    broker.answers("queue_messages 7")
+    assert broker.value("idleSince") is not None
+    broker.answers("queue_messages 8")
+    assert broker.value("idleSince") is None
+    assert broker.value("memory") == 100
+
+
+def test_counters_of_a_former_queue_of_the_same_name_are_subtracted() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared(created=T0)
+    broker.answers("queue_get_total 10", "queue_exchange_messages_published_total@x1 5")
+    broker.known.deleted(ORDERS, broker.now, broker.now)
+    broker.answers("queue_get_total 10", "queue_exchange_messages_published_total@x1 5")
+    broker.declared(created=broker.now)
+    broker.answers("queue_get_total 10", "queue_exchange_messages_published_total@x1 6")
+    assert (broker.value("messagesGotWithoutAck"), broker.value("messagesPublished")) == (0, 1)
+    broker.answers("queue_get_total 12", "queue_exchange_messages_published_total@x1 7")
+    assert (broker.value("messagesGotWithoutAck"), broker.value("messagesPublished")) == (2, 2)
+    broker.answers("queue_get_total 3")
+    assert broker.value("messagesGotWithoutAck") == 3, "the node was started again"
+
+
+def test_a_listing_changes_no_statistics_that_are_metrics() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared()
+    broker.answers("queue_messages 7", "queue_get_total 10")
+    sampled = broker.queue.sampled
+    listed = broker.reading(messages=9, memory=100, message_stats={"get_no_ack": 8})
+    joined, when = broker.statistics.joined(listed, broker.queue, broker.now, single=False)
+    assert broker.value("messages", joined.statistics) == 7
+    assert broker.value("messagesGotWithoutAck", joined.statistics) == 10
+    assert broker.value("memory", joined.statistics) == 100
+    assert when == sampled
+
+
+def test_a_queue_that_is_read_by_itself_after_a_purge_shows_it() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared()
+    broker.answers("queue_messages 7", "queue_get_total 10")
+    read = broker.reading(messages=0, message_stats={"get_no_ack": 8})
+    joined, when = broker.statistics.joined(read, broker.queue, broker.now, single=True)
+    assert broker.value("messages", joined.statistics) == 0
+    assert broker.value("messagesGotWithoutAck", joined.statistics) == 10, "the API counts later"
+    assert when == broker.now
+
+
+def test_without_metrics_counters_of_listings_do_not_go_backwards() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared()
+    broker.answers("queue_get_total 10")
+    broker.statistics.failed(broker.request(), NotScraped("connection refused"), broker.now)
+    assert not broker.statistics.active
+    assert broker.statistics.trouble == (
+        "statistics are read from listings: no metrics of rabbit@a (connection refused)"
+    )
+    listed = broker.reading(message_stats={"get_no_ack": 8})
+    joined, _ = broker.statistics.joined(listed, broker.queue, broker.now, single=False)
+    assert broker.value("messagesGotWithoutAck", joined.statistics) == 10
+    later, _ = broker.statistics.joined(listed, broker.queue, broker.now + 61 * SECOND, single=False)
+    assert broker.value("messagesGotWithoutAck", later.statistics) == 8, "it began again"
+
+
+def test_a_node_that_fails_is_asked_again_after_pauses_that_grow() -> None:
+    broker = Broker("rabbit@a")
+    pauses = []
+    for _ in range(8):
+        request = broker.request()
+        broker.statistics.failed(request, NotScraped("connection refused"), broker.now)
+        pauses.append((broker.statistics.due - broker.now) // SECOND)
+    assert pauses == [15, 30, 60, 120, 240, 480, 600, 600]
+    broker.answers()
+    assert (broker.statistics.active, broker.statistics.trouble) == (True, "")
+
+
+def test_another_node_than_was_asked_is_not_believed() -> None:
+    broker = Broker("rabbit@a")
+    request = broker.request()
+    sheet = NodeSheet(broker.statistics.columns)
+    sheet.feed(body("rabbit@elsewhere"))
+    sheet.finish()
+    broker.statistics.scraped(request, sheet, broker.now, broker.now, 0)
+    assert not broker.statistics.active
+    assert "it says that it is rabbit@elsewhere" in broker.statistics.trouble
+
+
+def test_all_nodes_have_to_have_metrics() -> None:
+    broker = Broker("rabbit@a")
+    broker.listens("rabbit@a", others=("rabbit@b",))
+    assert broker.statistics.next_request(broker.now) is None
+    assert broker.statistics.trouble == "rabbit@b has no Prometheus metrics that may be read"
+    broker.listens("rabbit@a")
+    assert broker.statistics.next_request(broker.now) is not None
+    assert broker.statistics.trouble == ""
+
+
+def test_dear_metrics_are_asked_for_less_often_and_stay_as_they_were_meanwhile() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared()
+    assert "queue_consumer_count" in broker.request().families
+    types = (*TYPES, "queue_consumers")
+    broker.answers("queue_messages 7", "queue_consumers 2", seconds=0.6, types=types)
+    request = broker.request()
+    assert "queue_consumer_count" not in request.families
+    broker.answers("queue_messages 8", seconds=0.1)
+    assert (broker.value("messages"), broker.value("consumers")) == (8, 2)
+    while not broker.request().whole:
+        broker.answers("queue_messages 8", seconds=0.1)
+    broker.answers("queue_messages 8", seconds=0.6, types=types)
+    assert broker.value("consumers") is None, "the broker does not tell it any more"
+
+
+def test_a_queue_declared_between_two_readings_of_dear_metrics_takes_nothing_from_its_predecessor() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared()
+    broker.answers("queue_consumers 2", seconds=0.6, types=(*TYPES, "queue_consumers"))
+    broker.known.deleted(ORDERS, broker.now, broker.now)
+    broker.declared(created=broker.now + SECOND)
+    broker.answers("queue_messages 1", seconds=0.1)
+    assert (broker.value("messages"), broker.value("consumers")) == (1, None)
+
+
+def test_metrics_that_take_nodes_long_are_asked_of_all_nodes_alike() -> None:
+    broker = Broker()
+    for _ in range(2):
+        broker.answers(seconds=0.6)
+    asked = []
+    for _ in range(2):
+        asked.append(broker.request())
+        broker.answers(seconds=0.1)
+    assert [(request.node, request.whole) for request in asked] == [("rabbit@a", False), ("rabbit@b", False)]
+
+
+def test_a_broker_that_does_not_count_by_queue_is_no_source_of_statistics() -> None:
+    sheet = NodeSheet(Broker().statistics.columns)
+    sheet.feed(body("rabbit@old", "queue_messages 7", types=("queue_messages",)))
+    with pytest.raises(ProtocolError, match=r"counters of queues, which RabbitMQ has since 4\.0"):
+        sheet.finish()
+
+
+def test_what_does_not_say_which_node_it_is_is_no_source_of_statistics() -> None:
+    sheet = NodeSheet(Broker().statistics.columns)
+    sheet.feed(b"# TYPE up gauge\nup 1\n")
+    with pytest.raises(ProtocolError, match="the name of the node"):
+        sheet.finish()
+
+
+@pytest.mark.parametrize(
+    ("listener", "management", "url"),
+    [
+        (("http/prometheus", "::", 15692), "http://broker:15672", "http://a:15692"),
+        (("http/prometheus", "10.0.0.1", 15692), "http://broker:15672", "http://10.0.0.1:15692"),
+        (("http/prometheus", "fe80::1", 15692), "http://broker:15672", "http://[fe80::1]:15692"),
+        (("https/prometheus", "::", 15691), "https://broker:15671", "https://a:15691"),
+        (("http/prometheus", "::", 15692), "https://broker:15671", ""),
+        (("http/prometheus", "127.0.0.1", 15692), "http://broker:15672", ""),
+        (("http/prometheus", "127.0.0.1", 9), "http://localhost:15672", "http://127.0.0.1:9"),
+        (("http/prometheus", "::", 9), "https://127.0.0.1:15671", "http://127.0.0.1:9"),
+        (("http", "::", 15672), "http://broker:15672", ""),
+        (("http/prometheus", None, 15692), "http://broker:15672", ""),
+    ],
+)
+def test_where_a_listener_is_reached(listener: tuple[str, Json, int], management: str, url: str) -> None:
+    protocol, address, port = listener
+    found = {"protocol": protocol, "ip_address": address, "port": port}
+    assert listener_url(found, "rabbit@a", management) == url

@@ -1,0 +1,260 @@
+"""What a source observes: in which order, what of it again, and under which native ids."""
+
+from __future__ import annotations
+
+from gateway.model.observations import (
+    AgentLost,
+    ClassLearned,
+    EventSeen,
+    Gap,
+    HeartbeatSeen,
+    ObjectSeen,
+    Observation,
+    ResyncBegan,
+    ResyncEnded,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.operations import MethodCall, Outcome
+from gateway.model.values import Reference
+from gateway.sources.rabbitmq.management_api import (
+    Broken,
+    Document,
+    NotFound,
+    OverviewRequest,
+    Unavailable,
+)
+from gateway.sources.rabbitmq.management_changes import Change, Changed
+from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.play import Play
+from tests.sources.rabbitmq.story import CONNECTED_AT, world
+
+
+def seen(observations: list[Observation], class_name: str) -> list[ObjectSeen]:
+    return [one for one in observations if isinstance(one, ObjectSeen) and one.key.name == class_name]
+
+
+def unable_to_list(collection: str) -> World:
+    """A broker whose objects are all known, and which has failed for a while to list some of them."""
+    shop = world()
+    shop.broker.failure = lambda request: (
+        Broken("status 500") if request.target.startswith(collection) else None
+    )
+    shop.run(40)
+    return shop
+
+
+def test_objects_are_observed_as_they_are_read() -> None:
+    shop = World()
+    shop.broker.add_queue("orders")
+    shop.broker.failure = lambda request: (
+        Unavailable("busy") if getattr(request, "class_name", "") == "connection" else None
+    )
+    shop.run(3)
+    assert seen(shop.observed, "queue")
+    assert not any(isinstance(one, ResyncEnded) for one in shop.observed)
+    first = next(place for place, one in enumerate(shop.observed) if isinstance(one, ObjectSeen))
+    assert isinstance(shop.observed[first - 1], ResyncBegan)
+    assert any(isinstance(one, ClassLearned) for one in shop.observed[:first])
+
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    ended = [one for one in shop.observed if isinstance(one, ResyncEnded)]
+    assert ended[0] == ResyncEnded(complete=True)
+    states = [one.state for one in shop.observed if isinstance(one, SourceStateSeen)]
+    assert states[-1] is SourceState.SYNCHRONISED
+
+
+def test_only_what_changed_is_observed_again_and_a_heartbeat_confirms_the_rest() -> None:
+    shop = world()
+    before = len(shop.observed)
+    shop.run(30)
+    assert seen(shop.observed[before:], "queue") == []
+    beats = [one.time for one in shop.observed[before:] if isinstance(one, HeartbeatSeen)]
+    assert len(beats) >= 25
+
+    before = len(shop.observed)
+    shop.broker.objects["queue"]["/", "orders"]["messages"] = 9
+    shop.run(30)
+    (changed,) = seen(shop.observed[before:], "queue")
+    assert changed.properties is None
+    assert changed.statistics is not None
+    assert changed.statistics[0] == 9
+
+
+def test_the_same_object_has_the_same_native_id_after_a_restart() -> None:
+    first, second = world(), world()
+    for class_name in ("node", "vhost", "queue", "exchange", "connection"):
+        ids = [{one.native_id for one in seen(shop.observed, class_name)} for shop in (first, second)]
+        assert ids[0] == ids[1] != set()
+
+
+def test_a_channel_of_a_connection_that_was_opened_again_is_another_one() -> None:
+    ids = []
+    for connected_at in (CONNECTED_AT, CONNECTED_AT + 1_000):
+        shop = World()
+        shop.broker.add_connection("peer -> us", connected_at)
+        shop.broker.objects["channel"]["peer -> us (1)",] = {
+            "name": "peer -> us (1)",
+            "number": 1,
+            "user": "app",
+            "vhost": "/",
+            "connection_details": {"name": "peer -> us"},
+        }
+        shop.run(12)
+        (channel,) = {one.native_id for one in seen(shop.observed, "channel")}
+        ids.append(channel)
+    assert ids[0] != ids[1]
+
+
+def test_events_wait_until_everything_was_read_and_come_at_once_afterwards() -> None:
+    shop = World()
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.queue_created("early")
+    assert not any(isinstance(one, EventSeen) for one in shop.observed)
+    shop.run(12)
+    (early,) = [one for one in shop.observed if isinstance(one, EventSeen)]
+    (queue,) = {one.native_id for one in seen(shop.observed, "queue")}
+    assert Reference(queue) in early.arguments
+
+    before = len(shop.observed)
+    shop.queue_created("late")
+    created, event = shop.observed[before:]
+    assert isinstance(created, ObjectSeen)
+    assert isinstance(event, EventSeen)
+    assert Reference(created.native_id) in event.arguments
+    assert event.time == shop.now // MILLISECOND * MILLISECOND
+
+
+def test_references_follow_a_virtual_host_that_was_missed_for_a_while() -> None:
+    shop = unable_to_list("vhosts")
+    former = seen(shop.observed, "vhost")[-1].native_id
+    shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
+    shop.run(150)
+    assert seen(shop.observed, "vhost")[-1].deleted
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    vhost = seen(shop.observed, "vhost")[-1].native_id
+    assert vhost != former
+    for class_name in ("queue", "exchange"):
+        assert Reference(vhost) in (seen(shop.observed, class_name)[-1].properties or ())
+
+
+def test_a_reference_to_what_is_not_known_yet_is_observed_again_when_it_is() -> None:
+    shop = world()
+    before = len(shop.observed)
+    shop.event(
+        "queue.created",
+        vhost="later",
+        name="orders",
+        durable=True,
+        auto_delete=False,
+        exclusive=False,
+    )
+    shop.broker.add_vhost("later")
+    shop.broker.add_queue("orders", "later")
+    shop.run(60)
+    (vhost,) = {one.native_id for one in seen(shop.observed[before:], "vhost")}
+    queues = [one for one in seen(shop.observed[before:], "queue") if one.properties is not None]
+    assert {one.properties[0] for one in queues if one.properties} == {Reference(vhost)}
+
+
+def test_a_broker_that_is_silent_is_lost_and_the_time_is_a_gap_when_it_answers_again() -> None:
+    shop = world()
+    before, since = len(shop.observed), shop.now
+    shop.broker.failure = lambda _: Unavailable("stands still")
+    shop.run(40)
+    lost = [one for one in shop.observed[before:] if isinstance(one, AgentLost)]
+    assert len(lost) == 1
+    beats = [one.time for one in shop.observed[before:] if isinstance(one, HeartbeatSeen)]
+    assert max(beats, default=since) < since + 10 * SECOND
+
+    shop.broker.failure = lambda _: None
+    shop.run(90)
+    (gap,) = [one for one in shop.observed[before:] if isinstance(one, Gap)]
+    assert since <= gap.start < gap.end <= shop.now
+    back = [one for one in shop.observed[before:] if isinstance(one, Gap | ResyncEnded)]
+    assert back == [gap, ResyncEnded(complete=True)]
+
+
+def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again() -> None:
+    shop = unable_to_list("queues")
+    before = len(shop.observed)
+    shop.source_does(shop.source.events_missing("the connection was reset", shop.now))
+    assert [type(one) for one in shop.observed[before:]].count(AgentLost) == 1
+    assert not seen(shop.observed[before:], "queue")  # it may live: nobody knows
+
+    shop.broker.failure = lambda _: None
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(90)
+    assert shop.observed[before:].count(ResyncEnded(complete=True)) == 1
+    assert not [one for one in seen(shop.observed[before:], "queue") if one.deleted]
+
+
+def test_what_may_have_ended_unheard_is_given_up_where_its_class_cannot_be_listed_again() -> None:
+    shop = unable_to_list("queues")
+    before = len(shop.observed)
+    shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
+    shop.run(150)
+    assert [one.deleted > 0 for one in seen(shop.observed[before:], "queue")] == [True]
+    assert shop.observed[before:].count(ResyncEnded(complete=True)) == 1
+
+
+def test_a_source_that_stood_still_vouches_for_nothing_before_it_has_read_again() -> None:
+    shop = world()
+    before = len(shop.observed)
+    shop.now += 60 * SECOND
+    shop.source.tick(shop.now)
+    after = shop.observed[before:]
+    assert [type(one) for one in after].count(AgentLost) == 1
+    assert HeartbeatSeen not in [type(one) for one in after]
+
+
+def test_an_answer_that_waited_while_the_process_stood_still_is_none() -> None:
+    shop = world()
+    shop.broker.objects["queue"].clear()
+    request = OverviewRequest()
+    late = Document({"cluster_name": "of long ago"})
+    shop.source_does(shop.source.answered(request, late, shop.now - 60 * SECOND, shop.now))
+    assert "does not answer" in shop.source.status.detail
+
+
+def test_limits_of_virtual_hosts_are_not_known_while_events_that_tell_them_may_be_lost() -> None:
+    play = Play()
+    assert play.is_idle()
+    play.world.source.events_lost("the queue was too long", play.now, play.now)
+    play.looks("vhost-limits", Document([]))
+
+
+def test_a_call_without_an_answer_in_time_is_unknown_until_its_answer_comes() -> None:
+    shop = Play().world
+    queue = seen(shop.observed, "queue")[0]
+    call = MethodCall(7, queue.key, "1.0", queue.native_id, "delete", (None, None), shop.now + 2 * SECOND)
+    shop.source_does(shop.source.call(call, shop.now))
+    shop.source_does(shop.source.advance_calls(shop.now))
+    assert isinstance(shop.source.next_call_request(), Change)
+    shop.run(5)
+    assert [(one.token, one.outcome, one.code) for one in shop.answers] == [(7, Outcome.UNKNOWN, None)]
+
+    shop.source_does(shop.source.call_answered(Changed(), shop.now))
+    while len(shop.answers) == 1:
+        shop.run(1)
+        shop.source_does(shop.source.advance_calls(shop.now))
+        if shop.source.next_call_request() is not None:
+            shop.source_does(shop.source.call_answered(NotFound(), shop.now))
+    assert shop.answers[1].outcome is Outcome.APPLIED
+    assert seen(shop.observed, "queue")[-1].deleted
+
+
+def test_events_of_a_durable_subscription_do_not_wait_until_everything_has_been_read() -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Unavailable("busy") if getattr(request, "class_name", "") == "connection" else None
+    )
+    shop.source_does(shop.source.events_resumed("", shop.now))
+    shop.run(3)
+    shop.source_does(shop.source.events_caught_up(shop.now))
+    shop.run(3)
+    shop.queue_created("orders")
+    assert shop.source.status.state is not SourceState.SYNCHRONISED
+    assert [one.key.name for one in shop.observed if isinstance(one, EventSeen)] == ["queueCreated"]

@@ -1,0 +1,109 @@
+"""Streams: their consumers and publishers, which a plugin shows, and what queues of RabbitMQ 4 have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from gateway.model.observations import SourceState
+from gateway.sources.rabbitmq.management_api import Answer, ListingRequest, ManagementRequest, NotFound
+from tests.sources.rabbitmq.documents import sample
+from tests.sources.rabbitmq.imitation import NODE, World
+from tests.sources.rabbitmq.story import world
+from tests.sources.rabbitmq.test_reading import values
+
+RECORDED = cast("Mapping[str, list[dict[str, Any]]]", sample("streams-4.3.6"))
+CONNECTION = "peer -> us"
+STREAM = {"connection_details": {"name": CONNECTION}, "queue": {"name": "orders", "vhost": "/"}}
+
+
+def lacks_streams(request: ManagementRequest) -> Answer | None:
+    is_of_streams = isinstance(request, ListingRequest) and request.collection.startswith("stream/")
+    return NotFound() if is_of_streams else None
+
+
+def requests_for(shop: World, class_name: str) -> int:
+    return sum(
+        isinstance(request, ListingRequest) and request.class_name == class_name
+        for request in shop.broker.requests
+    )
+
+
+def test_a_stream_consumer_as_recorded() -> None:
+    (recorded,) = RECORDED["consumers"]
+    told = values("streamConsumer", recorded)
+    assert (
+        told.items()
+        >= {
+            "vhost": "/",
+            "stream": "st",
+            "subscription": 0,
+            "credits": recorded["credits"],
+            "offset": recorded["offset"],
+            "offsetLag": recorded["offset_lag"],
+            "messagesConsumed": recorded["consumed"],
+            "active": True,
+            "activityStatus": "up",
+        }.items()
+    )
+    assert told["connectionObject"] == recorded["connection_details"]["name"]
+
+
+def test_a_stream_publisher_as_recorded() -> None:
+    (recorded,) = RECORDED["publishers"]
+    told = values("streamPublisher", recorded)
+    counters = (told["messagesPublished"], told["messagesConfirmed"], told["messagesErrored"])
+    assert counters == (recorded["published"], recorded["confirmed"], recorded["errored"])
+    assert "reference" not in told  # it has none
+
+
+def test_streams_and_quorum_queues_as_recorded() -> None:
+    told = {queue["name"]: values("queue", queue) for queue in RECORDED["queues"]}
+    assert (told["st"]["streamSegments"], told["st"]["streamReaders"]) == (1, {NODE: 1})
+    assert "streamBegins" not in told["st"]  # a zero stands for none
+    assert (told["qlim"]["deliveryLimit"], told["qunl"]["deliveryLimit"]) == (3, -1)
+    assert told["qlim"]["messagesDelayed"] == 0
+    assert told["qlim"]["messagesByPriority"] == {"0": 1, "4": 1, "9": 1}
+
+
+def test_they_belong_to_their_connection_and_end_with_it() -> None:
+    shop = world()
+    shop.broker.objects["streamConsumer"]["one",] = {**STREAM, "subscription_id": 0, "offset_lag": 7}
+    shop.broker.objects["streamPublisher"]["one",] = {**STREAM, "publisher_id": 3, "published": 5}
+    shop.run(12)
+    assert shop.names("streamConsumer") == [f"//orders/{CONNECTION}/0"]
+    assert shop.names("streamPublisher") == [f"//orders/{CONNECTION}/3"]
+    shop.event("connection.closed", name=CONNECTION)
+    assert shop.names("streamConsumer") == shop.names("streamPublisher") == []
+
+
+def test_a_broker_without_the_plugin_is_asked_for_them_seldom_and_all_is_well() -> None:
+    shop = World()
+    shop.broker.failure = lacks_streams
+    shop.broker.add_queue("orders")
+    shop.source_does(shop.source.events_connected(shop.now))
+    shop.run(120)
+    assert (shop.source.status.state, shop.source.status.detail) == (SourceState.SYNCHRONISED, "")
+    assert requests_for(shop, "streamConsumer") == 1
+    # Enabling it needs no restart: the plugins of a node say that there is something new.
+    shop.broker.objects["node"][NODE,]["enabled_plugins"] = ["rabbitmq_management"]
+    shop.run(10)
+    shop.broker.objects["node"][NODE,]["enabled_plugins"] = [
+        "rabbitmq_management",
+        "rabbitmq_stream_management",
+    ]
+    shop.run(10)
+    assert requests_for(shop, "streamConsumer") == 2
+    shop.run(600)
+    assert requests_for(shop, "streamConsumer") == 3
+
+
+def test_what_was_there_ends_when_the_plugin_is_disabled() -> None:
+    shop = world()
+    shop.broker.objects["streamPublisher"]["one",] = {**STREAM, "publisher_id": 3}
+    shop.run(12)
+    assert len(shop.names("streamPublisher")) == 1
+    shop.broker.failure = lacks_streams
+    shop.run(30)  # a node that stops lacks it, too: so it is asked for twice
+    assert shop.names("streamPublisher") == []
+    assert shop.source.status.state is SourceState.SYNCHRONISED

@@ -1,0 +1,344 @@
+"""A source on a real broker, and what it observed: directly, or published by AM2 and read by a console."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import quote
+
+from pydantic import SecretStr
+
+from gateway.clock import SystemClock
+from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.qmf.agent import AgentConfig
+from gateway.dialects.qmf.console import ConsoleSession
+from gateway.dialects.qmf.console_config import ConsoleConfig
+from gateway.dialects.session import Effect, LinkUp
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.session_driver import MessageDriver
+from gateway.mapping.files import load_shipped_mappings
+from gateway.model.observations import (
+    ClassLearned,
+    EventLearned,
+    EventSeen,
+    ObjectSeen,
+    Observation,
+    SourceState,
+    SourceStateSeen,
+)
+from gateway.model.operations import Answer, MethodCall, ObjectFetch
+from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.values import Reference, Value
+from gateway.service.sources.rabbitmq import SourceDriver
+from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.management_api import Answer as ManagementAnswer
+from gateway.sources.rabbitmq.management_api import ManagementRequest
+from gateway.sources.rabbitmq.polling import PollingConfig
+from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
+from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
+from gateway.sources.rabbitmq.rights import UserRights, hearing_events, watching
+from gateway.sources.rabbitmq.runner import SourceRunner
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.status import SourceStatus
+from tests.components.loopback import USER_ID, carry
+from tests.components.served_rabbitmq import ServedRabbitMq
+from tests.components.waiting import eventually
+
+MAPPING = load_shipped_mappings()["rabbitmq"]
+SECOND = 1_000_000_000
+OFTEN = PollingConfig(budget=0.25)
+"""On a busy machine, whose answers take long, the default would read seldom."""
+
+
+@contextmanager
+def reading_user(broker: PrivateBroker, virtual_hosts: Iterable[str]) -> Iterator[Credentials]:
+    """A user with the rights to watch some virtual hosts and hear events, and no other."""
+    user = Credentials(f"reader-{secrets.token_hex(4)}", secrets.token_hex(8))
+    rights = UserRights.of(("monitoring",), [*map(watching, virtual_hosts), hearing_events()])
+    with broker.http() as client:
+        provision(client, (ProvisionedUser(user.name, user.password, rights),))
+        try:
+            yield user
+        finally:
+            client.delete(f"users/{quote(user.name)}").raise_for_status()
+
+
+def event_endpoint(broker: PrivateBroker, user: Credentials, password: str = "") -> AmqpEndpoint:
+    """Where ``broker`` has its event exchange."""
+    secret = SecretStr(password or user.password)
+    return AmqpEndpoint(f"amqp://127.0.0.1:{broker.ports.amqp}", "/", user.name, secret)
+
+
+class Watch:
+    """What the console heard, and how the agent saw the broker.
+
+    Attributes:
+        virtual_host: objects of others are not looked at, where it is set: on a broker that tests share,
+            others have queues of the same names, of which events tell before the agent knows that it may not
+            read them.
+    """
+
+    def __init__(self, source: RabbitMqSource, virtual_host: str = "") -> None:
+        self.source = source
+        self.virtual_host = virtual_host
+        self.synchronised = False
+        self.seen: list[ObjectSeen] = []
+        self.events: list[tuple[EventSeen, dict[str, object]]] = []
+        self.schemas: dict[str, ClassSchema] = {}
+        self.delays: list[int] = []
+        """From each event to its hearing (ns)."""
+        self.event_schemas: dict[ClassKey, EventSchema] = {}
+        self.answers: dict[int, Answer] = {}
+        """What came of calls and reads, by token; of several the last."""
+        self.heard_before: dict[int, int] = {}
+        """How many objects had been told when an answer came."""
+        self.call_source: Callable[[MethodCall, int], None]
+        self.fetch_source: Callable[[ObjectFetch, int], None]
+        self.statuses: list[SourceStatus] = []
+        self.asked: Counter[str] = Counter()
+        """How often each part of the management API was asked, by the path."""
+
+    def observed(self, observations: Iterable[Observation]) -> None:
+        for one in observations:
+            if isinstance(one, ObjectSeen):
+                self.seen.append(one)
+            elif isinstance(one, ClassLearned):
+                self.schemas[one.schema.key.name] = one.schema
+            elif isinstance(one, EventLearned):
+                self.event_schemas[one.schema.key] = one.schema
+            elif isinstance(one, EventSeen):
+                names = [argument.name for argument in self.event_schemas[one.key].arguments]
+                self.delays.append(SystemClock().now() - one.time)
+                self.events.append((one, dict(zip(names, one.arguments, strict=True))))
+            elif isinstance(one, SourceStateSeen):
+                self.synchronised = one.state is SourceState.SYNCHRONISED
+
+    def answered(self, answer: Answer) -> None:
+        self.answers[answer.token] = answer
+        self.heard_before[answer.token] = len(self.seen)
+
+    async def call(
+        self, class_name: str, leaf: str, method: str, *arguments: Value | None, seconds: float = 30
+    ) -> Answer:
+        """Call a method of an object that was heard of."""
+        target = self.heard(class_name, leaf)[-1]
+        token, now = len(self.answers) + 1, SystemClock().now()
+        deadline = now + int(seconds * SECOND)
+        call = MethodCall(token, target.key, "1.0", target.native_id, method, arguments, deadline)
+        self.call_source(call, now)
+        return await self._answer(token)
+
+    async def fetch(self, class_name: str, leaf: str) -> Answer:
+        """Read an object again that was heard of."""
+        target = self.heard(class_name, leaf)[-1]
+        token, now = len(self.answers) + 1, SystemClock().now()
+        fetch = ObjectFetch(token, target.key, "1.0", target.native_id, now + 30 * SECOND)
+        self.fetch_source(fetch, now)
+        return await self._answer(token)
+
+    async def _answer(self, token: int) -> Answer:
+        async def there() -> bool:
+            return token in self.answers
+
+        await eventually(there, "an answer")
+        return self.answers[token]
+
+    @property
+    def status(self) -> SourceStatus | None:
+        """As the agent sees the broker now."""
+        return self.statuses[-1] if self.statuses else None
+
+    def heard(self, class_name: str, leaf: str) -> list[ObjectSeen]:
+        """What was heard of an object's properties."""
+        elsewhere = self._other_virtual_hosts() if class_name != "vhost" else frozenset[Reference]()
+        return [
+            one
+            for one in self._called(class_name, leaf)
+            if one.properties is not None and elsewhere.isdisjoint(self._references(one.properties))
+        ]
+
+    def _other_virtual_hosts(self) -> frozenset[Reference]:
+        own = {one.native_id for one in self._called("vhost", self.virtual_host)}
+        hosts = {one.native_id for one in self.seen if one.key.name == "vhost"}
+        return frozenset(map(Reference, hosts - own)) if self.virtual_host else frozenset()
+
+    def _references(self, properties: tuple[Value | None, ...]) -> Iterator[Reference]:
+        return (one for one in properties if isinstance(one, Reference))
+
+    def _called(self, class_name: str, leaf: str) -> list[ObjectSeen]:
+        rule = MAPPING.classes[class_name]
+        position = list(rule.properties).index(rule.name or "name")
+        return [
+            one
+            for one in self.seen
+            if one.key.name == class_name and one.properties is not None and one.properties[position] == leaf
+        ]
+
+    def told(self, event: str, /, **arguments: object) -> list[dict[str, object]]:
+        """The arguments of the events of a name that have these among them."""
+        return [
+            told for one, told in self.events if one.key.name == event and arguments.items() <= told.items()
+        ]
+
+    def exists(self, class_name: str, leaf: str) -> bool:
+        """Whether the console knows the object as there."""
+        heard = self.heard(class_name, leaf)
+        return bool(heard) and not heard[-1].deleted
+
+    def gone(self, class_name: str, leaf: str) -> bool:
+        """Whether the console has heard of the object's end."""
+        heard = self.heard(class_name, leaf)
+        return bool(heard) and bool(heard[-1].deleted)
+
+    def value(self, class_name: str, leaf: str, element: str) -> object:
+        """The value that the console heard last."""
+        rule = MAPPING.classes[class_name]
+        if element in rule.properties:
+            last = self.heard(class_name, leaf)[-1].properties
+            return last[list(rule.properties).index(element)] if last else None
+        native_id = self.heard(class_name, leaf)[-1].native_id
+        told = [one.statistics for one in self.seen if one.native_id == native_id and one.statistics]
+        return told[-1][list(rule.statistics).index(element)] if told else None
+
+
+class CountedReader:
+    """Counts the requests of a reader in ``asked``, by their path."""
+
+    def __init__(self, reader: HttpReader, asked: Counter[str]) -> None:
+        self._reader = reader
+        self._asked = asked
+
+    async def read(self, request: ManagementRequest) -> ManagementAnswer:
+        """As the reader does."""
+        answer = await self._reader.read(request)
+        self._asked[request.target.partition("?")[0]] += 1
+        return answer
+
+
+@asynccontextmanager
+async def watch(  # noqa: PLR0913  what a test chooses, by name
+    broker: PrivateBroker,
+    user: Credentials,
+    *,
+    password: str = "",
+    events: bool = True,
+    writer: Credentials | None = None,
+    lockout: Iterable[str] = (),
+    virtual_host: str = "",
+    by_am2: bool = False,
+    metrics: bool = False,
+    prometheus: tuple[str, ...] = (),
+    polling: PollingConfig | None = None,
+) -> AsyncIterator[Watch]:
+    """A source, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context.
+
+    ``by_am2``: it is published by an agent, and watched by a console. ``metrics``: it reads them too, from
+    the URLs ``prometheus``, if the broker does not say where they are. ``polling``: how often it lists what,
+    if otherwise than `OFTEN`.
+    """
+    clock = SystemClock()
+    secret = SecretStr(password or user.password)
+    config = RabbitMqSourceConfig(
+        user=user.name,
+        writer=writer.name if writer else "",
+        lockout=frozenset(lockout),
+        statistics=StatisticsConfig(
+            broker.management_url, metrics, prometheus, interval=SECOND, first_pause=SECOND
+        ),
+        polling=polling or OFTEN,
+    )
+    source = RabbitMqSource(config, MAPPING)
+    watched = Watch(source, virtual_host)
+    amqp = event_endpoint(broker, user, password)
+    reading = ManagementEndpoint(broker.management_url, user.name, secret)
+    writing = None
+    if writer is not None:
+        writing = ManagementEndpoint(broker.management_url, writer.name, SecretStr(writer.password))
+    async with (
+        HttpReader(reading, writing) as reader,
+        HttpWriter(reading, writing) as changes,
+        PrometheusReader() as scraper,
+        _am2(source, config, watched, clock) if by_am2 else _directly(source, watched, clock) as perform,
+    ):
+        runner = SourceRunner(
+            source,
+            CountedReader(reader, watched.asked),
+            perform,
+            clock,
+            events=amqp if events else None,
+            on_status=watched.statuses.append,
+            writer=changes,
+            scraper=scraper,
+        )
+        async with _in_background(runner.run()):
+            yield watched
+
+
+@asynccontextmanager
+async def _directly(
+    source: RabbitMqSource, watched: Watch, clock: SystemClock
+) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
+    driver = SourceDriver("broker", source, watched.observed, watched.answered, clock, Counter())
+    watched.call_source = lambda call, now: driver.perform(source.call(call, now))
+    watched.fetch_source = lambda fetch, now: driver.perform(source.fetch(fetch, now))
+
+    def perform(effects: Iterable[Effect]) -> None:
+        driver.perform(effects)
+        watched.synchronised = source.synchronised
+
+    try:
+        yield perform
+    finally:
+        driver.stop()
+
+
+@asynccontextmanager
+async def _am2(
+    source: RabbitMqSource, config: RabbitMqSourceConfig, watched: Watch, clock: SystemClock
+) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
+    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
+    agent = ServedRabbitMq(source, config, session)
+    console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
+    console_side = MessageDriver("console", console, watched.observed, clock, Counter(), watched.answered)
+    watched.call_source = lambda call, now: console_side.perform(console.handle(call, now))
+    watched.fetch_source = lambda fetch, now: console_side.perform(console.handle(fetch, now))
+    agent_side = MessageDriver("agent", agent, lambda _: None, clock, Counter())
+    console_side.perform(console.handle(LinkUp("console"), clock.now()))
+    agent_side.perform(agent.handle(LinkUp(""), clock.now()))
+    try:
+        async with (
+            _in_background(carry(agent_side, console_side, clock)),
+            _in_background(carry(console_side, agent_side, clock)),
+        ):
+            yield lambda effects: agent_side.perform(agent.publish(effects, clock.now()))
+    finally:
+        console_side.stop()
+        agent_side.stop()
+
+
+@asynccontextmanager
+async def _in_background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Do ``work`` as long as the context lasts; its error ends the context at once."""
+    body, task = asyncio.current_task(), asyncio.create_task(work)
+
+    def failed() -> BaseException | None:
+        return task.exception() if task.done() and not task.cancelled() else None
+
+    task.add_done_callback(lambda _: body.cancel() if body is not None and failed() else None)
+    try:
+        yield
+    except asyncio.CancelledError:
+        error = failed()
+        if error is None:
+            raise
+        raise error from None
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
