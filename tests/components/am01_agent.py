@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import Status
 from gateway.dialects.session import Called, Effect, Event, ModifyAsked
@@ -23,6 +22,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import Reference, Value, ValueType
 from tests.components.agent_on_link import CLOCK, AgentOnLink
+from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 
 SECOND: Final = 10**9
 REPUBLISHED: Final = 2

@@ -15,7 +15,6 @@ from gateway.clock import SystemClock
 from gateway.dialects.cml.messages import Field, SchemaReply, Spelling, Status
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
-from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
 from gateway.dialects.session import (
     Binding,
     Called,
@@ -35,6 +34,7 @@ from gateway.model.values import Value
 from tests.components.amqp_peer import AmqpPeer, Reply, Request
 from tests.components.waiting import eventually
 from tests.dialects.cml.recordings import exchanges
+from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
 
 BROKER, CONFIG, ORDERS, PRIVATE, CONNECTION = 0, 1, 22, 23, 30
 STARTED = "2026-11-20T06:52+00:00"

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
-from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.revisions import ASKED, Revision
 from gateway.dialects.qmf.console_config import HeartbeatRules
@@ -15,6 +14,7 @@ from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import Access
 from tests.operations.works import MAPPING
+from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 from tests.simulation.amqp import AmqpBroker
 from tests.simulation.boiler import AgentLink, Boiler, BoilerProcess
 from tests.simulation.native_dialect import Whim

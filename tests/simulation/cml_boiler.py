@@ -7,12 +7,12 @@ from dataclasses import replace
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.cml.console_config import Intervals
 from gateway.dialects.cml.messages import Status
-from gateway.dialects.cml.schema_writing import write_classes
-from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
+from gateway.dialects.cml.schema import write_classes
 from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import Access
 from tests.operations.works import MAPPING
+from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
 from tests.simulation.amqp import AmqpBroker
 from tests.simulation.boiler import Boiler, BoilerProcess
 from tests.simulation.native_dialect import Whim

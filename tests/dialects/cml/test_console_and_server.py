@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from gateway.dialects.cml.console import ConsoleSession
 from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import Spelling, Status
-from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
 from gateway.dialects.session import (
     Answered,
     Called,
@@ -31,6 +30,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.values import Reference, Values
 from tests.dialects.cml.console_story import CONFIG, key, native
 from tests.dialects.cml.playbook import QUEUE, SCHEMA, SECOND, START, STARTED
+from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
 
 USER = "gateway"
 

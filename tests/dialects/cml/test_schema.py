@@ -16,8 +16,7 @@ from gateway.dialects.cml.messages import (
     Status,
 )
 from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.schema import package_of, read_classes
-from gateway.dialects.cml.schema_writing import write_classes
+from gateway.dialects.cml.schema import package_of, read_classes, write_classes
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method, NamedValue

@@ -6,7 +6,6 @@ from dataclasses import replace
 from uuid import UUID
 
 from gateway.dialects.qmf.agent_objects import ManagedObject
-from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.session import (
@@ -26,6 +25,7 @@ from gateway.model.values import Reference, Value
 from tests.dialects.qmf import between as exchange
 from tests.dialects.qmf.am01.examples import KEY, leak, tank
 from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, START
+from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 
 
 def tank_object(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.messages import ClassDescription
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.am01.schemas import described_class
@@ -20,6 +19,7 @@ from tests.dialects.qmf.am01.examples import leak, tank
 from tests.dialects.qmf.am01.playbook import Play
 from tests.dialects.qmf.am01.recordings import FILES, recorded
 from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, START
+from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 
 _RECORDED = [one for file in FILES for one in recorded(file)]
 _KEYS = st.one_of(

@@ -7,16 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.dialects.ami.application import (
-    Acknowledged,
-    ApplicationConfig,
-    ApplicationEffect,
-    ApplicationSession,
-    Asked,
-    Sent,
-    State,
-    Unacknowledged,
-)
 from gateway.dialects.ami.instructions import (
     Command,
     Exit,
@@ -34,6 +24,16 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Note
 from gateway.model.operations import Answer, Outcome
 from tests.dialects.ami.relay_play import START, RelayPlay
+from tests.peers.ami_application import (
+    Acknowledged,
+    ApplicationConfig,
+    ApplicationEffect,
+    ApplicationSession,
+    Asked,
+    Sent,
+    State,
+    Unacknowledged,
+)
 
 NOW = START
 NAMED = ApplicationConfig("pump-7")

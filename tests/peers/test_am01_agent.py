@@ -8,7 +8,6 @@ import pytest
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent_objects import ManagedObject
-from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.messages import AgentHello, AttachRequest, ClassDescription
 from gateway.dialects.qmf.am01.reader import MAX_BODY
 from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
@@ -25,10 +24,11 @@ from gateway.dialects.session import Note, TimerExpired, WakeAt
 from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from tests.dialects.qmf.am01.agent_scene import BROKER, ONE, REVISIONS, Scene, started
 from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import tank
 from tests.dialects.qmf.playbook import SECOND, START
+from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
+from tests.peers.am01_agent_scene import BROKER, ONE, REVISIONS, Scene, started
 
 HEARD = pytest.mark.parametrize(
     "revision", [one for one in Revision if one not in ASKED], ids=lambda one: one.value

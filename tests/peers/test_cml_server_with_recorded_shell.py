@@ -18,10 +18,10 @@ from gateway.dialects.cml.messages import (
 from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import shell_would_end
 from gateway.dialects.cml.schema import read_classes
-from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
 from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Send
 from gateway.model.values import Reference, Value
 from tests.dialects.cml.recordings import Exchange, exchanges
+from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
 
 _QUEUE = "amq.gen-1"
 

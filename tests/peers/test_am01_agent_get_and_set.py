@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.qmf.agent_objects import ManagedObject
-from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.messages import MethodRequest
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.am01.writer import write
@@ -13,9 +12,10 @@ from gateway.dialects.qmf.messages import MethodResponse
 from gateway.dialects.session import Delivery, ModifyAsked, Note, Send
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
-from tests.dialects.qmf.am01.agent_scene import ONE, REVISIONS, started
 from tests.dialects.qmf.am01.examples import PROPERTY_OCTETS, STATISTIC_OCTETS
 from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, START
+from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
+from tests.peers.am01_agent_scene import ONE, REVISIONS, started
 
 
 @REVISIONS

@@ -17,9 +17,9 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
     SchemaRequest,
 )
-from tests.dialects.qmf.am01.agent_scene import BROKER, ONE, started
 from tests.dialects.qmf.am01.examples import KEY
 from tests.dialects.qmf.playbook import QUEUE
+from tests.peers.am01_agent_scene import BROKER, ONE, started
 
 
 def test_february_2008_answers_without_an_end() -> None:

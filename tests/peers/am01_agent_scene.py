@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from gateway.dialects.qmf.am01.agent import Am01AgentConfig, Am01AgentSession
 from gateway.dialects.qmf.am01.keys import method_key
 from gateway.dialects.qmf.am01.messages import Message, MethodRequest, Received
 from gateway.dialects.qmf.am01.reader import read
@@ -20,6 +19,7 @@ from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import KEY, leak, tank
 from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, START
+from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 
 BROKER = UUID(int=7)
 ONE = ObjectId(0, 1)

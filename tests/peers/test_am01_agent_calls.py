@@ -8,8 +8,8 @@ from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import MethodResponse
 from gateway.dialects.session import Called, Note
 from gateway.model.schema import ClassKey
-from tests.dialects.qmf.am01.agent_scene import REVISIONS, started
 from tests.dialects.qmf.playbook import QUEUE
+from tests.peers.am01_agent_scene import REVISIONS, started
 
 
 @REVISIONS

@@ -15,12 +15,11 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.server import ServerConfig
-from gateway.dialects.cml.server_calls import MAX_WAITING
 from gateway.dialects.session import Called, ModifyAsked, Note
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
-from tests.dialects.cml.server_story import SECOND, START, WRITER, ServerPlay, fields, tank
+from tests.peers.cml_server import MAX_WAITING, ServerConfig
+from tests.peers.cml_server_play import SECOND, START, WRITER, ServerPlay, fields, tank
 
 _TANK = ClassKey("example.org.shop", "tank")
 _SHOP = ClassKey("example.org.shop", "shop")

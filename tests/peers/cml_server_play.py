@@ -18,10 +18,10 @@ from gateway.dialects.cml.messages import (
     Status,
 )
 from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.server import ServedObject, ServerConfig, ServerSession
 from gateway.dialects.cml.writer import write_message
 from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Note, Send, TimerExpired, WakeAt
 from gateway.model.values import Reference, Value
+from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
 
 SECOND = 10**9
 START = 1_700_000_000 * SECOND
