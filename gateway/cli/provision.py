@@ -34,7 +34,6 @@ from gateway.config.types import AmqpName, SecretSource
 from gateway.links.durable_queue import default_name
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.sources.rabbitmq.impersonators import impersonators
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, carry_out, plan, read
 from gateway.sources.rabbitmq.removal import ProvisionedBroker, Removal, plan_removal
 from gateway.sources.rabbitmq.rights import (
@@ -45,6 +44,7 @@ from gateway.sources.rabbitmq.rights import (
     UserRights,
     agent_rights,
     gateway_rights,
+    impersonators,
     writer_rights,
 )
 

@@ -34,8 +34,7 @@ from gateway.config.sources import CmlSource
 from gateway.config.types import AmqpName
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.sources.rabbitmq.exchanges import TYPES, Exchange, declaration, missing
-from gateway.sources.rabbitmq.provisioning import Step, plan
+from gateway.sources.rabbitmq.provisioning import TYPES, Exchange, Step, declaration, missing, plan
 from gateway.sources.rabbitmq.rights import (
     DIRECT_EXCHANGE,
     MANAGEMENT_VHOST,

@@ -16,7 +16,7 @@ from aiormq.exceptions import ChannelAccessRefused
 
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.sources.rabbitmq.exchanges import Exchange
+from gateway.sources.rabbitmq.provisioning import Exchange
 from tests.cli.test_provision import printed, refused
 from tests.components.command_line import Ended, amqp_gateway
 

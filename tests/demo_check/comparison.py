@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import Table
-from gateway.sources.rabbitmq.bindings import properties_key
+from gateway.sources.rabbitmq.listing import properties_key
 
 OWN_QUEUE_PREFIX = "amqp-gateway."
 VOLATILE = frozenset(

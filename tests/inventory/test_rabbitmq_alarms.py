@@ -11,7 +11,7 @@ from gateway.mapping.paths import Json
 from gateway.model.events import EventState
 from gateway.model.observations import ObjectSeen
 from gateway.model.values import Reference
-from gateway.sources.rabbitmq.queues import completed_queue
+from gateway.sources.rabbitmq.listing import completed_queue
 from gateway.sources.rabbitmq.reading import class_readers
 from tests.inventory.plant import alarms, events, standing
 from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook

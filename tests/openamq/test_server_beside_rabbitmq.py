@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.events import Severity
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.sources.rabbitmq.exchanges import Exchange
+from gateway.sources.rabbitmq.provisioning import Exchange
 from tests.components.background import background as background_of
 from tests.components.open_amq import CONFIG, serving
 from tests.components.rabbitmq import VirtualHost

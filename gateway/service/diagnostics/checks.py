@@ -42,7 +42,6 @@ from gateway.service.sources.endpoints import (
 from gateway.service.sources.mappings import load_mappings
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader
-from gateway.sources.rabbitmq.impersonators import tags_of
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     Document,
@@ -52,6 +51,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
+from gateway.sources.rabbitmq.rights import tags_of
 from gateway.yaml_documents import DocumentError
 
 Tell = Callable[[str], None]

@@ -11,12 +11,10 @@ from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SECOND, SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.sources.rabbitmq.amqp_purger import PURGE_SECONDS, AmqpPurger
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
-from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
-from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
+from gateway.sources.rabbitmq.http_writer import PURGE_SECONDS, AmqpPurger, HttpWriter
 from gateway.sources.rabbitmq.polling import PollingConfig
-from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.sources.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 

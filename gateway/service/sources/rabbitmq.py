@@ -22,9 +22,8 @@ from gateway.service.sources.endpoints import source_config
 from gateway.service.sources.source_context import BrokerWatcher, SourceContext, remarked
 from gateway.service.state.restored_objects import restored_rabbitmq_objects
 from gateway.sources.rabbitmq.event_consumer import KeptEvents
-from gateway.sources.rabbitmq.http_reader import HttpReader
+from gateway.sources.rabbitmq.http_reader import HttpReader, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
-from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.sources.rabbitmq.runner import Reader, SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.tasks import until_one_ends

@@ -8,23 +8,40 @@ from functools import partial
 
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.bindings import DEFAULT_EXCHANGE, completed_binding
-from gateway.sources.rabbitmq.cluster import LIMITS, Nodes, NodeStart, VirtualHosts
-from gateway.sources.rabbitmq.consumers import is_anonymous
+from gateway.sources.rabbitmq.cluster import (
+    DEPRECATED_FEATURE,
+    FEATURE_FLAG,
+    KHEPRI,
+    LIMITS,
+    Features,
+    NodeFailures,
+    Nodes,
+    NodeStart,
+    VirtualHosts,
+)
 from gateway.sources.rabbitmq.events import Changed, Created, Deleted
-from gateway.sources.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG, KHEPRI, Features
 from gateway.sources.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
-from gateway.sources.rabbitmq.lean_listing import completed_lean
-from gateway.sources.rabbitmq.listing import Listing
+from gateway.sources.rabbitmq.listing import (
+    DEFAULT_EXCHANGE,
+    PROTOCOL,
+    Listing,
+    completed_binding,
+    completed_lean,
+    completed_queue,
+    is_anonymous,
+    is_measured,
+    sessions_of,
+)
 from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
-from gateway.sources.rabbitmq.node_failures import NodeFailures
-from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.ownership import is_own, is_publication, is_shown_component
-from gateway.sources.rabbitmq.processes import Processes
+from gateway.sources.rabbitmq.object_names import (
+    ObjectName,
+    Processes,
+    is_own,
+    is_publication,
+    is_shown_component,
+)
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
-from gateway.sources.rabbitmq.queues import completed_queue, is_measured
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
-from gateway.sources.rabbitmq.sessions import PROTOCOL, sessions_of
 
 WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
 """Classes whose listing leaves out the virtual hosts that may not be read. Connections are shown of all."""

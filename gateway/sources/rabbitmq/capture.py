@@ -21,7 +21,7 @@ from gateway.links.replay import Outcome, Player, Said, Witness
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import MethodCall, ObjectFetch
 from gateway.model.secrets import SecretRules
-from gateway.sources.rabbitmq.headers import event_time, plain_headers
+from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     BeyondLastPage,
@@ -45,6 +45,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Unanswered,
     path_of,
 )
+from gateway.sources.rabbitmq.metrics_answers import TotalsSheet
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import (
     LabelledColumns,
@@ -54,7 +55,6 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     ScrapeRequest,
     Sheet,
 )
-from gateway.sources.rabbitmq.prometheus_totals import TotalsSheet
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 

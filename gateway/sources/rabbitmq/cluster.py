@@ -1,22 +1,25 @@
-"""What the agent works out itself because no single answer of the management API tells it.
+"""Nodes, virtual hosts and features of the cluster: what no single answer of the management API shows.
 
-It is put beside what the API tells, under the key ``gateway`` of each JSON object, where the mapping's paths
-find it like anything else.
+Each class here keeps what several answers and events say together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
-from gateway.sources.rabbitmq import queues
+from gateway.sources.rabbitmq.known_objects import Change, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.listing import QUEUE_COLUMNS
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.reading import ClassReader
 
 NOT_PERMITTED = "notPermitted"
 NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "node": ("os_pid", "uptime", "mem_alarm", "disk_free_alarm", "running", "rates_mode"),
-    "queue": queues.COLUMNS,
+    "queue": QUEUE_COLUMNS,
     "vhost": ("cluster_state",),
     "connection": ("user", "type", "client_properties"),
 }
@@ -292,3 +295,217 @@ def _cluster_state(states: Json) -> str:
     if running == len(states):
         return "running"
     return "partlyRunning" if running else "stopped"
+
+
+FEATURE_FLAG: Final = "featureFlag"
+DEPRECATED_FEATURE: Final = "deprecatedFeature"
+KHEPRI: Final = "khepri"
+MNESIA: Final = "mnesia"
+_KHEPRI_FLAG: Final = "khepri_db"
+
+
+class Features:
+    """Which deprecated features are in use, and where definitions are kept.
+
+    Attributes:
+        metadata_store: `KHEPRI` or `MNESIA`; empty while the feature flags were not read.
+    """
+
+    def __init__(self) -> None:
+        self.metadata_store = ""
+        self._khepri = False
+        self._used: frozenset[str] | None = None
+
+    def listed_flag(self, flag: Mapping[str, Json]) -> None:
+        """A listing that is under way shows a feature flag."""
+        if flag.get("name") == _KHEPRI_FLAG:
+            self._khepri = flag.get("state") == "enabled"
+
+    def flags_listed(self) -> None:
+        """A listing of feature flags is complete; brokers before 3.13 have none of that name."""
+        self.metadata_store = KHEPRI if self._khepri else MNESIA
+        self._khepri = False
+
+    def completed(self, feature: Mapping[str, Json]) -> Mapping[str, Json]:
+        """A deprecated feature with whether it is in use, where that is known."""
+        name = feature.get("name")
+        if not isinstance(name, str):
+            return feature
+        return {**feature, "gateway": {"in_use": self.is_used(name)}}
+
+    def is_used(self, name: str) -> bool | None:
+        """Whether a deprecated feature is in use; ``None`` where that is not known."""
+        return None if self._used is None else name in self._used
+
+    def learn_used(self, answer: Json) -> None:
+        """Take ``GET /api/deprecated-features/used``; anything but a list means that it is not known."""
+        if not isinstance(answer, list):
+            self._used = None
+            return
+        names = (feature.get("name") for feature in answer if isinstance(feature, Mapping))
+        self._used = frozenset(name for name in names if isinstance(name, str))
+
+
+RECOVERY: Final = 60 * 1_000_000_000
+"""Nanoseconds from the start of a node within which it may still be recovering what it has."""
+DOWN: Final = "down"
+
+_INTERNAL_USER: Final = "rmq-internal"
+"""Who ends what ends without a request."""
+_ACTING_USER: Final = "user_who_performed_action"
+
+
+class NodeFailures:
+    """Tells what is out of reach from what has ended.
+
+    RabbitMQ 3.10 reports the end of each durable classic queue, and of its bindings, when the node of the
+    queue goes down. Afterwards it lists the queue as down, and its bindings not at all. While a node of a
+    cluster starts, the others list what it has neither as running nor as down. All of that is back,
+    unchanged, when the node is. What was deleted unseen meanwhile is shown until then, without statistics and
+    without a state.
+
+    Args:
+        readers: the reader of each class.
+        known: the objects.
+        nodes: which nodes run, and since when.
+    """
+
+    def __init__(self, readers: Mapping[str, ClassReader], known: KnownObjects, nodes: Nodes) -> None:
+        self._readers = readers
+        self._known = known
+        self._nodes = nodes
+
+    def went_out_of_reach(self, name: ObjectName, headers: Mapping[str, Json]) -> list[Change] | None:
+        """What follows from an event of the end of an object that goes on; ``None`` where it did end.
+
+        Args:
+            name: the object of which the event reports the end.
+            headers: of the event.
+        """
+        known = self._known.get(name)
+        if known is None or not self._is_kept(known):
+            return None
+        match name.class_name:
+            case "queue" if _ACTING_USER not in headers and headers.get("user") == _INTERNAL_USER:
+                return self._without_values(known, DOWN, known.sampled)
+            case "binding" if headers.get(_ACTING_USER) == _INTERNAL_USER:
+                return []  # one that ended with its queue is gone with that
+        return None
+
+    def hides(self, known: KnownObject, now: int) -> bool:
+        """Whether listings may lack an object although it goes on."""
+        match known.name.class_name:
+            case "queue":
+                queue: KnownObject | None = known
+            case "binding":
+                queue = self._queue_of(known)
+            case _:
+                return False
+        if queue is None or not self._is_kept(known):
+            return False
+        is_listed_as_down = queue is not known and self._property(queue, "state") == DOWN
+        return is_listed_as_down or self._nodes.is_unsettled(self._property(queue, "node"), now, RECOVERY)
+
+    def missed(self, seen: set[ObjectName], now: int) -> list[Change]:
+        """What is not known any more of queues that a listing lacked, and that may go on."""
+        missed = [known for known in self._known.of_class("queue") if known.name not in seen and known.listed]
+        return [
+            change
+            for known in missed
+            if self.hides(known, now)
+            for change in self._without_values(known, None, now)
+        ]
+
+    def _without_values(self, queue: KnownObject, state: str | None, now: int) -> list[Change]:
+        """The queue has this state, and its statistics are not known."""
+        unmeasured = self._known.without_statistics(queue.name, now)
+        left = self._known.get(queue.name) or queue
+        return [*unmeasured, *self._known.with_property(left, "state", state)]
+
+    def _queue_of(self, binding: KnownObject) -> KnownObject | None:
+        kind, name = (self._property(binding, element) for element in ("destinationType", "destination"))
+        if kind != "queue" or not isinstance(name, str):
+            return None
+        return self._known.get(ObjectName("queue", (binding.name.parts[0], name)))
+
+    def _is_kept(self, known: KnownObject) -> bool:
+        """Whether it is a queue or binding that outlives the process of its node."""
+        if known.name.class_name not in {"queue", "binding"}:
+            return False
+        exclusive = known.name.class_name == "queue" and self._property(known, "exclusive") is True
+        return self._property(known, "durable") is True and not exclusive
+
+    def _property(self, known: KnownObject, element: str) -> Value | None:
+        return known.properties[self._readers[known.name.class_name].schema.positions[element]]
+
+
+ALARM_EVENTS: Mapping[str, bool] = {"alarm.set": True, "alarm.cleared": False}
+SECOND = 1_000_000_000
+LAG = 15 * SECOND
+"""A listing that says otherwise than an event, or than a blocked connection, is not believed sooner."""
+_LISTED = {"mem_alarm": "memory", "disk_free_alarm": "disk"}
+
+ELEMENTS: Mapping[str, str] = {"memory": "memoryAlarm", "disk": "diskFreeAlarm"}
+"""The property of class ``node`` for each resource that alarms are about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Alarm:
+    raised: bool
+    heard: int
+
+
+class ResourceAlarms:
+    """The alarms of all nodes.
+
+    The broker takes no messages while any node's memory or disk alarm is raised. Events report that at once;
+    listings, which lag behind, report what was missed; a connection that the broker blocks reports it where
+    neither did.
+    """
+
+    def __init__(self) -> None:
+        self._alarms: dict[tuple[str, str], _Alarm] = {}
+        self._blocked_at = 0
+
+    @property
+    def blocked(self) -> bool:
+        """Whether what is published over AMQP waits until an alarm is cleared."""
+        return bool(self._blocked_at) or any(alarm.raised for alarm in self._alarms.values())
+
+    def event(self, event: str, headers: Mapping[str, Json], now: int) -> None:
+        """An alarm was set or cleared."""
+        node, resource = headers.get("node"), headers.get("source")
+        if event in ALARM_EVENTS and isinstance(node, str) and isinstance(resource, str):
+            self._alarms[node, resource] = _Alarm(ALARM_EVENTS[event], now)
+            if not ALARM_EVENTS[event]:
+                self._blocked_at = 0
+
+    def completed(self, node: Mapping[str, Json], began: int) -> Mapping[str, Json]:
+        """A node as a listing shows it that began at ``began``, with what events told since."""
+        name = node.get("name")
+        told: dict[str, Json] = {}
+        for element, resource in _LISTED.items():
+            known = self._alarms.get((name, resource)) if isinstance(name, str) else None
+            if known is not None and known.heard > began - LAG:
+                told[element] = known.raised
+        return {**node, **told} if told else node
+
+    def listed(self, node: Mapping[str, Json], began: int) -> None:
+        """A listing that began at ``began`` shows a node."""
+        name = node.get("name")
+        if not isinstance(name, str):
+            return
+        for element, resource in _LISTED.items():
+            raised, known = node.get(element), self._alarms.get((name, resource))
+            if isinstance(raised, bool) and (known is None or known.heard <= began - LAG):
+                self._alarms[name, resource] = _Alarm(raised, known.heard if known else 0)
+
+    def finished(self, names: set[str], began: int) -> None:
+        """A listing of all nodes has ended: others are gone, and a blocked connection is old news."""
+        self._alarms = {key: alarm for key, alarm in self._alarms.items() if key[0] in names}
+        if self._blocked_at <= began - LAG:
+            self._blocked_at = 0
+
+    def connection_blocked(self, now: int) -> None:
+        """The broker says that it takes nothing from a connection of ours."""
+        self._blocked_at = now

@@ -22,11 +22,10 @@ from gateway.model.events import Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value, ValueType
-from gateway.sources.rabbitmq.headers import readable_headers
+from gateway.sources.rabbitmq.event_headers import readable_headers
 from gateway.sources.rabbitmq.known_objects import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.reading import ClassReader
-from gateway.sources.rabbitmq.values import Conversion, Unreadable, conversion
+from gateway.sources.rabbitmq.reading import ClassReader, Conversion, Unreadable, conversion
 
 _PEER = re.compile(r"(?P<host>.{1,255}):(?P<port>\d{1,5}) -> ", re.DOTALL)
 """How the broker names a network connection: ``127.0.0.1:52110 -> 127.0.0.1:5672``."""

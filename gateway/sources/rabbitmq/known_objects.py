@@ -1,15 +1,15 @@
-"""What the agent knows of the broker's objects, from events and listings that come in any order.
+"""What is known of the broker's objects, from events and listings that come in any order.
 
-Events are immediate and tell of births and ends. Listings tell values, lag behind (RabbitMQ caches them,
+Events are immediate and report creations and ends. Listings show values, lag behind (RabbitMQ caches them,
 and shows a connection only after seconds), and are read page by page while objects come and go. So:
 
 - an object that a listing lacks is gone only if a second listing lacks it too, or it answers 404;
-- an object of which an event told at, or shortly before, the beginning of a listing is not missed in it;
-- an object whose end was told is not brought back by a listing that may be older than that, nor does such
-  a listing tell the values of its successor;
+- an object of which an event reported at, or shortly before, the beginning of a listing is not missed in it;
+- an object whose end was reported is not brought back by a listing that may be older than that, nor are the
+  values of such a listing those of its successor;
 - what was settled at creation and once known stays, although a later answer does not repeat it; where one
   listing shows it otherwise than another, these are two objects;
-- what hangs on others is there only while all of them are: it ends with the first of them.
+- what depends on others is there only while all of them are: it ends with the first of them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gateway.model.values import Value, Values
-from gateway.sources.rabbitmq.dependence import Dependence
-from gateway.sources.rabbitmq.merging import contradicts, preferred
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
-from gateway.sources.rabbitmq.reading import ClassReader, Reading
+from gateway.sources.rabbitmq.reading import ClassReader, Reading, target_of
 
 LISTING_LAG = 10_000_000_000
 """Nanoseconds by which a listing may at least lag behind events (connections take up to 5 s)."""
@@ -588,3 +586,71 @@ class KnownObjects:
         self._ends.move_to_end(name)
         if len(self._ends) > REMEMBERED_ENDS:
             self._ends.popitem(last=False)
+
+
+class Dependence:
+    """Knows of each object what it hangs on, and what hangs on it.
+
+    Args:
+        readers: the reader of each class, whose rule says which references these are (``ends_with``).
+    """
+
+    def __init__(self, readers: Mapping[str, ClassReader]) -> None:
+        self._readers = readers
+        self._references = {
+            name: tuple(
+                (reader.schema.positions[element], reader.rule.properties[element].references)
+                for element in reader.rule.ends_with
+            )
+            for name, reader in readers.items()
+        }
+        self._hanging: dict[ObjectName, dict[ObjectName, None]] = {}
+
+    def grounds(self, name: ObjectName, properties: Values) -> tuple[ObjectName, ...]:
+        """What an object with these properties hangs on."""
+        found = (
+            target_of(self._readers, name, class_name, properties[position])
+            for position, class_name in self._references[name.class_name]
+        )
+        return tuple(ground for ground in found if ground is not None)
+
+    def note(self, name: ObjectName, properties: Values) -> None:
+        """There is such an object now."""
+        for ground in self.grounds(name, properties):
+            self._hanging.setdefault(ground, {})[name] = None
+
+    def forget(self, name: ObjectName, properties: Values) -> None:
+        """There is no such object any more."""
+        for ground in self.grounds(name, properties):
+            hanging = self._hanging.get(ground)
+            if hanging is not None:
+                hanging.pop(name, None)
+                if not hanging:
+                    del self._hanging[ground]
+
+    def on(self, name: ObjectName) -> tuple[ObjectName, ...]:
+        """What hangs on an object, in the order in which it came."""
+        return tuple(self._hanging.get(name, ()))
+
+
+def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
+    """Whether one object cannot have had both values; what an event told may lack entries of a table."""
+    if old is None or new is None:
+        return False
+    if listed or not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return old != new
+    common = [(value, new[key]) for key, value in old.items() if key in new]
+    return any(
+        isinstance(one, bool | int | str) and type(one) is type(other) and one != other
+        for one, other in common
+    )
+
+
+def preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:
+    """Which of two values of one element holds: the ``old_first`` if there is one, else the new.
+
+    ``keep``: it was settled at creation, so that an answer that lacks it says nothing.
+    """
+    if old_first:
+        return new if old is None else old
+    return old if new is None and keep else new

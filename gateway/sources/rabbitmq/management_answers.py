@@ -12,11 +12,9 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Effect, Note
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.broker_view import BrokerView, Finished
-from gateway.sources.rabbitmq.cluster import NEEDED_COLUMNS
-from gateway.sources.rabbitmq.consumers import CONSUMER, is_anonymous, placed_consumers
-from gateway.sources.rabbitmq.features import DEPRECATED_FEATURE, FEATURE_FLAG
-from gateway.sources.rabbitmq.impersonators import ImpersonatorCheck
-from gateway.sources.rabbitmq.listing import Listing, page_of
+from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, NEEDED_COLUMNS, ResourceAlarms
+from gateway.sources.rabbitmq.event_gaps import UnheardEnds
+from gateway.sources.rabbitmq.listing import CONSUMER, MAX_LINKS, Listing, is_anonymous, placed_consumers
 from gateway.sources.rabbitmq.management_api import (
     ADMINISTRATIVE,
     UNMEASURED_COLLECTIONS,
@@ -37,17 +35,16 @@ from gateway.sources.rabbitmq.management_api import (
     UsersRequest,
     fault_of,
     is_administrative,
+    page_of,
 )
 from gateway.sources.rabbitmq.metrics_answers import MetricsAnswers
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
 from gateway.sources.rabbitmq.reading import ClassReader
-from gateway.sources.rabbitmq.resource_alarms import ResourceAlarms
-from gateway.sources.rabbitmq.sessions import MAX_LINKS
+from gateway.sources.rabbitmq.rights import ImpersonatorCheck
 from gateway.sources.rabbitmq.source_config import SECOND, RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import Visibility
-from gateway.sources.rabbitmq.unheard_ends import UnheardEnds
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
 """Classes whose objects a monitoring user may ask for one by one."""

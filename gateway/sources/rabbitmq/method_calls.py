@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.dialects.qmf.console_calls import OUTCOMES
 from gateway.dialects.qmf.messages import FAILED, Status
@@ -22,7 +22,6 @@ from gateway.model.validation import validate
 from gateway.model.values import Value, Values
 from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.events import BrokerEvent, Deleted
-from gateway.sources.rabbitmq.followed_ends import FollowedEnds
 from gateway.sources.rabbitmq.known_objects import KnownObject
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers, listing_columns
 from gateway.sources.rabbitmq.management_api import Document, NotFound, Refused
@@ -38,7 +37,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Rejected,
     Unanswered,
 )
-from gateway.sources.rabbitmq.methods.steps import (
+from gateway.sources.rabbitmq.method_steps import (
     CallFailedError,
     Invocation,
     Method,
@@ -47,8 +46,8 @@ from gateway.sources.rabbitmq.methods.steps import (
     ResultSteps,
     Step,
 )
-from gateway.sources.rabbitmq.methods.table import METHODS
-from gateway.sources.rabbitmq.object_names import number_of
+from gateway.sources.rabbitmq.methods import METHODS
+from gateway.sources.rabbitmq.object_names import ObjectName, number_of
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.single_reads import limits_of, read_single
@@ -562,3 +561,67 @@ class MethodCalls:
 def _answered(token: int, status: Status, text: str, outputs: Values = ()) -> Answered:
     outcome = OUTCOMES.get(status, Outcome.REMOTE_FAILURE)
     return Answered(Answer(token, outcome, peer_line(text), int(status), outputs))
+
+
+MAX_FOLLOWED: Final = 256
+"""Objects whose end is waited for at a time; of others the outcome stays unknown."""
+
+
+@dataclass(slots=True)
+class FollowedEnd:
+    """The end of one object, asked for without an answer.
+
+    Attributes:
+        name: of the object.
+        is_doubtful: something else that we asked for can have ended the object.
+        is_ours: an event told that our user ended it.
+    """
+
+    name: ObjectName
+    is_doubtful: bool = False
+    is_ours: bool = False
+
+
+class FollowedEnds:
+    """Finds out which deletions that were requested without an answer took place, as far as events prove it.
+
+    A cluster without a majority may delete an object hours after it was asked to. That an object is gone does
+    not prove that it was deleted on our request: others delete objects, too. An event that names our user as
+    the one who did it proves it, provided that nothing else that we asked for can have had the same effect:
+    the same deletion asked for twice, or the deletion of a queue or exchange, which deletes its bindings.
+
+    Args:
+        user: who changes the broker for us.
+    """
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+        self._followed: list[FollowedEnd] = []
+
+    def asked(self, name: ObjectName) -> None:
+        """The broker is asked to end an object."""
+        for one in self._followed:
+            one.is_doubtful |= _may_end_both(one.name, name)
+
+    def follow(self, name: ObjectName) -> FollowedEnd | None:
+        """The broker was asked, and did not answer; ``None`` where too many are followed."""
+        if len(self._followed) >= MAX_FOLLOWED:
+            return None
+        doubtful = any(_may_end_both(one.name, name) for one in self._followed)
+        followed = FollowedEnd(name, doubtful)
+        self._followed.append(followed)
+        return followed
+
+    def ended(self, name: ObjectName, user: object) -> None:
+        """An event told that ``user`` ended an object."""
+        for one in self._followed:
+            if one.name == name and not one.is_doubtful and user == self._user:
+                one.is_ours = True
+
+    def forget(self, followed: FollowedEnd) -> None:
+        """It is not waited for any more."""
+        self._followed.remove(followed)
+
+
+def _may_end_both(one: ObjectName, other: ObjectName) -> bool:
+    return one == other or one.class_name != other.class_name

@@ -16,7 +16,6 @@ import httpx
 
 from gateway.links.durable_queue import OWN_PREFIX
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.impersonators import tags_of
 from gateway.sources.rabbitmq.provisioning import (
     EXCHANGE_KIND,
     VHOST_DESCRIPTION,
@@ -26,6 +25,7 @@ from gateway.sources.rabbitmq.provisioning import (
     read,
     segment,
 )
+from gateway.sources.rabbitmq.rights import tags_of
 
 _NAMED: Final = 3
 """Connections that are named; of the others it is told how many they are."""

@@ -13,7 +13,7 @@ from gateway.clock import Clock
 from gateway.dialects.session import Effect
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents
-from gateway.sources.rabbitmq.headers import event_time, plain_headers
+from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -43,7 +43,7 @@ class Writer(Protocol):
 
 
 class Scraper(Protocol):
-    """Reads metrics (`gateway.sources.rabbitmq.prometheus_reader.PrometheusReader`)."""
+    """Reads metrics (`gateway.sources.rabbitmq.http_reader.PrometheusReader`)."""
 
     async def scrape(
         self, request: ScrapeRequest, sheet: Sheet, names: dict[bytes, ObjectName | None]

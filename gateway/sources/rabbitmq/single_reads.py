@@ -7,11 +7,10 @@ from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.consumers import placed_consumers
+from gateway.sources.rabbitmq.listing import placed_consumers, sessions_of
 from gateway.sources.rabbitmq.management_changes import Lookup, path_of
-from gateway.sources.rabbitmq.methods.steps import ReadSteps
+from gateway.sources.rabbitmq.method_steps import ReadSteps
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.sessions import sessions_of
 
 SingleRead: TypeAlias = Callable[[ObjectName, str, tuple[str, ...]], ReadSteps]
 """Given the object's name, the collection that lists its class, and the columns that are needed."""

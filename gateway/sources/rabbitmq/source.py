@@ -21,10 +21,9 @@ from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.event_gaps import Hearing
+from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.events import Changed
-from gateway.sources.rabbitmq.headers import event_time, plain_headers
-from gateway.sources.rabbitmq.hearing import Hearing
-from gateway.sources.rabbitmq.impersonators import TAGS_EVENT, ImpersonatorCheck
 from gateway.sources.rabbitmq.known_objects import KnownObject, Put
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
@@ -35,6 +34,7 @@ from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.sources.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.sources.rabbitmq.reading import ClassReader, class_readers
+from gateway.sources.rabbitmq.rights import TAGS_EVENT, ImpersonatorCheck
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import SourceStatus
 

@@ -15,8 +15,7 @@ from pydantic import SecretStr
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
-from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
-from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
+from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.sources.rabbitmq.runner import SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource

@@ -14,9 +14,8 @@ from pydantic import SecretStr
 
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.sources.rabbitmq.amqp_purger import AmqpPurger
 from gateway.sources.rabbitmq.http_reader import ManagementEndpoint
-from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.http_writer import AmqpPurger, HttpWriter
 from gateway.sources.rabbitmq.management_api import NotFound, Refused
 from gateway.sources.rabbitmq.management_changes import (
     Changed,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.mapping.files import load_shipped_mappings
-from gateway.sources.rabbitmq.headers import readable_headers
+from gateway.sources.rabbitmq.event_headers import readable_headers
 from tests.hypothesis_profiles import examples
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.story import world

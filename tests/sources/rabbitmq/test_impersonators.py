@@ -21,10 +21,16 @@ from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Delivery
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
-from gateway.sources.rabbitmq.impersonators import ImpersonatorCheck, impersonators
 from gateway.sources.rabbitmq.management_api import Broken, Document, NotManagement, Unavailable, UsersRequest
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, UserRights, agent_rights, gateway_rights
+from gateway.sources.rabbitmq.rights import (
+    MANAGEMENT_VHOST,
+    ImpersonatorCheck,
+    UserRights,
+    agent_rights,
+    gateway_rights,
+    impersonators,
+)
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import ADMINISTRATORS_ONLY
 from tests.components.command_line import Site, is_log_record, new_site, running

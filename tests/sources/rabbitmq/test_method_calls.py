@@ -27,7 +27,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Unanswered,
 )
 from gateway.sources.rabbitmq.method_calls import FOLLOWED
-from gateway.sources.rabbitmq.methods.table import METHODS
+from gateway.sources.rabbitmq.methods import METHODS
 from gateway.sources.rabbitmq.object_names import native_id
 from tests.sources.rabbitmq.imitation import MAPPING, SECOND
 from tests.sources.rabbitmq.play import PURGE, Play, queue

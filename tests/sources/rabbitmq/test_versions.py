@@ -9,7 +9,7 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.mapping.rules import ClassRule
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.queues import completed_queue
+from gateway.sources.rabbitmq.listing import completed_queue
 from gateway.sources.rabbitmq.reading import class_readers, version_of
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.imitation import NODE

@@ -34,12 +34,11 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Reference, Value
 from gateway.service.sources.rabbitmq import SourceDriver
-from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import Answer as ManagementAnswer
 from gateway.sources.rabbitmq.management_api import ManagementRequest
 from gateway.sources.rabbitmq.polling import PollingConfig
-from gateway.sources.rabbitmq.prometheus_reader import PrometheusReader
 from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, hearing_events, watching

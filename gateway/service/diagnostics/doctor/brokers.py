@@ -32,9 +32,9 @@ from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.sources.endpoints import management_endpoint
 from gateway.sources.rabbitmq.http_reader import address_of, management_client
-from gateway.sources.rabbitmq.impersonators import impersonators, tags_of
 from gateway.sources.rabbitmq.management_api import Document, PermissionRequest, answer_of
 from gateway.sources.rabbitmq.management_changes import path_of
+from gateway.sources.rabbitmq.rights import impersonators, tags_of
 from gateway.sources.rabbitmq.status import STATISTICS_OFF
 
 MAX_SKEW_SECONDS: Final = 5.0

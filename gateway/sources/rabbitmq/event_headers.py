@@ -1,19 +1,21 @@
-"""Erlang terms as text, the form in which RabbitMQ's event exchange writes nested values.
+"""Headers of the broker's events as JSON.
 
-``{<<"x-max-priority">>,byte,3}`` is an entry of an AMQP table, ``{127,0,0,1}`` an address, ``{0,9,1}`` a
-version of AMQP. What is read is the subset that `io_lib:format("~p")` writes for such values.
+Nested values arrive as Erlang terms in text, or as lists of character codes. `readable_headers` gives them
+the form that the management API has. `read_term` reads the terms.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import IPv6Address
 from typing import TypeAlias
 
 from gateway.dialects.errors import ProtocolError
 from gateway.mapping.paths import Json
+from gateway.model.secrets import mask_uris
 
 MAX_TERM_CHARACTERS = 65_536
 MAX_TERM_DEPTH = 32
@@ -179,7 +181,7 @@ def list_of_text(text: str) -> list[Json]:
     term = read_term(text)
     if not isinstance(term, list):
         raise ProtocolError("a list", text[:20])
-    return [_plain(item) for item in term]
+    return [_json_of_term(item) for item in term]
 
 
 def address_of_text(text: str) -> str:
@@ -247,7 +249,7 @@ def _typed(type_: str, value: Term) -> Json:
             return None
         case "decimal", (int(places), int(unscaled)) if 0 <= places <= 255:  # noqa: PLR2004  an octet
             return float(f"{unscaled}e-{places}")
-    return _plain(value)
+    return _json_of_term(value)
 
 
 def _array_item(item: Term) -> tuple[str, Term]:
@@ -257,7 +259,7 @@ def _array_item(item: Term) -> tuple[str, Term]:
     raise ProtocolError("an item {Type, Value} of an AMQP array")
 
 
-def _plain(term: Term) -> Json:
+def _json_of_term(term: Term) -> Json:
     match term:
         case Atom("true"):
             return True
@@ -268,5 +270,95 @@ def _plain(term: Term) -> Json:
         case Atom(name):
             return name
         case tuple() | list():
-            return [_plain(item) for item in term]
+            return [_json_of_term(item) for item in term]
     return term
+
+
+_MILLISECOND = 1_000_000
+_SECOND = 1_000_000_000
+_MAX_DEPTH = 32
+_MAX_REASON_CHARACTERS = 1_000
+_QUOTED = re.compile(r"[\[{<\"]")
+_TERM = re.compile(r"\{([a-z][a-z_]{0,63}),")
+"""An Erlang tuple that begins with an atom, which is the broker's own word."""
+
+
+def plain_headers(headers: Mapping[str, object]) -> dict[str, Json]:
+    """Headers as an AMQP client delivers them, in JSON's types; what has no like in JSON is left out."""
+    plain: dict[str, Json] = {}
+    for key, value in headers.items():
+        converted = _json_of_amqp(value, 0)
+        if converted is not None:
+            plain[str(key)] = converted
+    return plain
+
+
+def _json_of_amqp(value: object, depth: int) -> Json:
+    if depth > _MAX_DEPTH:
+        return None
+    match value:
+        case bool() | int() | float() | str():
+            return value
+        case bytes() | bytearray():
+            return bytes(value).decode("utf-8", "replace")
+        case Mapping():
+            return {str(key): _json_of_amqp(inner, depth + 1) for key, inner in value.items()}
+        case list() | tuple():
+            return [_json_of_amqp(inner, depth + 1) for inner in value]
+    return None
+
+
+def event_time(headers: Mapping[str, object], timestamp: datetime | None) -> int:
+    """When the event happened (ns, the broker's clock), by its header or AMQP timestamp; 0 unknown."""
+    milliseconds = headers.get("timestamp_in_ms")
+    if isinstance(milliseconds, int) and 0 < milliseconds < 2**64 // _MILLISECOND:
+        return milliseconds * _MILLISECOND
+    if timestamp is not None and timestamp.tzinfo is not None:
+        return max(0, int(timestamp.timestamp())) * _SECOND
+    return 0
+
+
+def readable_headers(plain: Mapping[str, Json]) -> dict[str, Json]:
+    """``plain`` with tables, addresses, protocols and reasons as the management API has them."""
+    readable = dict(plain)
+    for header, decode in _DECODERS.items():
+        if header in readable:
+            readable[header] = decode(readable[header])
+    return readable
+
+
+def _decoded_table(value: Json) -> Json:
+    return table_of_texts(value)[0] if isinstance(value, list) else value
+
+
+def _text_by(decode: Callable[[str], str]) -> Callable[[Json], Json]:
+    return lambda value: decode(value) if isinstance(value, str) else value
+
+
+def _reason(value: Json) -> Json:
+    """Why a login failed: an Erlang string, which arrives as a list of its characters' codes.
+
+    Where RabbitMQ quotes what the client sent, as an Erlang term, that may hold a password: it is cut there.
+    """
+    if isinstance(value, list):
+        codes = value[:_MAX_REASON_CHARACTERS]
+        value = "".join(
+            chr(code)
+            for code in codes
+            if isinstance(code, int) and 0 <= code <= 0x10FFFF  # noqa: PLR2004  Unicode
+        )
+    if not isinstance(value, str):
+        return None
+    atom = _TERM.match(value)
+    return atom[1] if atom else mask_uris(_QUOTED.split(value, maxsplit=1)[0]).strip()
+
+
+_DECODERS: Mapping[str, Callable[[Json], Json]] = {
+    "client_properties": _decoded_table,
+    "arguments": _decoded_table,
+    "host": _text_by(address_of_text),
+    "peer_host": _text_by(address_of_text),
+    "protocol": _text_by(protocol_of_text),
+    "error": _reason,
+    "reason": _reason,
+}

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.dialects.errors import ProtocolError
-from gateway.sources.rabbitmq.exposition import (
+from gateway.sources.rabbitmq.prometheus_samples import (
     MAX_LINE_BYTES,
     ExpositionReader,
     labels_of,

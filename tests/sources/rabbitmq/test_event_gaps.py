@@ -1,4 +1,4 @@
-"""What a source says that it did not hear: while events did not arrive, and where a node lost what it had."""
+"""Gaps of a source: events that did not arrive or that a node lost, and what are reported for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
 from gateway.model.values import Reference, Value
-from gateway.sources.rabbitmq.hearing import UNDER_WAY
+from gateway.sources.rabbitmq.event_gaps import UNDER_WAY
 from gateway.sources.rabbitmq.known_objects import KnownObject
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id

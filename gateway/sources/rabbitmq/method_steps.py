@@ -1,4 +1,4 @@
-"""The form of a method: a generator of requests, each given its answer."""
+"""The form of a method: a generator of requests, each given its answer. Its arguments as JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from gateway.dialects.qmf.messages import Status
 from gateway.mapping.paths import Json
+from gateway.model.secrets import MASK, SecretRules, mask_uris
 from gateway.model.values import Value, Values
 from gateway.sources.rabbitmq.management_changes import Change, Lookup, Purge
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -114,15 +115,49 @@ class Method:
     lists: tuple[str, ...] = ()
 
 
-def refuse_lockout(call: Invocation, what: str, limit: int) -> None:
-    """Refuse a limit of no connections at all, unless the configuration names whom it locks out.
+_SECRETS = SecretRules()
+
+
+def json_of(value: Value) -> Json:
+    """``value`` as JSON.
 
     Raises:
-        CallFailedError: it does not.
+        CallFailedError: JSON has no such value.
     """
-    if limit == 0 and call.target.leaf not in call.lockout:
-        raise CallFailedError(
-            Status.FORBIDDEN,
-            f"0 locks everybody out of {what} {call.target.leaf!r}, the gateway's agent too: if that is"
-            " meant, name it under 'allow_lockout' in the source's 'writing'",
-        )
+    if isinstance(value, Mapping):
+        return {key: json_of(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return [json_of(inner) for inner in value]
+    if isinstance(value, str | int | float):
+        return value
+    raise CallFailedError(Status.INVALID_PARAMETER, f"JSON knows no {type(value).__name__}")
+
+
+def unmasked(written: Json, present: Json) -> Json:
+    """What somebody writes who was shown ``present`` masked: what is as it was shown stays as it is.
+
+    A password is kept together with all of the text that it stood in only: whoever may not read it could
+    else have it sent to a host of his own.
+
+    Raises:
+        CallFailedError: something is masked that was not so before.
+    """
+    if isinstance(written, Mapping):
+        before = present if isinstance(present, Mapping) else {}
+        kept = {key: inner for key, inner in before.items() if _SECRETS.hides(key) and key not in written}
+        return {**kept, **{key: unmasked(inner, before.get(key)) for key, inner in written.items()}}
+    if isinstance(written, list):
+        return [_unmasked_text(item, present) if isinstance(item, str) else item for item in written]
+    return _unmasked_text(written, present) if isinstance(written, str) else written
+
+
+def _unmasked_text(written: str, present: Json) -> str:
+    if not _SECRETS.shows_mask(written):
+        return written
+    for text in present if isinstance(present, list) else [present]:
+        if isinstance(text, str) and mask_uris(text) == written:
+            return text
+    raise CallFailedError(
+        Status.INVALID_PARAMETER,
+        f"the password behind {MASK} is kept only where nothing else of the text is changed: write it again",
+    )

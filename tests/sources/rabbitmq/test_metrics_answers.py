@@ -6,8 +6,8 @@ import pytest
 
 from gateway.dialects.errors import ProtocolError
 from gateway.mapping.files import load_shipped_mappings
+from gateway.sources.rabbitmq.metrics_answers import PrometheusTotals, TotalsSheet
 from gateway.sources.rabbitmq.prometheus_samples import NotScraped, ScrapeRequest
-from gateway.sources.rabbitmq.prometheus_totals import PrometheusTotals, TotalsSheet
 from gateway.sources.rabbitmq.reading import class_readers
 
 READER = class_readers(load_shipped_mappings()["rabbitmq"])["protocol"]

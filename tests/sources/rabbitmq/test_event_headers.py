@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import ProtocolError
-from gateway.sources.rabbitmq.erlang_terms import (
+from gateway.sources.rabbitmq.event_headers import (
     MAX_TERM_CHARACTERS,
     Atom,
     Term,
