@@ -13,7 +13,7 @@ from gateway.dialects.qmf import console_states
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.inventory import identity
 from gateway.mapping.rules import Mapping
-from gateway.prometheus.page import LEFT_OUT, SERIES, SOURCE_UP, UP
+from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.yaml_documents import StrictModel, parse_document

@@ -1,8 +1,9 @@
 """Bronze: the log's records as they stand, each once, as one DataFrame with typed columns.
 
-Records are in the lake (Parquet) or still in segments (JSON lines), for a moment in both. ``_commit`` lines
-are left out, and so are lines behind a file's last commit line: they were never acknowledged. Checksums are
-not looked at here (``amqp-gateway log verify`` does).
+The columns are those of ``docs/event-log.md``. A column that older files lack is null in them; one that a
+newer gateway added is left out until it is in `RECORD`. Records are in the lake (Parquet) or still in
+segments (JSON lines), for a moment in both. ``_commit`` lines are left out, and so are lines behind a file's
+last commit line: they were never acknowledged. ``amqp-gateway log verify`` checks checksums.
 """
 
 from __future__ import annotations
@@ -15,13 +16,100 @@ from typing import Final
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from gateway.analytics import coverage
 from gateway.analytics.coverage import Period, Stretch
-from gateway.analytics.form import COMMIT_KIND, LAKE, RECORD
-from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, NoLogError, is_file_gone, reason
-from gateway.analytics.storage import Storage, below
+from gateway.analytics.session import (
+    SPARK_ERRORS,
+    AnalyticsError,
+    NoLogError,
+    Storage,
+    below,
+    is_file_gone,
+    reason,
+)
+
+EXACT: Final = DecimalType(20, 0)
+"""Holds every integer of 64 bits, signed and unsigned: 2^64-1 has 20 digits."""
+
+COMMIT_KIND: Final = "_commit"
+"""``kind`` of the line after each block; no record."""
+
+VALUE_KINDS: Final = ("snapshot", "create", "update")
+"""Records with values of an object."""
+
+_TEXT, _LONG, _TIME = StringType(), LongType(), TimestampType()
+
+_FIELDS: Final[tuple[tuple[str, DataType], ...]] = (
+    ("log_id", _TEXT),
+    ("seq", _LONG),
+    ("kind", _TEXT),
+    ("ingest_ts", _TIME),
+    ("source", _TEXT),
+    ("dialect", _TEXT),
+    ("package", _TEXT),
+    ("class", _TEXT),
+    ("object_id", _TEXT),
+    ("object_name", _TEXT),
+    ("parent_id", _TEXT),
+    ("row", _LONG),
+    ("native_id", _TEXT),
+    ("agent", _TEXT),
+    ("lifetime", _TEXT),
+    ("event_id", _TEXT),
+    ("event", _TEXT),
+    ("severity", _TEXT),
+    ("state", _TEXT),
+    ("condition", _TEXT),
+    ("text", _TEXT),
+    ("sample_ts", _TIME),
+    ("sample_ns", _LONG),
+    ("create_ts", _TIME),
+    ("delete_ts", _TIME),
+    ("reset_ts", _TIME),
+    ("inferred", BooleanType()),
+    ("from_ts", _TIME),
+    ("to_ts", _TIME),
+    ("lost", _LONG),
+    ("principal", _TEXT),
+    ("outcome", _TEXT),
+    ("values", _TEXT),
+    ("absent", ArrayType(_TEXT)),
+    ("deltas", _TEXT),
+    ("delivery", _TEXT),
+    ("operation_id", _TEXT),
+    ("operation", _TEXT),
+    ("origin", _TEXT),
+    ("method", _TEXT),
+    ("element", _TEXT),
+    ("code", _LONG),
+    ("latency_ns", _LONG),
+    ("former", _TEXT),
+    ("found", _TEXT),
+    ("attempts", _LONG),
+)
+
+RECORD: Final = StructType([StructField(name, type_) for name, type_ in _FIELDS])
+"""Columns of a file of the lake, in order."""
+
+PLACE: Final = StructType([StructField("dt", DateType()), StructField("hour", IntegerType())])
+"""Day and hour of ``ingest_ts``, UTC: in the lake the names of the folders."""
+
+LAKE: Final = StructType([*RECORD.fields, *PLACE.fields])
+"""Columns of the whole lake, and of everything that `gateway.analytics.bronze` returns."""
 
 LAKE_FOLDER: Final = "lake"
 SEGMENT_FOLDER: Final = "segments"
@@ -37,7 +125,7 @@ class Bronze:
     """The records of a log in a period.
 
     Attributes:
-        records: columns of `gateway.analytics.form.LAKE`; each record once by (``log_id``, ``seq``).
+        records: columns of `gateway.analytics.bronze.LAKE`; each record once by (``log_id``, ``seq``).
         standing: records of the period, and those before it that the same files hold, from the begin of its
             first hour on at least: there stands the head of a segment, which has the schemas and what lives.
         held: which records the files of these hours hold, as stretches of seq.

@@ -18,8 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from gateway.analytics import bronze, coverage, gold, silver
 from gateway.analytics.coverage import Stretch
-from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, NoLogError, reason
-from gateway.analytics.storage import Storage, Tables, below
+from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, NoLogError, Storage, Tables, below, reason
 
 CHECKPOINT: Final = "_checkpoint"
 PUBLISHED: Final = "_published"

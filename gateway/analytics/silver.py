@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.form import EXACT, VALUE_KINDS
+from gateway.analytics.bronze import EXACT, VALUE_KINDS
 
 SAME_CREATION_SECONDS: Final = 1.0
 """Two times of creation that differ by less are one, seen in two ways."""

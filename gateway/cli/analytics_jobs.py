@@ -15,7 +15,7 @@ import click
 from gateway.analytics import pipeline
 from gateway.analytics.coverage import Period
 from gateway.analytics.pipeline import BatchDone
-from gateway.analytics.reports import page, terminal
+from gateway.analytics.reports import layout, page
 from gateway.analytics.reports.answers import write_files
 from gateway.analytics.reports.report import make_report
 from gateway.analytics.session import AnalyticsError, MissingError, NoLogError, SparkSettings, session
@@ -43,7 +43,7 @@ def report(asked: Asked, spark_options: SparkOptions, show: Callable[[str], None
     if asked.as_json:
         click.echo(json.dumps(made.as_json(asked.top), indent=2))
     else:
-        terminal.show(made, sys.stdout, asked.top)
+        layout.show(made, sys.stdout, asked.top)
 
 
 def run(stream: Stream, spark_options: SparkOptions, show: Callable[[str], None]) -> None:

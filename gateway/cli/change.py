@@ -27,9 +27,8 @@ from gateway.model.schema import Argument, Direction, Element, Method
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.diagnostics.object_finding import object_of
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
-from gateway.terminal.documents import Document, answer_document
+from gateway.terminal.documents import Document, answer_document, text_form
 from gateway.terminal.lines import ABSENT, aligned
-from gateway.terminal.text_forms import text_form
 from gateway.terminal.view import KnownObject, TerminalView
 
 _LEAST, _MOST = -(2**63), 2**64 - 1

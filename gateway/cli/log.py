@@ -30,7 +30,6 @@ from gateway.eventlog.compaction import (
     compactable,
 )
 from gateway.eventlog.follow import HAPPENINGS, LogEnd, Selection
-from gateway.eventlog.lake import LAKE
 from gateway.eventlog.query import (
     TABLE,
     Answer,
@@ -43,7 +42,7 @@ from gateway.eventlog.query import (
 )
 from gateway.eventlog.readable import harmless, readable_line
 from gateway.eventlog.record import RecordKind
-from gateway.eventlog.segment import SEGMENTS
+from gateway.eventlog.segment import LAKE, SEGMENTS
 from gateway.eventlog.verification import Problem, Summary, verify
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 

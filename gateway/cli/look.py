@@ -29,10 +29,9 @@ from gateway.feed.operations import ReadFresh
 from gateway.model.schema import Element
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.terminal.documents import brief_document, change_document, object_document
+from gateway.terminal.documents import brief_document, change_document, object_document, time_text
 from gateway.terminal.lines import aligned, change_line, object_lines, summary_rows, tree_lines, value_rows
 from gateway.terminal.selection import Pattern, concerns
-from gateway.terminal.text_forms import time_text
 from gateway.terminal.view import KnownObject
 
 

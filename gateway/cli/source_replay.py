@@ -23,10 +23,9 @@ from gateway.service.processes.logs import configure_logs
 from gateway.service.sources.captures import KINDS
 from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.replaying import Replayed, replayed
-from gateway.terminal.documents import Document, brief_document, change_document
+from gateway.terminal.documents import Document, brief_document, change_document, time_text
 from gateway.terminal.lines import change_line, tree_lines
 from gateway.terminal.selection import Pattern
-from gateway.terminal.text_forms import time_text
 from gateway.terminal.view import FeedChange, TerminalView
 from gateway.yaml_documents import DocumentError
 

@@ -16,7 +16,7 @@ from gateway.config.types import (
     between,
 )
 from gateway.mapping.rules import SeverityName
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.yaml_documents import StrictModel
 
 COMMUNITY = "community"

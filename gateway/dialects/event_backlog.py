@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 
 SECOND = 1_000_000_000
 MAX_WAITING = 5_000

@@ -24,8 +24,6 @@ import duckdb
 
 from gateway.durable_files import sync_folder
 from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE, EventLogError
-from gateway.eventlog.identity import read_identity, standing_seq
-from gateway.eventlog.lake import DRAFTS, LAKE, LakeFile, lake_file, lake_files
 from gateway.eventlog.parquet import (
     ChecksumError,
     Contents,
@@ -39,13 +37,20 @@ from gateway.eventlog.parquet import (
 )
 from gateway.eventlog.record import VERSION, RecordKind
 from gateway.eventlog.segment import (
+    DRAFTS,
+    LAKE,
     LOST,
+    LakeFile,
     Salvage,
     Segment,
     copy_whole_lines,
     first_line,
+    lake_file,
+    lake_files,
     list_segments,
+    read_identity,
     salvage,
+    standing_seq,
 )
 
 MEMORY_MEBIBYTES: Final = 256

@@ -13,11 +13,10 @@ import duckdb
 import msgspec
 
 from gateway.eventlog.block import Block, Damage, DamageError
-from gateway.eventlog.lake import LakeFile, lake_files
 from gateway.eventlog.parquet import COLUMNS, database, files_as_table, first_line_of, literal
 from gateway.eventlog.query import line_of_row
 from gateway.eventlog.record import RecordKind
-from gateway.eventlog.segment import Segment, list_segments, read_segment, scan_segment
+from gateway.eventlog.segment import LakeFile, Segment, lake_files, list_segments, read_segment, scan_segment
 
 HOW_THINGS_STAND = frozenset({RecordKind.SNAPSHOT, RecordKind.SCHEMA})
 """Kinds of records at each segment's head that contain nothing new: thousands of them, each time."""

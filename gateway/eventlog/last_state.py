@@ -16,10 +16,9 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import DamageError
-from gateway.eventlog.identity import standing_segments, standing_seq
 from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, UNHEARD
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
-from gateway.eventlog.segment import Segment, list_segments, read_segment
+from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
 
 MAX_DELIVERIES: Final = 100_000

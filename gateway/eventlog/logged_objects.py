@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.eventlog.logged_schemas import LoggedClass
+from gateway.eventlog.logged_events import LoggedClass
 from gateway.eventlog.record import (
     AnyRecord,
     Delta,

@@ -23,7 +23,6 @@ from typing import Final, TypeVar
 import duckdb
 import msgspec
 
-from gateway.eventlog.lake import LakeFile, lake_files
 from gateway.eventlog.parquet import (
     database,
     files_as_table,
@@ -32,7 +31,7 @@ from gateway.eventlog.parquet import (
     literal,
     no_records,
 )
-from gateway.eventlog.segment import Segment, copy_whole_lines, list_segments
+from gateway.eventlog.segment import LakeFile, Segment, copy_whole_lines, lake_files, list_segments
 
 _JSON = frozenset({"values", "deltas", "former", "found"})
 

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.logged_events import (
+    LoggedClass,
+    LoggedEvent,
     LoggedOperations,
     LoggedSource,
     absence_of,
@@ -27,7 +29,6 @@ from gateway.eventlog.logged_events import (
     merged_record,
 )
 from gateway.eventlog.logged_objects import SLOT, LoggedObject, Schedule
-from gateway.eventlog.logged_schemas import LoggedClass, LoggedEvent
 from gateway.eventlog.record import AnyRecord, RecordKind, microseconds_text
 from gateway.eventlog.restored_objects import RestoredObjects, ended, standing
 from gateway.eventlog.waiting import Pressure

@@ -1,4 +1,4 @@
-"""The log within its bounds: of all that is complete, the oldest goes when it is too old or all is too much.
+"""The bounds of the log: when a segment is closed, and what is deleted for its age or for the size of all.
 
 The lake, complete segments, and what was cut off or set aside in ``lost/`` count alike. Open segments are
 never deleted, hidden files (drafts, locks) neither, but all are counted.
@@ -18,10 +18,39 @@ from typing import Final
 
 from gateway.clock import Clock
 from gateway.durable_files import sync_folder
-from gateway.eventlog.lake import LAKE, lake_files
 from gateway.eventlog.record import microseconds_text
-from gateway.eventlog.segment import LOST, list_segments
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.segment import LAKE, LOST, lake_files, list_segments
+
+_SECOND = 10**9
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileSettings:
+    """Times in nanoseconds, sizes in octets.
+
+    Attributes:
+        commit_interval: records wait for so long at most before they are written and synced together.
+        segment_duration: a segment is closed at this age.
+        segment_size: or when it has so many octets, once its head is complete; one with a large head may
+            have twice as many as its head. Never more than a quarter of ``max_size``, but for the head.
+        max_size: of all files of the log and the lake; beyond it the oldest are deleted.
+        max_age: files whose records are all older are deleted.
+        min_free: nothing is written while the disk has less than this.
+        max_waiting: records that wait in memory, with at most 1 KiB for each; beyond it what is lost is
+            counted and recorded.
+        retry_interval: how long to wait before a disk that failed is tried again.
+    """
+
+    commit_interval: int = 50 * 10**6
+    segment_duration: int = 600 * _SECOND
+    segment_size: int = 64 * _MEBIBYTE
+    max_size: int = 4096 * _MEBIBYTE
+    max_age: int = 30 * 86_400 * _SECOND
+    min_free: int = 256 * _MEBIBYTE
+    max_waiting: int = 200_000
+    retry_interval: int = _SECOND
+
 
 MAX_CLOCK_STEP: Final = 10 * 10**9
 """Nanoseconds by which a clock may go back without a new segment: times wait for it then."""

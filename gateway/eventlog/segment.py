@@ -1,12 +1,21 @@
-"""Segments, the files that the log is written to: their names, which there are, and what is in them.
+"""The files of the log: segments, files of the lake, and the file ``LOG``; their names and contents.
 
 ``segments/SEQ.open.jsonl`` is being written, ``segments/SEQ.jsonl`` is complete; ``SEQ`` is that of the first
-record, with twenty digits. Reading holds one block of a segment at a time. Whoever reads while the log is
-written sees the open segment grow, renamed when it is complete, and gone when the lake has it.
+record, with twenty digits. Reading holds one block of a segment at a time. A reader that works while the log
+is written sees the open segment grow, renamed when it is complete, and gone when the lake has it.
+
+``lake/dt=YYYY-MM-DD/hour=HH/LOG_ID-FIRST_SEQ.parquet``: day and hour, in UTC, of the ``ingest_ts`` of all its
+records; the seq of the first one.
+
+``LOG`` says which log this is, how far it has come, and from which record on it describes everything.
+``log_id`` never changes. ``next_seq`` and ``last_ts`` are of the time when the last segment was completed:
+compaction may then remove that segment, and with it the place where they could be read.
 """
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +23,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from gateway.eventlog.block import MAX_RECORD_OCTETS, Block, BlockScanner, Damage, DamageError
+import msgspec
+
+from gateway.eventlog.block import (
+    MAX_RECORD_OCTETS,
+    Block,
+    BlockScanner,
+    Damage,
+    DamageError,
+    is_log_id,
+    shown,
+)
+from gateway.eventlog.disk import EventLogError
 
 SEGMENTS: Final = "segments"
 """The folder of the segments in that of the log."""
@@ -22,7 +42,7 @@ SEGMENTS: Final = "segments"
 LOST: Final = "lost"
 """The folder of what recovery cut off, in that of the log."""
 
-_NAME: Final = re.compile(r"(?P<seq>[0-9]{20})(?P<open>\.open)?\.jsonl")
+_SEGMENT_NAME: Final = re.compile(r"(?P<seq>[0-9]{20})(?P<open>\.open)?\.jsonl")
 _PIECE: Final = 1 << 20
 
 
@@ -56,7 +76,7 @@ def list_segments(folder: Path) -> list[Segment]:
         names = [entry.name for entry in (folder / SEGMENTS).iterdir()]
     except FileNotFoundError:
         return []
-    matches = [match for name in names if (match := _NAME.fullmatch(name)) is not None]
+    matches = [match for name in names if (match := _SEGMENT_NAME.fullmatch(name)) is not None]
     return sorted(
         Segment(int(match["seq"]), folder / SEGMENTS / match[0], match["open"] is not None)
         for match in matches
@@ -225,3 +245,188 @@ def _add(block: Block, into: Salvage) -> None:
     into.octets += len(block.lines)
     into.sum_of_seqs += (block.first_seq + block.last_seq) * count // 2
     into.end = block.end
+
+
+LAKE: Final = "lake"
+"""The folder in that of the log."""
+
+DRAFTS: Final = ".tmp-"
+"""How the names of unfinished files begin; readers of any kind pass over hidden ones."""
+
+_LAKE_NAME: Final = re.compile(r"(?P<log_id>.+)-(?P<first>\d{20})\.parquet", re.DOTALL)
+_DAY: Final = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
+_HOUR: Final = re.compile(r"hour=([01]\d|2[0-3])")
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A Parquet file of the lake.
+
+    Attributes:
+        path: of the file.
+        log_id: of the log whose records it holds.
+        first_seq: of its first record.
+        hour: its day and hour, UTC.
+    """
+
+    path: Path
+    log_id: str
+    first_seq: int
+    hour: dt.datetime
+
+
+def lake_file(folder: Path, log_id: str, first_seq: int, ingested: dt.datetime) -> LakeFile:
+    """The file for the segment that begins with ``first_seq``.
+
+    Args:
+        folder: of the log.
+        log_id: of the log.
+        first_seq: of the segment.
+        ingested: when any of its records was ingested; with a time zone.
+    """
+    hour = ingested.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
+    name = f"{log_id}-{first_seq:020}.parquet"
+    return LakeFile(
+        folder / LAKE / f"dt={hour.date().isoformat()}" / f"hour={hour:%H}" / name, log_id, first_seq, hour
+    )
+
+
+def lake_files(folder: Path) -> list[LakeFile]:
+    """All files of the lake by log and seq; none where there is no lake.
+
+    What is named otherwise is none of ours and is passed over, and so are drafts. A folder that goes while it
+    is listed has no files.
+
+    Raises:
+        OSError: a folder cannot be listed.
+    """
+    found = [file for day in _entries(folder / LAKE) for hour in _entries(day) for file in _files(day, hour)]
+    return sorted(found, key=lambda file: (file.log_id, file.first_seq))
+
+
+def _files(day: Path, hour: Path) -> Iterator[LakeFile]:
+    begins = _hour_of(day.name, hour.name)
+    if begins is None:
+        return
+    for path in _entries(hour):
+        name = _LAKE_NAME.fullmatch(path.name)
+        if name and not path.name.startswith("."):
+            yield LakeFile(path, name["log_id"], int(name["first"]), begins)
+
+
+def _hour_of(day: str, hour: str) -> dt.datetime | None:
+    found_day, found_hour = _DAY.fullmatch(day), _HOUR.fullmatch(hour)
+    if found_day is None or found_hour is None:
+        return None
+    try:
+        date = dt.date.fromisoformat(found_day[1])
+    except ValueError:
+        return None
+    return dt.datetime.combine(date, dt.time(int(found_hour[1])), dt.UTC)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+VERSION: Final = 1
+"""Of the layout of the log's folder."""
+
+_IDENTITY_NAME: Final = "LOG"
+_MAX_SEQ: Final = 2**63 - 1
+_MAX_OCTETS: Final = 4096
+_SEGMENTS_OF_BEFORE: Final = 2
+"""Of a log that does not say which have a whole head: the last may end before its head does."""
+
+
+class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``LOG`` says.
+
+    Attributes:
+        version: of the layout of the folder.
+        log_id: of the log.
+        next_seq: every complete segment ends before it.
+        last_ts: ``ingest_ts`` of the last record before ``next_seq``; empty for none.
+        standing_seq: first seq of the last segment whose whole head is on the disk: it and those behind it
+            say how everything stands. 1 in a log that has none yet; 0 in one of an earlier version.
+    """
+
+    version: int
+    log_id: str
+    next_seq: int = 1
+    last_ts: str = ""
+    standing_seq: int = 0
+
+    def text(self) -> str:
+        """As it stands in the file."""
+        return msgspec.json.encode(self).decode() + "\n"
+
+
+def identity_path(folder: Path) -> Path:
+    """Of the file in the log's folder."""
+    return folder / _IDENTITY_NAME
+
+
+def read_identity(folder: Path) -> LogIdentity | None:
+    """Which log is in ``folder``; ``None`` where the file is missing.
+
+    Raises:
+        EventLogError: the file is damaged, or of a newer version, or cannot be read.
+    """
+    path = identity_path(folder)
+    try:
+        with path.open("rb") as file:
+            octets = file.read(_MAX_OCTETS)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise EventLogError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        found = msgspec.json.decode(octets, type=LogIdentity)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise EventLogError(f"{path}: is damaged, it begins with {shown(octets)}: {WHAT_TO_DO}") from error
+    if found.version > VERSION:
+        raise EventLogError(
+            f"{path}: the log is of version {found.version}, this gateway knows {VERSION}: use the gateway "
+            "that wrote it, or a newer one"
+        )
+    if found.version < 1 or not is_log_id(found.log_id) or not 1 <= found.next_seq <= _MAX_SEQ:
+        raise EventLogError(f"{path}: is damaged, it says {shown(octets)}: {WHAT_TO_DO}")
+    return found
+
+
+def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
+    """The segments at the end of the log in ``folder`` that say how everything stands, oldest first.
+
+    More than one where the core ended again before it had recorded that again. The first of them is missing
+    where somebody took it away.
+
+    Args:
+        folder: of the log.
+        first_seq: its `standing_seq`; where that is not known, they are the last two.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    segments = list_segments(folder)
+    if not first_seq:
+        return segments[-_SEGMENTS_OF_BEFORE:]
+    return [segment for segment in segments if segment.first_seq >= first_seq]
+
+
+def standing_seq(folder: Path) -> int:
+    """``standing_seq`` of the log in ``folder``; 0 where the file ``LOG`` does not have it, or is damaged."""
+    with contextlib.suppress(EventLogError):  # opening the log reports what is wrong
+        identity = read_identity(folder)
+        return identity.standing_seq if identity is not None else 0
+    return 0
+
+
+WHAT_TO_DO: Final = (
+    "put back the file as it was, or move the folder away: a new log then begins, and the old one "
+    "can still be read where it is"
+)
+"""When ``LOG`` is not to be trusted: seqs must not be given twice under one ``log_id``."""

@@ -13,10 +13,18 @@ from pathlib import Path
 from typing import Final, Self
 
 from gateway.eventlog.disk import EventLogError
-from gateway.eventlog.identity import read_identity
-from gateway.eventlog.lake import LAKE, LakeFile, lake_files
 from gateway.eventlog.parquet import ChecksumError, Contents, ParquetError, check, contents, database
-from gateway.eventlog.segment import LOST, SEGMENTS, Segment, list_segments, salvage
+from gateway.eventlog.segment import (
+    LAKE,
+    LOST,
+    SEGMENTS,
+    LakeFile,
+    Segment,
+    lake_files,
+    list_segments,
+    read_identity,
+    salvage,
+)
 
 _SET_ASIDE: Final = re.compile(r"([0-9]{20})\.damaged\.jsonl")
 _ROUNDS: Final = 5

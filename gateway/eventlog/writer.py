@@ -20,14 +20,12 @@ from typing import Any, Final, Self
 import msgspec
 
 from gateway.clock import Clock
-from gateway.eventlog.committer import Committer, SegmentWriter
+from gateway.eventlog.committer import Committer, Recovery, SegmentWriter, look
 from gateway.eventlog.disk import Disk, EventLogError, try_lock
-from gateway.eventlog.identity import VERSION, LogIdentity
 from gateway.eventlog.logged_events import absence_record, start_record
 from gateway.eventlog.record import AnyRecord, nanoseconds_of
-from gateway.eventlog.recovery import Recovery, look
-from gateway.eventlog.retention import Rotation, Upkeep, Why, time_text
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings, Rotation, Upkeep, Why, time_text
+from gateway.eventlog.segment import VERSION, LogIdentity
 from gateway.eventlog.waiting import Batch, Pressure, WaitingRecords
 from gateway.feed.records import EventLogRecord, EventLogState
 

@@ -16,8 +16,7 @@ import msgspec
 
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.values import FeedStruct, ObjectLink, PositionedValues
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, Severity, SourceState
 from gateway.model.schema import ClassSchema, EventSchema
 
 

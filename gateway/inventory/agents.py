@@ -12,8 +12,7 @@ from gateway.inventory.events import EventRecorder
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.own_events import AGENT_BACK, AGENT_LOST
 from gateway.inventory.scope import SourceScope
-from gateway.model.events import Severity
-from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded
+from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded, Severity
 
 EVERY_AGENT: Final = ""
 

@@ -34,7 +34,7 @@ from gateway.inventory.objects import Entry, Touched
 from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED, SOURCE_DOWN_ALARM
 from gateway.inventory.scope import SourceScope
 from gateway.mapping.rules import AlarmRule, EventRule
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.model.schema import ClassSchema
 
 HOLD = 15 * 10**9

@@ -17,7 +17,7 @@ from gateway.inventory.events import EventRecorder
 from gateway.inventory.instances import IdAllocator, InstanceIndex
 from gateway.inventory.own_events import LOG_TROUBLE, LOG_WRITTEN
 from gateway.inventory.scope import SourceIdentity, SourceScope
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 
 GATEWAY = 0
 """Number of the source that stands for the gateway itself; those of sources begin at 1."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.mapping.templates import filled
+from gateway.mapping.rules import filled
 from gateway.model.schema import Argument, Element, EventSchema
 from gateway.model.values import Reference, ValueType
 

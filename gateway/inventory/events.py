@@ -11,8 +11,7 @@ from gateway.inventory.event_texts import ABSENT, event_text, line_from, value_t
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.scope import SourceScope
 from gateway.mapping.rules import EventRule
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import EventSeen
+from gateway.model.observations import EventSeen, EventState, Severity
 from gateway.model.schema import Argument, EventSchema
 from gateway.model.values import Reference, Value, Values
 

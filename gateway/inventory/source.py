@@ -31,7 +31,6 @@ from gateway.inventory.own_events import (
 )
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.inventory.scope import SourceScope
-from gateway.model.events import Severity
 from gateway.model.observations import (
     TRUSTED,
     AgentGone,
@@ -46,6 +45,7 @@ from gateway.model.observations import (
     RecordLost,
     ResyncBegan,
     ResyncEnded,
+    Severity,
     SourceState,
     SourceStateSeen,
 )

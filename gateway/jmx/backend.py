@@ -13,7 +13,7 @@ Requests are msgpack arrays too:
   ``name`` is none of ours.
 
 ``object`` is the number of an MBean in the virtual machine, ``client`` an address, a value nil or
-``[type, value]`` (`gateway.jmx.written_values.Written`). ``request`` ascends: what arrives twice, because a
+``[type, value]`` (`gateway.jmx.types.Written`). ``request`` ascends: what arrives twice, because a
 connection broke, is done once.
 """
 
@@ -35,7 +35,7 @@ from pydantic import SecretStr
 
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.jmx.commands import AttributeType
-from gateway.jmx.written_values import Written
+from gateway.jmx.types import Written
 from gateway.model.operations import Outcome, Principal
 from gateway.rate_limiter import RateLimiter
 

@@ -25,7 +25,7 @@ from gateway.jmx.backend import RefusedAttempt, Reply, Status
 from gateway.jmx.classes import READ_FRESH, ShownMethod
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.objects import ShownObject, Target
-from gateway.jmx.written_values import Resolve, Written, model_value
+from gateway.jmx.types import Resolve, Written, model_value
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
 

@@ -23,8 +23,7 @@ from gateway.jmx.commands import (
 )
 from gateway.jmx.names import DOMAIN, object_name
 from gateway.jmx.operation_notices import OPERATION
-from gateway.model.events import Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import Severity, SourceState
 
 UNKNOWN = "unknown"
 """State of every source while the core cannot be reached."""

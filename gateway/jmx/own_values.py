@@ -12,7 +12,7 @@ from gateway.jmx import types
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.objects import Group, counts
 from gateway.jmx.own_beans import COUNTERS, UNKNOWN, OwnBean
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 
 SHOWN_ALARMS = 200
 """The attribute ``ActiveAlarms`` of a source has so many entries: the gravest, and of those the latest."""

@@ -8,13 +8,13 @@ same file also defines its schema (``type`` on every element) and where each val
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from gateway.mapping.paths import compile_path
-from gateway.mapping.templates import names_in
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Access, Direction, Kind
 from gateway.model.values import ValueType
 from gateway.yaml_documents import StrictModel
@@ -472,7 +472,7 @@ class Mapping(StrictModel):
         prefix: what each of its descriptors begins with (``rmq``).
         secrets: regular expressions; an element whose name matches one is a secret wherever it turns up.
         takes_additions: of a shipped mapping: an operator's own one of the same package may add to it, as
-            `gateway.mapping.additions` allows.
+            `gateway.mapping.files` allows.
     """
 
     version: Annotated[int, Field(ge=1, le=1)]
@@ -484,3 +484,16 @@ class Mapping(StrictModel):
     takes_additions: bool = False
     classes: dict[Name, ClassRule] = Field(default_factory=dict)
     events: dict[Name, EventRule] = Field(default_factory=dict)
+
+
+_PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_.-]*)\}")
+
+
+def names_in(template: str) -> tuple[str, ...]:
+    """The names that a template asks for, in its order."""
+    return tuple(_PLACE.findall(template))
+
+
+def filled(template: str, text_of: Callable[[str], str]) -> str:
+    """``template`` with each place replaced by the text of its name."""
+    return _PLACE.sub(lambda place: text_of(place.group(1)), template)

@@ -12,7 +12,6 @@ import enum
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gateway.model.events import Severity
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values
 
@@ -204,3 +203,22 @@ Observation: TypeAlias = (
     | AgentGone
     | Gap
 )
+
+
+class Severity(enum.IntEnum):
+    """ITU-T X.733 severities in the order of urgency, ``CLEARED`` apart."""
+
+    CLEARED = 0
+    INFO = 1
+    WARNING = 2
+    MINOR = 3
+    MAJOR = 4
+    CRITICAL = 5
+
+
+class EventState(enum.Enum):
+    """Whether an event stands for itself, or begins or ends a condition that lasts."""
+
+    ONE_SHOT = "oneShot"
+    RAISED = "raised"
+    CLEARED = "cleared"

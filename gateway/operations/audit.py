@@ -26,8 +26,7 @@ from gateway.model.secrets import MASK, SecretRules, mask_uris
 from gateway.model.texts import one_line
 from gateway.model.values import Reference
 from gateway.operations.operation import Ended, Operation
-from gateway.operations.planning import Plan, Target
-from gateway.operations.validation import Rejected
+from gateway.operations.planning import Plan, Rejected, Target
 
 MAX_LENGTH: Final = 2048
 """Characters of one value that a record has; the rest is counted."""

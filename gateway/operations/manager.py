@@ -31,10 +31,9 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Publish, Reply, ReplyTo, Send
 from gateway.operations.operation import CallNext, Ended, ModifyNext, Next, Operation, ReadNext
-from gateway.operations.planning import Planner, Target, check_reachable
+from gateway.operations.planning import Planner, Rejected, Target, check_reachable
 from gateway.operations.policy import Policy
 from gateway.operations.reconciler import Reconciler, fetch_of
-from gateway.operations.validation import Rejected
 
 Precheck: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
 """Returns what a source would answer at once to this request; ``None`` where it would send it."""

@@ -19,8 +19,7 @@ from gateway.model.operations import Answer, Outcome
 from gateway.model.schema import Direction
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Reference, Value, Values
-from gateway.operations.planning import Plan, Setting
-from gateway.operations.validation import Rejected, is_same
+from gateway.operations.planning import Plan, Rejected, Setting, is_same
 
 
 @dataclass(frozen=True, slots=True)

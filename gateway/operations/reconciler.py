@@ -19,8 +19,7 @@ from gateway.model.operations import Answer, ObjectFetch, Outcome
 from gateway.operations.audit import Audit
 from gateway.operations.effects import Effect, Publish, Send
 from gateway.operations.operation import Ended, Operation
-from gateway.operations.planning import Target
-from gateway.operations.validation import is_same
+from gateway.operations.planning import Target, is_same
 
 MAX_PENDING: Final = 256
 """The oldest stays unknown for ever when another comes."""

@@ -59,8 +59,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.events import Severity
-from gateway.model.observations import TRUSTED
+from gateway.model.observations import TRUSTED, Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction
 from gateway.model.values import Reference, Value, Values

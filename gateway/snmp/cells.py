@@ -18,7 +18,7 @@ from uuid import UUID
 
 from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.snmp import ber
 from gateway.snmp.fixed_mib import ConditionStateNumber, SeverityNumber
 from gateway.snmp.syntax import (

@@ -1,4 +1,4 @@
-"""The lines that commands print for people. Control characters in them are escaped where they are printed."""
+"""Lines that commands print for people. Control characters in them are escaped where they are printed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element
 from gateway.model.values import ValueType
-from gateway.terminal.documents import descriptions
+from gateway.terminal.documents import descriptions, link_path, text_form, time_text
 from gateway.terminal.selection import Pattern
-from gateway.terminal.text_forms import link_path, text_form, time_text
 from gateway.terminal.view import (
     KINDS,
     AlarmChanged,

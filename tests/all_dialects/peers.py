@@ -13,7 +13,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import TrapReceiver
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.session import Send
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from tests.all_dialects.qpid_broker import QpidBroker
 from tests.components.am01_agent import Am01Agent
 from tests.components.amqp_peer import AmqpPeer

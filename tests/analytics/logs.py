@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.form import COMMIT_KIND, RECORD
+from gateway.analytics.bronze import COMMIT_KIND, RECORD
 from gateway.eventlog.block import MAX_BLOCK_RECORDS, BlockDraft
 from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.record import Delta, LogRecord, RecordKind

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from gateway.analytics.coverage import Period
-from gateway.analytics.reports import page, terminal
+from gateway.analytics.reports import layout, page
 from gateway.analytics.reports.answers import Report, Row, Value
 from gateway.analytics.reports.brokers import Broker, Reader, RunningNode, brokers
 from gateway.analytics.reports.findings import findings
@@ -149,7 +149,7 @@ def test_one_broker_that_two_sources_read_is_counted_once(
     one = "sources agent, direct are one broker (cluster shop): totals are those of direct"
     assert said[-1] == one
     out = io.StringIO()
-    terminal.show(report, out)
+    layout.show(report, out)
     assert f"! {one}\n" in out.getvalue()
     page.draw(report, tmp_path / "page.png")
 

@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as JavaDataFrame
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, TimestampType
 
-from gateway.analytics.bronze import Bronze, bronze
+from gateway.analytics.bronze import LAKE, RECORD, Bronze, bronze
 from gateway.analytics.coverage import Period, Stretch
-from gateway.analytics.form import LAKE, RECORD
 from gateway.analytics.session import NoLogError
 from gateway.eventlog.parquet import COLUMNS
 from gateway.eventlog.record import Delta, LogRecord, RecordKind

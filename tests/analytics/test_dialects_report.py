@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from pyspark.sql import SparkSession
 
 from gateway.analytics.coverage import Period
-from gateway.analytics.reports import page, terminal
+from gateway.analytics.reports import layout, page
 from gateway.analytics.reports.answers import Report, Row, number
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.report import make_report
@@ -162,7 +162,7 @@ def test_the_busy_source_leaves_room_for_the_others(made: Report) -> None:
         first = made.table(name).rows[:3]
         assert {row["source"] for row in first} == {"openamq", "plant", "qpid"}
     out = io.StringIO()
-    terminal.show(made, out, 6)
+    layout.show(made, out, 6)
     classes = out.getvalue().partition("\nClasses")[2].partition("\nCounters")[0].splitlines()[3:9]
     assert [line.split()[0] for line in classes] == ["openamq"] * 2 + ["plant"] * 2 + ["qpid"] * 2
 

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from gateway.analytics import session
 from gateway.analytics.pipeline import GOLD, SILVER
+from gateway.analytics.reports.classes import CONSUMERS, DEPTH, FLOWS, USERS
 from gateway.analytics.reports.layout import LAYOUTS
-from gateway.analytics.reports.measures import CONSUMERS, DEPTH, FLOWS, USERS
-from gateway.analytics.storage import Storage, Tables
+from gateway.analytics.session import Storage, Tables
 from gateway.cli.analytics import report, run
 from gateway.eventlog.record import Delta, RecordKind
 from tests.analytics.logs import MINUTE, WrittenLog, counted, frame, of_object, told

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from gateway.analytics.reports.measures import (
+from gateway.analytics.reports.classes import (
     BROKERS,
     CONNECTION,
     CONSUMERS,

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from gateway.analytics import silver
 from gateway.analytics.coverage import Period
-from gateway.analytics.reports import quality, terminal
+from gateway.analytics.reports import layout, quality
 from gateway.analytics.reports.answers import collected
 from gateway.analytics.reports.report import make_report
 from gateway.eventlog.logged_events import absence_record
@@ -83,5 +83,5 @@ def test_the_report_counts_and_draws_only_what_was_missed(spark: SparkSession, l
     assert told["not heard"] == 120.0, "also of sources that the table has no room for"
     assert [(row["from_ts"], row["to_ts"]) for row in report.series.gaps] == [(after(10), after(70))]
     out = io.StringIO()
-    terminal.show(report, out)
+    layout.show(report, out)
     assert "the gateway was not running" in out.getvalue()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from gateway.analytics.coverage import Period
-from gateway.analytics.reports import page, terminal
+from gateway.analytics.reports import layout, page
 from gateway.analytics.reports.answers import Report, Row, number, write_files
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.layout import LAYOUTS
@@ -178,10 +178,10 @@ def test_duckdb_counts_the_same_over_the_same_files(
 
 def test_a_person_reads_tables_and_sentences(made: Report) -> None:
     out = io.StringIO()
-    terminal.show(made, out)
+    layout.show(made, out)
     said = out.getvalue()
-    for layout in LAYOUTS.values():
-        assert f"\n{layout.title}\n" in said
+    for shown in LAYOUTS.values():
+        assert f"\n{shown.title}\n" in said
     assert "\x1b" not in said
     sentences = findings(made)
     assert "queue invoices of rabbitmq grows by 7,200 messages an hour: 187,080 in 24 hours" in sentences
@@ -199,8 +199,8 @@ def test_programs_read_json_and_csv(made: Report, tmp_path: Path) -> None:
     assert whole["tables"]["queues"][0]["queue"] == "orders"
     rows = list(csv.DictReader(written["growing.csv"].splitlines()))
     assert [row["queue"] for row in rows] == ["invoices", "audit"]
-    for name, layout in LAYOUTS.items():
-        assert {column.name for column in layout.columns} <= set(
+    for name, shown in LAYOUTS.items():
+        assert {column.name for column in shown.columns} <= set(
             written[f"{name}.csv"].splitlines()[0].split(",")
         )
 
@@ -217,7 +217,7 @@ def test_a_page_is_drawn(made: Report, tmp_path: Path) -> None:
 
 def in_every_form(report: Report, folder: Path) -> str:
     out = io.StringIO()
-    terminal.show(report, out)
+    layout.show(report, out)
     page.draw(report, folder / "page.png")
     write_files(report, folder)
     return out.getvalue()

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from gateway.analytics import silver
 from gateway.analytics.reports.answers import collected
-from gateway.analytics.reports.sources import silence
+from gateway.analytics.reports.quality import silence
 from gateway.eventlog.record import LogRecord, RecordKind
 from tests.analytics.logs import WrittenLog, after, frame, text
 

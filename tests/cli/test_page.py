@@ -11,7 +11,7 @@ import gateway.service.diagnostics.doctor
 from gateway.cli.main import COMMANDS
 from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationState
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, GapRecord
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.diagnostics.explanation import Explainer

@@ -9,7 +9,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import Status
 from gateway.dialects.session import Called, Effect, Event, ModifyAsked
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import (
     Access,
     Argument,

@@ -29,7 +29,7 @@ from gateway.dialects.session import (
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.session_driver import MessageDriver
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.values import Value
 from tests.components.amqp_peer import AmqpPeer, Reply, Request
 from tests.components.waiting import eventually

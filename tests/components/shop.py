@@ -30,8 +30,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.own_events import LOG_TROUBLE
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, Severity, SourceState
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND

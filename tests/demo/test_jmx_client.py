@@ -9,8 +9,8 @@ import pytest
 
 from gateway.jmx.backend import Reply, Status
 from gateway.jmx.commands import AttributeType
+from gateway.jmx.types import Written
 from gateway.jmx.virtual_machine import JavaMachine
-from gateway.jmx.written_values import Written
 from tests.components.jmx_client import JavaName, JmxClient, JmxClientError, ReadAttribute, Thrown
 from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings, tell_well
 from tests.jmx_java.operations.queues import BILLS, FULL, ORDERS

@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from gateway.demo.demonstration import Demonstration
-from gateway.eventlog.lake import DRAFTS, LAKE, lake_files
-from gateway.eventlog.segment import Segment, list_segments
+from gateway.eventlog.segment import DRAFTS, LAKE, Segment, lake_files, list_segments
 from gateway.eventlog.verification import Summary, verify
 from tests.end_to_end.chaos import repeatable
 from tests.end_to_end.observer import DEADLINE_SECONDS, Observer

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from gateway.clock import SystemClock
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.retention import time_text
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings, time_text
 from gateway.eventlog.writer import EventLog
 from tests.eventlog.records import update
 

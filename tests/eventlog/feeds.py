@@ -22,8 +22,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, Severity, SourceState
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
 from gateway.model.values import ValueType
 from tests.eventlog.records import with_all_fields

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from gateway.eventlog.disk import Disk
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.retention import time_text
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings, time_text
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import EventLogRecord
 from tests.components.waiting import eventually

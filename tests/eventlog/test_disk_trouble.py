@@ -11,8 +11,8 @@ import pytest
 
 from gateway.eventlog.disk import Disk
 from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.retention import LogFileSettings
 from gateway.eventlog.segment import list_segments
-from gateway.eventlog.settings import LogFileSettings
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import EventLogState
 from tests.components.full_disk import full_disk

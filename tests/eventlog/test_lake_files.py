@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.eventlog.lake import lake_file, lake_files
+from gateway.eventlog.segment import lake_file, lake_files
 
 NAME = "0b0e6c2e-1111-4222-8333-444455556666-00000000000000000007.parquet"
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.eventlog import last_state as last_state_module
-from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
+from gateway.eventlog.segment import LogIdentity, identity_path
 from gateway.feed.records import Batch, ClassRecord, Lifetime, ObjectRecord, Record, SourceRecord
 from gateway.feed.values import FeedValue
 from gateway.model.observations import SourceState

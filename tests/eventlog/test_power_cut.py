@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings
 from tests.eventlog.disks import Image, PowerCutDisk
 from tests.eventlog.plant import SECOND, Plant
 from tests.eventlog.reading import numbers, read_log

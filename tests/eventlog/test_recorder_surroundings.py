@@ -11,8 +11,7 @@ from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.recorder import STRETCH, RecorderSettings
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import AgentGoneRecord, GapRecord
-from gateway.model.events import EventState
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, SourceState
 from tests.eventlog.feeds import (
     AGENT,
     DEPTH,

@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.eventlog.block import MAX_RECORD_OCTETS
-from gateway.eventlog.committer import SegmentWriter
+from gateway.eventlog.committer import Recovery, SegmentWriter, look
 from gateway.eventlog.disk import Disk, EventLogError
-from gateway.eventlog.identity import LogIdentity, identity_path, read_identity
-from gateway.eventlog.recovery import Recovery, look
-from gateway.eventlog.segment import LOST, list_segments
+from gateway.eventlog.segment import LOST, LogIdentity, identity_path, list_segments, read_identity
 from gateway.eventlog.waiting import MAX_COMMIT_OCTETS
 from tests.eventlog.plant import SECOND, Plant
 from tests.eventlog.reading import numbers, of_kind, read_log, reasons

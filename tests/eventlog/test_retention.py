@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gateway.eventlog.retention import BELIEVED_AFTER, AgeClock, Deleted, keep_within, stored, too_much
+from gateway.eventlog.retention import (
+    BELIEVED_AFTER,
+    AgeClock,
+    Deleted,
+    LogFileSettings,
+    keep_within,
+    stored,
+    too_much,
+)
 from gateway.eventlog.segment import list_segments
-from gateway.eventlog.settings import LogFileSettings
 from tests.eventlog.plant import HOUR, Plant, until
 from tests.eventlog.reading import BEGIN, numbers, read_log, reasons
 from tests.eventlog.records import LOG_ID, write_segment

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.eventlog.retention import Rotation, Why, time_text
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings, Rotation, Why, time_text
 from tests.eventlog.plant import HOUR, SECOND
 from tests.eventlog.reading import BEGIN
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from gateway.eventlog.disk import EventLogClosedError, EventLogError
-from gateway.eventlog.identity import standing_segments, standing_seq
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.segment import list_segments
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings
+from gateway.eventlog.segment import list_segments, standing_segments, standing_seq
 from gateway.eventlog.waiting import Pressure
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import EventLogState

@@ -37,8 +37,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, Severity, SourceState
 from gateway.model.schema import (
     Access,
     Argument,

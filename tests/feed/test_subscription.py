@@ -24,7 +24,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.subscription import MAX_BATCH_RECORDS, SNAPSHOT_BATCH_RECORDS, Subscription
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.operations import Outcome
 from tests.feed.test_messages import OBJECT
 from tests.feed.test_operation_messages import RECORD as OPERATION

@@ -9,8 +9,7 @@ from gateway.feed.values import ObjectLink
 from gateway.inventory.batch_applier import BatchSettings
 from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.rules import Mapping
-from gateway.model.events import Severity
-from gateway.model.observations import EventSeen, ObjectSeen
+from gateway.model.observations import EventSeen, ObjectSeen, Severity
 from gateway.model.schema import ClassSchema, EventSchema
 from gateway.model.values import Reference, Value
 from gateway.yaml_documents import parse_document

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.records import AgentGoneRecord, AgentRecord, DeleteRecord, EventRecord, ObjectRecord, Record
-from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentGone,
     AgentLost,
@@ -16,6 +15,7 @@ from gateway.model.observations import (
     ObjectSeen,
     ResyncBegan,
     ResyncEnded,
+    Severity,
 )
 from tests.inventory.playbook import NOW, Playbook, of, queue, vhost
 

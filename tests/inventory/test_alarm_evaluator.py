@@ -10,8 +10,14 @@ import pytest
 
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventRecord, ObjectRecord, UpdateRecord
 from gateway.inventory.alarms import HOLD, AlarmTable
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import AgentLost, ClassLearned, SourceState, SourceStateSeen
+from gateway.model.observations import (
+    AgentLost,
+    ClassLearned,
+    EventState,
+    Severity,
+    SourceState,
+    SourceStateSeen,
+)
 from gateway.model.schema import ClassKey
 from tests.inventory.plant import (
     MACHINE,

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.mapping.rules import Mapping
-from gateway.model.events import EventState
-from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.observations import EventState, ObjectSeen, SourceState, SourceStateSeen
 from gateway.yaml_documents import parse_document
 from tests.inventory.plant import (
     MAPPING,

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.feed.records import AlarmRecord, EventRecord, Record
 from gateway.inventory.alarms import HOLD
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState, SourceStateSeen
+from gateway.model.observations import EventState, Severity, SourceState, SourceStateSeen
 from tests.inventory.plant import about, alarms, event, events, machine, plant
 from tests.inventory.playbook import NOW, SECOND, Playbook
 

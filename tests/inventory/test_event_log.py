@@ -19,7 +19,7 @@ from gateway.feed.records import (
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.event_log import HOLD
 from gateway.inventory.inventory import Inventory
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from tests.components.opened_index import opened_index
 
 NOW = 1_790_000_000 * 10**9

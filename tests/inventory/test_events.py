@@ -9,8 +9,7 @@ import pytest
 from gateway.feed.records import EventClassRecord
 from gateway.feed.values import ObjectLink
 from gateway.inventory.own_events import OWN_EVENTS
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import EventLearned, EventSeen, ResyncBegan
+from gateway.model.observations import EventLearned, EventSeen, EventState, ResyncBegan, Severity
 from gateway.model.schema import ClassKey, EventSchema
 from gateway.model.values import Reference
 from tests.inventory.plant import about, event, events, link, machine, plant, visitor

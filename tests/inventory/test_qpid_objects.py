@@ -8,8 +8,7 @@ import pytest
 
 from gateway.feed.records import AlarmRecord, EventRecord, Lifetime
 from gateway.feed.values import ObjectLink
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import EventSeen, ObjectSeen
+from gateway.model.observations import EventSeen, EventState, ObjectSeen, Severity
 from gateway.model.schema import ClassSchema, EventSchema
 from gateway.model.values import Reference, Value
 from tests.dialects.qmf.recordings import definitions

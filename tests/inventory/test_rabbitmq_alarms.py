@@ -8,8 +8,7 @@ import pytest
 
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
-from gateway.model.events import EventState
-from gateway.model.observations import ObjectSeen
+from gateway.model.observations import EventState, ObjectSeen
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.listing import completed_queue
 from gateway.sources.rabbitmq.reading import class_readers

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.records import EventRecord, GapRecord
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import Gap, SourceState, SourceStateSeen
+from gateway.model.observations import EventState, Gap, Severity, SourceState, SourceStateSeen
 from tests.inventory.playbook import NOW, SECOND, Playbook, of, vhost
 
 RAISED, CLEARED, ONE_SHOT = EventState.RAISED, EventState.CLEARED, EventState.ONE_SHOT

@@ -26,7 +26,7 @@ from gateway.jmx.events import EventCursor
 from gateway.jmx.operation_notices import OperationCursor
 from gateway.jmx.own_beans import GATEWAY_NAME, source_name
 from gateway.jmx.projection import Projection, ProjectionSettings
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import (
     Access,

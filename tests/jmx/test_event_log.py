@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
 from tests.jmx.shop import GATEWAY, Gateway, alarm
 

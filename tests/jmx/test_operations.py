@@ -19,7 +19,7 @@ from gateway.feed.values import ObjectLink
 from gateway.jmx.backend import RefusedAttempt, Reply, Status
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.operations import STATUSES, Operations, explanation
-from gateway.jmx.written_values import Written
+from gateway.jmx.types import Written
 from gateway.model.operations import Outcome, Principal
 from tests.components.shop import agent, source
 from tests.jmx.shop import SAFE_NAME, Gateway, classes, delete, hall, link, safe, till, till_name

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.commands import AttributeType
-from gateway.jmx.written_values import MAX_DIGITS, Written, from_shown, model_value
+from gateway.jmx.types import MAX_DIGITS, Written, from_shown, model_value
 from gateway.model.schema import Access, Argument, Element, NamedValue
 from gateway.model.validation import validate
 from gateway.model.values import Value, ValueType

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.jmx.backend import RefusedAttempt, Reply, Status
-from gateway.jmx.written_values import Written
+from gateway.jmx.types import Written
 from gateway.model.operations import Principal
 
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from gateway.jmx.backend import MAX_REMEMBERED, Backend, Reply, Status
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.java_build import SOURCES
-from gateway.jmx.written_values import Written
+from gateway.jmx.types import Written
 from gateway.model.operations import Principal
 from tests.jmx_java.conftest import PASSWORD, USER, authenticate
 from tests.jmx_java.scripted_operator import ScriptedOperator

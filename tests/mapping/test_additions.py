@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway.mapping.additions import with_additions
-from gateway.mapping.files import MappingError, class_schemas, event_schemas, load_shipped_mappings
+from gateway.mapping.files import (
+    MappingError,
+    class_schemas,
+    event_schemas,
+    load_shipped_mappings,
+    with_additions,
+)
 from gateway.mapping.rules import Mapping
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.yaml_documents import parse_document
 
 SHIPPED = load_shipped_mappings()["ami-relay"]

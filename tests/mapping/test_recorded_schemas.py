@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Access, ClassSchema, EventSchema, Kind
 from gateway.model.secrets import SecretRules
 from gateway.model.values import ValueType

@@ -1,6 +1,6 @@
 """Templates: which names they ask for, and that nothing but a name is replaced."""
 
-from gateway.mapping.templates import filled, names_in
+from gateway.mapping.rules import filled, names_in
 
 
 def test_places_are_names_in_braces() -> None:

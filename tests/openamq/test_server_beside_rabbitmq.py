@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.sources.rabbitmq.provisioning import Exchange
 from tests.components.background import background as background_of

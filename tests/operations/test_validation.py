@@ -14,7 +14,7 @@ from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, NamedValue
 from gateway.model.values import Reference, ValueType
-from gateway.operations.validation import Rejected, as_sent, checked, is_same
+from gateway.operations.planning import Rejected, as_sent, checked, is_same
 
 QUEUE = ObjectLink("shop:queue", 3, "/|q")
 SHORT = ObjectLink("shop:queue", 3, "")

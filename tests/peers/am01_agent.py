@@ -73,7 +73,7 @@ from gateway.dialects.session import (
     TimerExpired,
     WakeAt,
 )
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Access, ClassKey, ClassSchema, EventSchema
 from gateway.model.validation import validate
 from gateway.model.values import Value, Values

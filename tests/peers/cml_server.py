@@ -64,7 +64,7 @@ from gateway.dialects.session import (
     TimerExpired,
     WakeAt,
 )
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Argument, Element, Method
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values, ValueType

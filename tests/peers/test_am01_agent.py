@@ -21,7 +21,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import Note, TimerExpired, WakeAt
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.between import tank_object

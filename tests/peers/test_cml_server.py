@@ -30,7 +30,7 @@ from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import MAX_SHOWN, shell_would_end
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Binding, Called, LinkDown, LinkUp, LossSuspected, ModifyAsked, Note, Send
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.values import Reference
 from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
 from tests.peers.cml_server_play import QUEUE, READER, SECOND, SHOP, START, ServerPlay, fields, shop, tank

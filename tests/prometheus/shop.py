@@ -10,8 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.feed.records import ClassRecord, FeedMessage
 from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.prometheus.objects import ShownObjects
-from gateway.prometheus.page import encode, metrics_of
+from gateway.prometheus.objects import ShownObjects, encode, metrics_of
 from tests.components.shop import HALL_CLASS, START, TILL_CLASS, Feeding
 
 HALL = ClassRecord(

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import (
 
 from gateway.feed.records import DeleteRecord, Record
 from gateway.model.observations import SourceState
-from gateway.prometheus.page import LEFT_OUT, SERIES, SOURCE_UP, UP
+from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from tests.components.shop import (
     START,
     TILL_CLASS,

@@ -25,7 +25,6 @@ from gateway.feed.operations import (
 from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
-from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -36,6 +35,7 @@ from gateway.model.observations import (
     Observation,
     ResyncBegan,
     ResyncEnded,
+    Severity,
     SourceState,
     SourceStateSeen,
 )

@@ -33,8 +33,7 @@ from gateway.feed.subscription import Subscription
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.jmx import projection as jmx
-from gateway.model.events import EventState
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, SourceState
 from gateway.snmp.projection import Projection
 from tests.components.opened_index import opened_index
 from tests.simulation.asking import NorthLink

@@ -16,7 +16,7 @@ from gateway.model.operations import Outcome, Principal
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import CommandKey, RowStatus
-from gateway.snmp.commands.display import index_of
+from gateway.snmp.commands.table import index_of
 from gateway.snmp.fixed_mib import (
     COMMAND_ARGUMENT_ENTRY,
     COMMAND_ENTRY,

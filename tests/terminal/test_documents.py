@@ -19,9 +19,13 @@ from gateway.terminal.documents import (
     brief_document,
     change_document,
     descriptions,
+    duration_text,
+    json_form,
     object_document,
     operation_document,
     source_document,
+    text_form,
+    time_text,
 )
 from gateway.terminal.lines import (
     ABSENT,
@@ -34,7 +38,6 @@ from gateway.terminal.lines import (
     value_with_unit,
 )
 from gateway.terminal.selection import Pattern, concerns
-from gateway.terminal.text_forms import duration_text, json_form, text_form, time_text
 from gateway.terminal.view import CoreChanged, FeedChange, ObjectKey, TerminalView
 from tests.components.shop import START, update
 from tests.terminal.told import TILL, known_shop, rang, tell, till

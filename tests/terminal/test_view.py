@@ -8,8 +8,7 @@ import msgspec
 
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventLogRecord, EventLogState, GapRecord
-from gateway.model.events import Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import Severity, SourceState
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
 from gateway.model.values import ValueType

@@ -19,7 +19,7 @@ from gateway.feed.records import (
     SnapshotEnded,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import (
     Access,
     Argument,

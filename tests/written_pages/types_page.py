@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gateway.model.schema import Access, Argument, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.snmp.mib.notifications import ARGUMENT_SIZES, NOTHING
+from gateway.snmp.mib.clauses import ARGUMENT_SIZES, NOTHING
 from gateway.snmp.syntax import (
     MAX_BYTES_OCTETS,
     MAX_JSON_OCTETS,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.form import VALUE_KINDS
+from gateway.analytics.bronze import VALUE_KINDS
 from gateway.analytics.reports.answers import Row, Value, collected, number
 
 SAME_START_SECONDS: Final = 5

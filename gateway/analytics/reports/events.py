@@ -112,7 +112,7 @@ def connection_lifetimes(lives: DataFrame, users: DataFrame) -> DataFrame:
 
     Args:
         lives: of connections.
-        users: samples of the elements `gateway.analytics.reports.measures.USERS` of connections.
+        users: samples of the elements `gateway.analytics.reports.classes.USERS` of connections.
     """
     named = lives.join(_names(users), ["log_id", "object_id"], "left").withColumn(
         "user", F.coalesce("user", F.lit(""))

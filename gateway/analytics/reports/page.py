@@ -34,7 +34,7 @@ from gateway.analytics.reports.answers import (
 )
 from gateway.analytics.reports.events import SEVERE, SEVERITIES
 from gateway.analytics.reports.findings import findings
-from gateway.analytics.reports.sources import CURRENT
+from gateway.analytics.reports.quality import CURRENT
 
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#E69F00"

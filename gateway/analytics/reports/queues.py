@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.form import EXACT, VALUE_KINDS
-from gateway.analytics.reports.measures import (
+from gateway.analytics.bronze import EXACT, VALUE_KINDS
+from gateway.analytics.reports.classes import (
     CONSUMERS,
     DEPTH,
     FLOW_ELEMENTS,

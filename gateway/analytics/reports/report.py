@@ -21,6 +21,7 @@ from gateway.analytics.reports import (
 )
 from gateway.analytics.reports.answers import Report, Row, Series, Table, Value, collected, number
 from gateway.analytics.reports.brokers import Broker, Reader
+from gateway.analytics.reports.classes import CONNECTION, USERS
 from gateway.analytics.reports.events import (
     SEVERITIES,
     connection_lifetimes,
@@ -32,8 +33,7 @@ from gateway.analytics.reports.events import (
     storms,
 )
 from gateway.analytics.reports.layout import LAYOUTS
-from gateway.analytics.reports.measures import CONNECTION, USERS
-from gateway.analytics.reports.sources import overview, silence
+from gateway.analytics.reports.quality import overview, silence
 from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, reason
 
 Progress: TypeAlias = Callable[[str], None]

@@ -25,8 +25,7 @@ from gateway.dialects.ami.relay_tables import Table
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.session import Peer
-from gateway.model.events import Severity
-from gateway.model.observations import AgentGone, AgentLost, EventSeen, ResyncBegan, ResyncEnded
+from gateway.model.observations import AgentGone, AgentLost, EventSeen, ResyncBegan, ResyncEnded, Severity
 from gateway.model.schema import EventSchema, Method
 from gateway.model.values import Value
 

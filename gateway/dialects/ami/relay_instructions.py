@@ -42,7 +42,7 @@ from gateway.dialects.ami.relay_schemas import (
 )
 from gateway.dialects.ami.relay_tables import Table
 from gateway.dialects.ami.values import AmiValue
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.values import Value, Values
 
 WELCOME: Final = "Welcome to AMI v1.0"

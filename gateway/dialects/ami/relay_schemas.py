@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from gateway.dialects.ami.relay_tables import Fixed
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Argument, ClassKey, Element, EventSchema
 from gateway.model.stable_names import escaped, joined
 from gateway.model.values import ValueType

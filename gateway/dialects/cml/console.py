@@ -30,8 +30,7 @@ from gateway.dialects.session import (
     Send,
     TimerExpired,
 )
-from gateway.model.events import Severity
-from gateway.model.observations import EventSeen
+from gateway.model.observations import EventSeen, Severity
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 
 __all__ = ["ConsoleConfig", "ConsoleSession"]

@@ -55,7 +55,7 @@ from gateway.dialects.session import (
     Send,
     TimerExpired,
 )
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 
 _TO_MODEL: Final = (
     Severity.CRITICAL,  # emergency

@@ -11,9 +11,15 @@ from gateway.feed.values import ObjectLink
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.service.diagnostics.object_finding import by_north
 from gateway.service.diagnostics.published_names import PublishedNames, SnmpMeaning
-from gateway.terminal.documents import Document, brief_document, event_document, operation_document
+from gateway.terminal.documents import (
+    Document,
+    brief_document,
+    event_document,
+    json_form,
+    operation_document,
+    time_text,
+)
 from gateway.terminal.selection import by_native_id, find_objects
-from gateway.terminal.text_forms import json_form, time_text
 from gateway.terminal.view import Deleted, KnownObject, ObjectKey, TerminalView
 
 MAX_MEANINGS: Final = 20

@@ -6,8 +6,8 @@ from gateway.eventlog.readable import harmless, unescaped
 from gateway.feed.records import Interest
 from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.terminal.documents import time_text
 from gateway.terminal.selection import NotOneObjectError, find_object
-from gateway.terminal.text_forms import time_text
 from gateway.terminal.view import KnownObject, TerminalView
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings
 from gateway.feed.records import EventLogState
 from gateway.feed.server import FeedServer
 from gateway.inventory.alarms import MAX_ALARMS

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client import Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from gateway.prometheus.page import encode
+from gateway.prometheus.objects import encode
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Kind, Reading
 
@@ -29,7 +29,7 @@ def exposed(readings: Iterable[Reading], accept: str) -> tuple[bytes, str]:
 
     Args:
         readings: of all processes.
-        accept: the request's header, as for `gateway.prometheus.page.encode`.
+        accept: the request's header, as for `gateway.prometheus.objects.encode`.
     """
     of_family: dict[str, list[Reading]] = {name: [] for name in _BY_NAME}
     for reading in readings:

@@ -22,7 +22,7 @@ from gateway.eventlog.disk import Disk, EventLogError
 from gateway.eventlog.last_state import LastState, RecordedDeliveries
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, microseconds_text
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.rate_limiter import RateLimiter

@@ -18,16 +18,16 @@ from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
-from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
-from gateway.snmp.notifications.notification import Notification, StandingAlarms
-from gateway.snmp.notifications.receiver import Address, Target
-from gateway.snmp.notifications.saved import (
+from gateway.snmp.notifications.delivery import (
     NewerVersionError,
     SavedNotifications,
     SavedNotificationsError,
     from_text,
     to_text,
 )
+from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
+from gateway.snmp.notifications.notification import Notification, StandingAlarms
+from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.projection import Projection

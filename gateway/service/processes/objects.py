@@ -15,8 +15,7 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.feed.client import FeedLink
 from gateway.feed.server import bound_listener
-from gateway.prometheus.objects import ShownObjects
-from gateway.prometheus.page import encode, metrics_of
+from gateway.prometheus.objects import ShownObjects, encode, metrics_of
 from gateway.service.metrics import families
 from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
 from gateway.service.metrics.readings import Reading

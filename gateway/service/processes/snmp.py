@@ -35,7 +35,7 @@ from gateway.service.processes.notifications import Notifications, sender_settin
 from gateway.service.processes.snmp_commands import Commands, secret_arguments
 from gateway.service.sources.mappings import load_mappings
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.submission import Submission
+from gateway.snmp.commands.command import Submission
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets

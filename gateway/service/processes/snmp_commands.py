@@ -11,9 +11,8 @@ from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping
 from gateway.model.secrets import SecretRules
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.display import CommandRows, JoinedView
-from gateway.snmp.commands.submission import SecretArguments, Submission
-from gateway.snmp.commands.table import CommandLimits, CommandTable
+from gateway.snmp.commands.command import SecretArguments, Submission
+from gateway.snmp.commands.table import CommandLimits, CommandRows, CommandTable, JoinedView
 from gateway.snmp.projection import Projection
 from gateway.snmp.store import MibView, Store
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gateway.config.files import LoadedConfiguration
-from gateway.mapping.additions import with_additions
-from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings
+from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings, with_additions
 from gateway.mapping.rules import Mapping
 
 

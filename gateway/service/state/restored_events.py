@@ -16,7 +16,7 @@ from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.own_events import OWN_EVENTS
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.values import Value, ValueType
 from gateway.service.state.restored_objects import nanoseconds, plain_value

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gateway.model.schema import ClassSchema, EventSchema
 from gateway.snmp.mib.clauses import (
     ColumnText,
+    NotificationTexts,
     columns_of,
     definition,
     imports,
@@ -20,7 +21,6 @@ from gateway.snmp.mib.clauses import (
     plain,
     quoted,
 )
-from gateway.snmp.mib.notifications import NotificationTexts
 from gateway.snmp.oid_registry import ClassEntry, OidRegistry
 
 _OBSOLETE_GROUP_OFFSET = 1_000

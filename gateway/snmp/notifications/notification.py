@@ -12,8 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 from gateway.feed.records import AlarmRecord, EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, Severity, SourceState
 from gateway.model.schema import Argument, EventSchema
 from gateway.model.values import ValueType
 from gateway.snmp import ber

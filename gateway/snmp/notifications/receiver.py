@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.delivery import (
     MAX_WAITING,
     Delivery,
     InformDelivery,
     RateLimit,
+    SavedInform,
+    SavedTarget,
     TrapDelivery,
     Waiting,
 )
@@ -33,7 +35,6 @@ from gateway.snmp.notifications.notification import (
     SuppressedSummary,
     condition_of,
 )
-from gateway.snmp.notifications.saved import SavedInform, SavedTarget
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a UDP port."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.feed.records import AlarmRecord
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import SEVERITIES, counter64, gauge32, known_time, text, truth

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from gateway.feed.records import EventLogRecord, EventLogState, SourceRecord
 from gateway.feed.replica import FeedStatus
-from gateway.model.events import Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import Severity, SourceState
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import SEVERITIES, counter64, date_and_time, gauge32, gauge64, known_time, text, truth

@@ -18,7 +18,7 @@ from gateway.mapping.files import MappingError, event_schemas, secret_patterns
 from gateway.mapping.paths import Json, ReadPath, compile_path
 from gateway.mapping.rules import ArgumentRule, EventRule
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value, ValueType

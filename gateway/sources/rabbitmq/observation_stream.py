@@ -17,7 +17,6 @@ from gateway.dialects.qmf import absence
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.schema_records import described_class, described_event
 from gateway.dialects.session import Effect, Note, Observed
-from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -28,6 +27,7 @@ from gateway.model.observations import (
     Observation,
     ResyncBegan,
     ResyncEnded,
+    Severity,
 )
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.secrets import SecretRules

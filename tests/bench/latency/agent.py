@@ -17,7 +17,7 @@ from gateway.dialects.session import (
     LossSuspected,
     Send,
 )
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
 

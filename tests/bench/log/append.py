@@ -14,8 +14,8 @@ from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from gateway.eventlog.disk import Disk
 from gateway.eventlog.record import AnyRecord, LogRecord
+from gateway.eventlog.retention import LogFileSettings
 from gateway.eventlog.segment import list_segments
-from gateway.eventlog.settings import LogFileSettings
 from gateway.eventlog.writer import EventLog
 from tests.bench.log import sqlite_log
 from tests.bench.log.workload import Workload

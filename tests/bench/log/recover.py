@@ -12,8 +12,8 @@ from typing import Final
 
 from gateway.durable_files import PUBLIC, write_durably
 from gateway.eventlog.block import MAX_BLOCK_RECORDS
-from gateway.eventlog.identity import VERSION, LogIdentity, identity_path
-from gateway.eventlog.recovery import look
+from gateway.eventlog.committer import look
+from gateway.eventlog.segment import VERSION, LogIdentity, identity_path
 from tests.bench.log import sqlite_log
 from tests.bench.log.append import over_and_over
 from tests.bench.log.workload import Workload

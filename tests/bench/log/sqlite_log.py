@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.record import LogRecord
-from gateway.eventlog.settings import LogFileSettings
+from gateway.eventlog.retention import LogFileSettings
 
 _FIELDS: Final = LogRecord.__struct_encode_fields__
 _AS_JSON: Final = tuple(_FIELDS.index(name) for name in ("values", "absent", "deltas"))

@@ -6,8 +6,7 @@ import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_config import SECOND
-from gateway.model.events import Severity
-from gateway.model.observations import EventSeen, ObjectSeen
+from gateway.model.observations import EventSeen, ObjectSeen, Severity
 from gateway.model.schema import ClassKey
 from gateway.model.secrets import SecretRules
 from gateway.model.values import ValueType

@@ -24,8 +24,7 @@ from gateway.dialects.session import (
     TimerExpired,
     WakeAt,
 )
-from gateway.model.events import Severity
-from gateway.model.observations import EventSeen, ObjectSeen, Observation
+from gateway.model.observations import EventSeen, ObjectSeen, Observation, Severity
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.values import Reference, Values
 from tests.dialects.cml.console_story import CONFIG, key, native

@@ -20,8 +20,7 @@ from gateway.dialects.cml.messages import (
     Status,
 )
 from gateway.dialects.session import Send
-from gateway.model.events import Severity
-from gateway.model.observations import EventSeen, ResyncEnded, SourceState
+from gateway.model.observations import EventSeen, ResyncEnded, Severity, SourceState
 from gateway.model.operations import Answer, Outcome
 from tests.dialects.cml.console_story import CONFIG, fetch, key, states, synchronised, told
 from tests.dialects.cml.playbook import SCHEMA, SECOND, ConsolePlay

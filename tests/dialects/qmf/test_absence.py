@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import absence, severities
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 

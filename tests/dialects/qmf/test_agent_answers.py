@@ -35,7 +35,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Delivery
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.agent_story import (

@@ -21,7 +21,7 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
 )
 from gateway.dialects.session import ReadAsked, TimerExpired
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from tests.dialects.qmf.agent_story import (
     HEARTBEAT,
     POND,

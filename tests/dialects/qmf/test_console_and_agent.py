@@ -14,12 +14,12 @@ from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import CommandComplete
 from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import LinkDown, LinkUp, LossSuspected, Send
-from gateway.model.events import Severity
 from gateway.model.observations import (
     EventSeen,
     Gap,
     ResyncBegan,
     ResyncEnded,
+    Severity,
 )
 from tests.dialects.qmf.between import Between, Picture
 from tests.dialects.qmf.examples import LEAK, TANK

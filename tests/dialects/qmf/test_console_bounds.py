@@ -27,13 +27,13 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.object_id import NULL, ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.dialects.qmf.writer import write
-from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
     EventSeen,
     ObjectSeen,
     ResyncBegan,
     ResyncEnded,
+    Severity,
     SourceState,
     SourceStateSeen,
 )

@@ -20,7 +20,6 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import BacklogFollows, LinkDown, LossSuspected, PropertiesMissing, TimerExpired
-from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,
@@ -29,6 +28,7 @@ from gateway.model.observations import (
     HeartbeatSeen,
     RecordLost,
     ResyncBegan,
+    Severity,
     SourceState,
     SourceStateSeen,
 )

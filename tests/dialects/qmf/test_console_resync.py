@@ -21,7 +21,6 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
-from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,
@@ -29,6 +28,7 @@ from gateway.model.observations import (
     RecordLost,
     ResyncBegan,
     ResyncEnded,
+    Severity,
     SourceState,
     SourceStateSeen,
 )

@@ -30,7 +30,6 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
-from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,
@@ -39,6 +38,7 @@ from gateway.model.observations import (
     ObjectSeen,
     ResyncBegan,
     ResyncEnded,
+    Severity,
     SourceState,
     SourceStateSeen,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.jmx.backend import Reply, Status
 from gateway.jmx.commands import AttributeType
-from gateway.jmx.written_values import Written
+from gateway.jmx.types import Written
 from tests.jmx_java.conftest import AsyncClient, JavaObject
 from tests.jmx_java.operations.queues import BILLS, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.jmx.backend import Reply, Status
 from gateway.jmx.commands import AttributeType
-from gateway.jmx.written_values import Written
+from gateway.jmx.types import Written
 from gateway.model.operations import Principal
 from tests.jmx_java.conftest import USER, AsyncClient
 from tests.jmx_java.operations.queues import ORDERS

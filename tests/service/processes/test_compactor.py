@@ -9,9 +9,7 @@ import psutil
 import structlog
 
 from gateway.eventlog.compaction import compactable
-from gateway.eventlog.identity import VERSION, LogIdentity
-from gateway.eventlog.lake import lake_files
-from gateway.eventlog.segment import list_segments
+from gateway.eventlog.segment import VERSION, LogIdentity, lake_files, list_segments
 from gateway.eventlog.verification import Summary, verify
 from gateway.service.metrics import families
 from gateway.service.processes.compactor import NICENESS, Compaction

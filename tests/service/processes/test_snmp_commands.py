@@ -19,8 +19,7 @@ from gateway.model.values import ValueType
 from gateway.service.processes.snmp_commands import Commands, secret_arguments
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.command import RowStatus
-from gateway.snmp.commands.submission import Submission
+from gateway.snmp.commands.command import RowStatus, Submission
 from gateway.snmp.fixed_mib import COMMAND_ENTRY, COMMANDS, CommandColumn, CommandScalar, OutcomeNumber
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import MibView

@@ -9,16 +9,15 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from gateway.eventlog.identity import LogIdentity, identity_path
 from gateway.eventlog.last_state import EVENTS, MAX_CORES, LastEvents, events_value, last_events
-from gateway.eventlog.logged_events import event_record, start_record
-from gateway.eventlog.logged_schemas import LoggedEvent
+from gateway.eventlog.logged_events import LoggedEvent, event_record, start_record
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.retention import Why
+from gateway.eventlog.segment import LogIdentity, identity_path
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.values import ValueType
 from gateway.service.state.restored_events import restored_events

@@ -13,10 +13,8 @@ from gateway.model.secrets import SecretRules
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.command import CommandKey, RowStatus
-from gateway.snmp.commands.display import CommandRows, index_of
-from gateway.snmp.commands.submission import SecretArguments, Submission
-from gateway.snmp.commands.table import CommandLimits, CommandTable
+from gateway.snmp.commands.command import CommandKey, RowStatus, SecretArguments, Submission
+from gateway.snmp.commands.table import CommandLimits, CommandRows, CommandTable, index_of
 from gateway.snmp.fixed_mib import (
     COMMAND_ARGUMENT_ENTRY,
     COMMAND_ENTRY,

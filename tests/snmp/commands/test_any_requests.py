@@ -10,7 +10,7 @@ from gateway.model.operations import Outcome
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import CommandKey, RowStatus
-from gateway.snmp.commands.display import index_of
+from gateway.snmp.commands.table import index_of
 from gateway.snmp.fixed_mib import COMMAND_ARGUMENT_ENTRY, COMMAND_ENTRY, CommandColumn
 from tests.hypothesis_profiles import examples
 from tests.snmp.commands.owner import GONE, LIMITS, ORDERS, ROOT, Command, Table

@@ -17,7 +17,7 @@ from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.processes.snmp_commands import Commands, secret_arguments
-from gateway.snmp.commands.submission import Submission
+from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import UdpServer

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.display import JoinedView
+from gateway.snmp.commands.table import JoinedView
 from gateway.snmp.store import Store
 
 COMMON: Oid = (1, 3, 6)

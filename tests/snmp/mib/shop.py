@@ -19,7 +19,7 @@ from gateway.feed.records import (
     ObjectRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp import ber

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.records import AlarmRecord, SnapshotBegan, SnapshotEnded
-from gateway.model.events import EventState, Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import EventState, Severity, SourceState
 from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW
 from gateway.snmp.cells import date_and_time

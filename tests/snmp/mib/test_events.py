@@ -17,7 +17,7 @@ from gateway.feed.records import EventsMadeRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.files import event_schemas, load_mapping
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.values import ValueType
 from gateway.snmp import ber

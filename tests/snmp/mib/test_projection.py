@@ -14,8 +14,7 @@ from gateway.feed.records import (
     SnapshotEnded,
 )
 from gateway.feed.values import ObjectLink
-from gateway.model.events import Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import Severity, SourceState
 from gateway.model.schema import ClassKey, EventSchema
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time

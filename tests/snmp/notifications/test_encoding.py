@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.snmp import ber, message
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.cells import text

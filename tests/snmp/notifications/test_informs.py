@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.events import EventState, Severity
+from gateway.model.observations import EventState, Severity
 from gateway.snmp import ber, message
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.snmp.notifications.delivery import SMALLEST_BURST, RateLimit
 from tests.snmp.notifications.story import SECOND
 

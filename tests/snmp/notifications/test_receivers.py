@@ -20,7 +20,7 @@ from typing import IO
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.service.processes.notifications import outside
 from gateway.snmp import ber
 from gateway.snmp.cells import text

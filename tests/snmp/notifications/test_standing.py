@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.notification import Notification, StandingAlarms
 from tests.snmp.notifications.story import INFORM, NMS, ROOT, SECOND, Play, cleared, event, raised, target

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.snmp.notifications.notification import StandingAlarms
 from gateway.snmp.notifications.receiver import Selection
-from gateway.snmp.notifications.sender import DIFFERENCES_A_TURN
-from gateway.snmp.notifications.standing import (
+from gateway.snmp.notifications.sender import (
     AT_ONCE,
+    DIFFERENCES_A_TURN,
     SLICE_CONDITIONS,
     Begun,
     Difference,

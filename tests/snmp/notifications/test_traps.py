@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.snmp import message
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import MAX_WAITING

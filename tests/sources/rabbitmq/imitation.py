@@ -23,7 +23,6 @@ from gateway.dialects.session import (
 )
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
-from gateway.model.events import Severity
 from gateway.model.observations import (
     AgentLost,
     EventLearned,
@@ -31,6 +30,7 @@ from gateway.model.observations import (
     ObjectSeen,
     Observation,
     ResyncBegan,
+    Severity,
 )
 from gateway.model.operations import Answer as OperationAnswer
 from gateway.sources.rabbitmq.management_api import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.model.events import Severity
-from gateway.model.observations import EventSeen, ObjectSeen
+from gateway.model.observations import EventSeen, ObjectSeen, Severity
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.sources.rabbitmq.imitation import MILLISECOND, NODE, SECOND, Told, World

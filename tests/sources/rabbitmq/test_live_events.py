@@ -14,7 +14,7 @@ from yarl import URL
 from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.links.amqp_connection import connect_once
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from gateway.model.values import Reference
 from tests.components.rabbitmq import VirtualHost
 from tests.hypothesis_profiles import PROVING

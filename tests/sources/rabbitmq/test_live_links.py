@@ -13,7 +13,7 @@ import pytest
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.installation import NEWEST
 from gateway.demo.node_setup import free_ports
-from gateway.model.events import Severity
+from gateway.model.observations import Severity
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
 from tests.sources.rabbitmq.test_live import ready, until
 from tests.sources.rabbitmq.watching import Watch, reading_user, watch

@@ -10,7 +10,6 @@ from gateway.dialects.qmf.agent_objects import ManagedObject
 from gateway.dialects.qmf.am01.revisions import ASKED, Revision
 from gateway.dialects.qmf.console_states import State
 from gateway.dialects.session import Called, LossSuspected, Send
-from gateway.model.events import Severity
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,
@@ -19,6 +18,7 @@ from gateway.model.observations import (
     ObjectSeen,
     ResyncBegan,
     ResyncEnded,
+    Severity,
 )
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element

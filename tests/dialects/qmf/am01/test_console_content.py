@@ -7,8 +7,7 @@ import pytest
 from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.messages import EventIndication, MethodResponse, PackageQuery
 from gateway.dialects.qmf.object_id import ObjectId
-from gateway.model.events import Severity
-from gateway.model.observations import EventLearned, EventSeen, ObjectSeen, RecordLost
+from gateway.model.observations import EventLearned, EventSeen, ObjectSeen, RecordLost, Severity
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.examples import KEY, OBJECT_ID
 from tests.dialects.qmf.am01.playbook import Play, synchronised

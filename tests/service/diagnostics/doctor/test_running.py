@@ -6,8 +6,7 @@ from pathlib import Path
 
 from gateway.config.files import load_configuration
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState
-from gateway.model.events import Severity
-from gateway.model.observations import SourceState
+from gateway.model.observations import Severity, SourceState
 from gateway.service.diagnostics.doctor.findings import Level
 from gateway.service.diagnostics.doctor.running import picture_findings, running_findings
 from tests.components.command_line import new_site
