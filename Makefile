@@ -31,7 +31,7 @@ PIP_INSTALL := $(PATIENTLY) $(BIN)/python -m pip install --quiet --no-compile
 DEMO_BROKER := $(if $(BROKER),--broker $(BROKER))
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install figures lock checked debian-packages compiler clean
+.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install deb figures lock checked debian-packages compiler clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -111,6 +111,10 @@ install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQ
 	@$(PATIENTLY) $(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes -r $(REQUIREMENTS)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
 	@echo "installed in $(PREFIX); next: $(PREFIX)/bin/amqp-gateway quickstart http://HOST:15672"
+
+deb: dist  ## a Debian package for this release, in dist/: the gateway and its Python libraries in /opt/amqp-gateway
+	@echo "building a Debian package"
+	@export PATH="$(abspath $(BIN)):$$PATH"; $(PATIENTLY) docker/debian/build.sh dist/*.whl $(REQUIREMENTS) dist
 
 figures: $(VENV)/.development  ## how large the code is, and how far a record travels through it
 	@$(BIN)/python -m tests.structure
