@@ -114,7 +114,7 @@ install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQ
 
 deb: dist  ## a Debian package for this release, in dist/: the gateway and its Python libraries in /opt/amqp-gateway
 	@echo "building a Debian package"
-	@export PATH="$(abspath $(BIN)):$$PATH"; $(PATIENTLY) docker/debian/build.sh dist/*.whl $(REQUIREMENTS) dist
+	@export PATH="$(abspath $(BIN)):$$PATH"; $(PATIENTLY) bash docker/debian/build.sh dist/*.whl $(REQUIREMENTS) dist
 
 figures: $(VENV)/.development  ## how large the code is, and how far a record travels through it
 	@$(BIN)/python -m tests.structure

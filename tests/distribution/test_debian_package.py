@@ -27,8 +27,14 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = built("wheel", tmp_path_factory.mktemp("wheel"))
     folder = tmp_path_factory.mktemp("deb")
     environment = {**clean_environment(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = [ROOT / "docker" / "debian" / "build.sh", wheel, ROOT / "requirements.txt", folder]
-    subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603  ours
+    command: list[str | Path] = [
+        "bash",
+        ROOT / "docker" / "debian" / "build.sh",
+        wheel,
+        ROOT / "requirements.txt",
+        folder,
+    ]
+    subprocess.run(command, env=environment, check=True, capture_output=True)  # noqa: S603  ours
     (made,) = folder.iterdir()
     return made
 
