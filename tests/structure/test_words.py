@@ -35,12 +35,10 @@ NOT_YET: Final = frozenset(
         "analytics",
         "benchmarks",
         "event-log",
-        "events",
         "jmx",
         "mibs",
         "set-and-invoke",
         "snmp-commands",
-        "snmp-notifications",
     }
 )
 """Pages in older language. A page is taken out when it is rewritten; none is added."""
