@@ -37,8 +37,6 @@ NOT_YET: Final = frozenset(
         "event-log",
         "jmx",
         "mibs",
-        "set-and-invoke",
-        "snmp-commands",
     }
 )
 """Pages in older language. A page is taken out when it is rewritten; none is added."""
