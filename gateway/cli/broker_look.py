@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from dataclasses import dataclass, field
+from getpass import GetPassWarning
 from typing import Final, TextIO
 from urllib.parse import urlsplit
 
@@ -38,12 +40,21 @@ class Login:
 
 
 def login_to(management: str, user: str | None, password_file: TextIO | None) -> Login:
-    """Return the user and password as given, else ask for them at the terminal."""
+    """Return the user and password as given, else ask for them at the terminal.
+
+    Raises:
+        CommandError: a password is to be asked for, and there is no terminal on which it would stay hidden.
+    """
     if user is None:
         user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
     if password_file is not None:
         return Login(user, password_file.read().rstrip("\r\n"))
-    return Login(user, click.prompt(f"Password of {user} at {management}", hide_input=True))
+    with warnings.catch_warnings(action="error", category=GetPassWarning):
+        try:
+            return Login(user, click.prompt(f"Password of {user} at {management}", hide_input=True))
+        except GetPassWarning as error:
+            text = "there is no terminal to ask for the password: use --password-file (- is standard input)"
+            raise CommandError(ExitCode.USAGE, text) from error
 
 
 _AMQP_PORTS: Final = (5671, 5672)

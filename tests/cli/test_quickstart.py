@@ -17,7 +17,7 @@ import yaml
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
 from gateway.service.processes.exit_codes import ExitCode
-from tests.components.command_line import Ended, amqp_gateway, running
+from tests.components.command_line import COMMAND, Ended, amqp_gateway, running
 from tests.components.ports import free_udp_port
 from tests.components.waiting import wait_until
 
@@ -167,3 +167,13 @@ def test_what_keeps_it_from_beginning_is_said_and_nothing_is_made(
         (line,) = ended.told
         assert (ended.code, said in line) == (code, True), line
     assert not newcomer.made.exists()
+
+
+def test_a_password_is_not_asked_for_where_it_would_be_shown(tmp_path: Path) -> None:
+    words = ["quickstart", "--dry-run", "--user", "monitor", "http://127.0.0.1:15672"]
+    ended = amqp_gateway(*words, folder=tmp_path, program=("setsid", "--wait", *COMMAND))
+    assert ended.code is ExitCode.USAGE
+    (line,) = ended.told
+    assert line.endswith(
+        "there is no terminal to ask for the password: use --password-file (- is standard input)"
+    )
