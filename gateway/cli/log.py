@@ -27,7 +27,6 @@ from gateway.eventlog.compaction import (
     CompactionBusyError,
     CompactionError,
     Compactor,
-    compactable,
 )
 from gateway.eventlog.follow import HAPPENINGS, LogEnd, Selection
 from gateway.eventlog.query import (
@@ -42,7 +41,7 @@ from gateway.eventlog.query import (
 )
 from gateway.eventlog.readable import harmless, readable_line
 from gateway.eventlog.record import RecordKind
-from gateway.eventlog.segment import LAKE, SEGMENTS
+from gateway.eventlog.segment import LAKE, SEGMENTS, compactable
 from gateway.eventlog.verification import Problem, Summary, verify
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration, load_configuration
+from gateway.eventlog.segment import due
+from gateway.service.metrics.compaction import CompactionCounts
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.gateway import run_gateway
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.logs import configure_logs
 from gateway.service.processes.running_configuration import note_running, waiting_changes
-from gateway.service.processes.supervisor import gateway_process
+from gateway.service.processes.supervisor import ProcessPlan, gateway_command
 from gateway.state_folder import StateError, StateFolder
 
 
@@ -31,7 +34,6 @@ def run(config: Path | None, lifeline: int | None) -> None:
         "snmp": settings.snmp.enabled,
         "jmx": settings.jmx.enabled,
         "objects": settings.metrics.objects is not None,
-        "compactor": settings.log.enabled and settings.log.compact,
     }
 
     def waiting() -> list[str]:
@@ -41,13 +43,34 @@ def run(config: Path | None, lifeline: int | None) -> None:
         with StateFolder(configuration.state_folder).locked() as state_lock:
             copy = _copied(configuration)
             plans = [
-                gateway_process(name, configuration.path, copy) for name, wanted in names.items() if wanted
+                ProcessPlan(name, gateway_command(name, configuration.path, copy))
+                for name, wanted in names.items()
+                if wanted
             ]
+            if settings.log.enabled and settings.log.compact:
+                plans.append(_compactor(configuration, copy))
             objects = configuration.objects_socket if settings.metrics.objects is not None else None
             gateway = run_gateway(plans, settings.metrics, objects, Lifeline(lifeline), state_lock, waiting)
             asyncio.run(gateway)
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
+
+
+def _compactor(configuration: LoadedConfiguration, copy: Path) -> ProcessPlan:
+    return ProcessPlan(
+        "compactor",
+        gateway_command("compactor", configuration.path, copy),
+        partial(_waits, configuration.log_folder),
+        tuple(CompactionCounts().readings()),
+    )
+
+
+def _waits(log_folder: Path) -> bool:
+    """Whether a segment waits for the compactor; one that cannot read the log says why."""
+    try:
+        return bool(due(log_folder))
+    except OSError:
+        return True
 
 
 def _copied(configuration: LoadedConfiguration) -> Path:

@@ -23,7 +23,7 @@ from typing import Final, Self
 import duckdb
 
 from gateway.durable_files import sync_folder
-from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE, EventLogError
+from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.parquet import (
     ChecksumError,
     Contents,
@@ -47,10 +47,7 @@ from gateway.eventlog.segment import (
     first_line,
     lake_file,
     lake_files,
-    list_segments,
-    read_identity,
     salvage,
-    standing_seq,
 )
 
 MEMORY_MEBIBYTES: Final = 256
@@ -271,39 +268,6 @@ class Compactor:
         sync_folder(segment.path.parent)
         size = 0 if file is None else file.stat().st_size
         return Compacted(segment, file, records, octets, size, tuple(problems), aside)
-
-
-def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
-    """The segments that wait to be compacted, oldest first.
-
-    These are the complete ones; the newest only where the file ``LOG`` says that it knows of its end, because
-    otherwise that is where a writer looks for where to go on.
-
-    Args:
-        folder: of the log.
-        standing: also those in which the next core finds how everything stood.
-
-    Raises:
-        OSError: the folder cannot be read.
-    """
-    segments = list_segments(folder)
-    newest = segments[-1:]
-    if newest and not _is_known_to_end(folder, newest[0]):
-        segments.pop()
-    left_from = 0 if standing else standing_seq(folder)
-    return [
-        segment
-        for segment in segments
-        if not segment.is_open and (not left_from or segment.first_seq < left_from)
-    ]
-
-
-def _is_known_to_end(folder: Path, segment: Segment) -> bool:
-    try:
-        identity = read_identity(folder)
-    except EventLogError:
-        return False
-    return identity is not None and identity.next_seq > segment.first_seq
 
 
 class _UnfitError(Exception):

@@ -430,3 +430,48 @@ WHAT_TO_DO: Final = (
     "can still be read where it is"
 )
 """When ``LOG`` is not to be trusted: seqs must not be given twice under one ``log_id``."""
+
+
+def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
+    """The segments that wait to be compacted, oldest first.
+
+    These are the complete ones; the newest only where the file ``LOG`` says that it knows of its end, because
+    otherwise that is where a writer looks for where to go on.
+
+    Args:
+        folder: of the log.
+        standing: also those in which the next core finds how everything stood.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    segments = list_segments(folder)
+    newest = segments[-1:]
+    if newest and not _is_known_to_end(folder, newest[0]):
+        segments.pop()
+    left_from = 0 if standing else standing_seq(folder)
+    return [
+        segment
+        for segment in segments
+        if not segment.is_open and (not left_from or segment.first_seq < left_from)
+    ]
+
+
+def due(folder: Path) -> list[Segment]:
+    """The segments that the gateway compacts by itself, oldest first.
+
+    The core goes on from the newest one, and from those that say how everything stood, should it end now.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    newest = list_segments(folder)[-1:]
+    return [segment for segment in compactable(folder, standing=False) if segment not in newest]
+
+
+def _is_known_to_end(folder: Path, segment: Segment) -> bool:
+    try:
+        identity = read_identity(folder)
+    except EventLogError:
+        return False
+    return identity is not None and identity.next_seq > segment.first_seq

@@ -17,9 +17,9 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli.main import main
-from gateway.eventlog.compaction import Compactor, compactable
+from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.eventlog.segment import LogIdentity, identity_path, list_segments
+from gateway.eventlog.segment import LogIdentity, compactable, identity_path, list_segments
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, Ended, Site, environment
 from tests.components.waiting import DEADLINE, wait_until

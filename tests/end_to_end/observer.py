@@ -93,6 +93,13 @@ class Observer:
                 return child
         raise AssertionError(f"the gateway has no process {name}")
 
+    def runs(self, name: str) -> bool:
+        """Whether the gateway has this process now."""
+        try:
+            return self.process(name).is_running()
+        except (AssertionError, psutil.Error):
+            return False
+
     def virtual_machine(self) -> psutil.Process:
         """The virtual machine of the process ``jmx``.
 

@@ -120,6 +120,7 @@ async def test_a_compactor_that_is_killed_loses_nothing_and_tells_nothing_twice(
     with repeatable(request):
         await rightness.at_first()
         story = await Story.begin(observer, rightness)
+        await observer.until("a segment waits for the compactor", partial(compacts, observer))
         for kill in range(KILLS):
             await asyncio.to_thread(work.begun)
             spread = (LONGEST_WORK / FIRST_STEP) ** chance.random()  # over orders of magnitude
@@ -134,6 +135,11 @@ async def test_a_compactor_that_is_killed_loses_nothing_and_tells_nothing_twice(
         assert not await asyncio.to_thread(work.problems)
         await rightness.again()
         await story.end({"compactor"})
+
+
+async def compacts(observer: Observer) -> bool:
+    """Whether there is a compactor, which runs only where a segment waits or did until now."""
+    return observer.runs("compactor")
 
 
 async def runs_another(observer: Observer, killed: psutil.Process) -> bool:

@@ -107,6 +107,11 @@ SAID = {
 
 async def test_the_supervisor(observer: Observer, demonstration: Demonstration, rightness: Rightness) -> None:
     await rightness.at_first()
+
+    async def compacts() -> bool:
+        return observer.runs("compactor")
+
+    await observer.until("a segment waits for the compactor", compacts)
     children = [
         *(observer.process(name) for name in ("core", "snmp", "jmx", "compactor")),
         observer.virtual_machine(),

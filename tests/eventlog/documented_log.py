@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.eventlog.compaction import Compactor, compactable
+from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.retention import time_text
-from gateway.eventlog.segment import list_segments
+from gateway.eventlog.segment import compactable, list_segments
 from tests.eventlog.plant import SECOND, Plant, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "event-log.md"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.eventlog.compaction import CompactionError, Compactor, compactable
+from gateway.eventlog.compaction import CompactionError, Compactor
 from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.parquet import COLUMNS
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
-from gateway.eventlog.segment import LogIdentity, identity_path
+from gateway.eventlog.segment import LogIdentity, compactable, identity_path
 from tests.eventlog.logs import (
     LOG_ID,
     entries,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.eventlog.compaction import CompactionBusyError, CompactionError, Compactor, compactable
+from gateway.eventlog.compaction import CompactionBusyError, CompactionError, Compactor
 from gateway.eventlog.parquet import UnreadableError
-from gateway.eventlog.segment import list_segments
+from gateway.eventlog.segment import compactable, list_segments
 from tests.eventlog.logs import (
     HOUR,
     LOG_ID,
@@ -220,7 +220,8 @@ KILLED = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from gateway.eventlog.compaction import Compactor, compactable
+    from gateway.eventlog.compaction import Compactor
+    from gateway.eventlog.segment import compactable
     folder = Path(sys.argv[1])
     with Compactor(folder) as compactor:
         print("begins", flush=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.eventlog.compaction import Compactor, compactable
+from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.follow import LogEnd, Selection
-from gateway.eventlog.segment import list_segments
+from gateway.eventlog.segment import compactable, list_segments
 from tests.eventlog.logs import blocks, lines_of, segment, some_segments, update
 
 

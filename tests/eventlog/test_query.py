@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 from gateway.eventlog import query
-from gateway.eventlog.compaction import Compactor, compactable
+from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.follow import Selection
 from gateway.eventlog.query import LogReadError, QueryError, ask
-from gateway.eventlog.segment import list_segments
+from gateway.eventlog.segment import compactable, list_segments
 from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update
 
 Row = tuple[object, ...]

@@ -8,8 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from gateway.eventlog.compaction import Compactor, compactable
-from gateway.eventlog.segment import LogIdentity, identity_path
+from gateway.eventlog.compaction import Compactor
+from gateway.eventlog.segment import LogIdentity, compactable, identity_path
 from gateway.eventlog.verification import Problem, Summary, verify
 from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update, written_anew
 

@@ -74,7 +74,6 @@ async def test_run_runs_it_with_the_others(jmx: JmxSite) -> None:
     with running("run", "--config", jmx.site.configuration, log=jmx.log) as gateway:
         await asyncio.to_thread(gateway.ready)
         assert sorted(processes_of(psutil.Process(gateway.process.pid))) == [
-            "compactor",
             "core",
             "jmx",
             "snmp",

@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from gateway.eventlog.compaction import compactable
 from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.logged_events import absence_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, converter
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
-from gateway.eventlog.segment import VERSION, LogIdentity, identity_path, segment_path
+from gateway.eventlog.segment import VERSION, LogIdentity, compactable, identity_path, segment_path
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
 from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment

@@ -142,6 +142,22 @@ class Metrics:
         return readings
 
 
+def continued(former: Iterable[Reading], life: Iterable[Reading]) -> list[Reading]:
+    """The readings of a process whose counts go on where those of its former life ended.
+
+    Args:
+        former: over all former lives.
+        life: of the present life, which counts from 0 on.
+    """
+    readings = {reading[:3]: reading for reading in former}
+    for reading in life:
+        before = readings.get(reading[:3])
+        is_counted = bool(reading.suffix) or reading.family.endswith("_total")
+        value = before.value + reading.value if before is not None and is_counted else reading.value
+        readings[reading[:3]] = reading._replace(value=value)
+    return list(readings.values())
+
+
 _decoder = msgspec.msgpack.Decoder(list[Reading])
 
 

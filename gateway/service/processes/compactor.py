@@ -1,10 +1,13 @@
-"""The compactor: makes Parquet of the event log's complete segments, out of everybody's way."""
+"""The compactor: makes Parquet of the event log's complete segments, out of everybody's way.
+
+The supervisor starts it when a segment waits. It ends when none has waited for a while.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import structlog
@@ -16,11 +19,9 @@ from gateway.eventlog.compaction import (
     CompactionBusyError,
     CompactionError,
     Compactor,
-    compactable,
 )
-from gateway.eventlog.segment import Segment, list_segments
-from gateway.service.metrics import families
-from gateway.service.metrics.readings import Reading
+from gateway.eventlog.segment import due
+from gateway.service.metrics.compaction import CompactionCounts
 from gateway.service.processes.lifeline import Lifeline
 from gateway.tasks import until_one_ends
 
@@ -29,18 +30,21 @@ log = structlog.get_logger(__name__)
 POLL_SECONDS = 2.0
 LAST_RETRY_SECONDS = 300.0
 
+IDLE_SECONDS = 30.0
+"""A compactor that has had no work for so long ends: it has 70 MB, most of it DuckDB."""
+
 NICENESS = 10
 """Who reads the log can wait; who asks by SNMP or JMX should not."""
 
 
 async def run_compactor(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:  # noqa: ARG001  as all processes; files tell their own times
-    """Compact whatever is complete until the supervisor goes or the task is cancelled.
+    """Compact whatever is complete until nothing waits, the supervisor goes or the task is cancelled.
 
     Nothing that stands in the way ends it: segments wait, and it tries again.
     """
     os.nice(NICENESS)
     compaction = Compaction(loaded.log_folder)
-    lifeline.metrics.add("compaction", compaction.readings)
+    lifeline.metrics.add("compaction", compaction.counts.readings)
     lifeline.ready()
     log.info("compactor-ready", folder=str(loaded.log_folder))
     try:
@@ -50,40 +54,33 @@ async def run_compactor(loaded: LoadedConfiguration, clock: Clock, lifeline: Lif
 
 
 class Compaction:
-    """Compacts again and again.
+    """Compacts until nothing waits any more.
 
     Attributes:
-        waiting: segments that wait.
-        segments: that were compacted.
-        damaged: of these, set aside because not all in them is whole.
-        records: that went to the lake.
-        octets: of the segments.
-        file_octets: of the files that they became.
-        failures: times that it could not be done.
+        counts: what was done.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._compactor: Compactor | None = None
         self._interrupted = False
-        self.waiting = 0
-        self.segments = 0
-        self.damaged = 0
-        self.records = 0
-        self.octets = 0
-        self.file_octets = 0
-        self.failures = 0
+        self._had_work = False
+        self.counts = CompactionCounts()
 
     async def run(self) -> None:
-        """Look every few seconds, less often while it cannot be done."""
-        pause = POLL_SECONDS
+        """Look every few seconds, less often while it cannot be done, until it has been idle for a while."""
+        pause, last_work = POLL_SECONDS, time.monotonic()
         while True:
             try:
                 failed = await asyncio.to_thread(self.compact_all)
             except OSError as error:
                 failed = True
-                self.failures += 1
+                self.counts.failures += 1
                 log.warning("compaction-failed", reason=str(error), retry_in_seconds=pause)
+            if failed or self._had_work:
+                last_work = time.monotonic()
+            elif time.monotonic() - last_work >= IDLE_SECONDS:
+                return
             pause = min(2 * pause, LAST_RETRY_SECONDS) if failed else POLL_SECONDS
             await asyncio.sleep(pause)
 
@@ -102,8 +99,9 @@ class Compaction:
         Raises:
             OSError: the log cannot be read or written.
         """
-        segments = self._due()
-        self.waiting = len(segments)
+        segments = due(self._folder)
+        self.counts.waiting = len(segments)
+        self._had_work = bool(segments)
         if not segments:
             return False
         failures: list[CompactionError] = []
@@ -121,37 +119,21 @@ class Compaction:
             return False  # somebody does it by hand
         finally:
             self._compactor = None
-        self.failures += len(failures)
+        self.counts.failures += len(failures)
         if failures and not self._interrupted:
             log.warning("compaction-failed", reason=str(failures[0]), segments=len(failures))
         return bool(failures)
 
-    def _due(self) -> list[Segment]:
-        """What waits, but for the segments from which the next core goes on, should this one end."""
-        newest = list_segments(self._folder)[-1:]
-        waiting = compactable(self._folder, standing=False)
-        return [segment for segment in waiting if segment not in newest]
-
-    def readings(self) -> Iterator[Reading]:
-        """For the metrics."""
-        yield families.COMPACTION_WAITING.at(self.waiting)
-        yield families.COMPACTION_SEGMENTS.at(self.segments)
-        yield families.COMPACTION_DAMAGED.at(self.damaged)
-        yield families.COMPACTION_RECORDS.at(self.records)
-        yield families.COMPACTION_READ.at(self.octets)
-        yield families.COMPACTION_WRITTEN.at(self.file_octets)
-        yield families.COMPACTION_FAILURES.at(self.failures)
-
     def _count(self, done: Compacted | None) -> None:
-        self.waiting -= 1
+        self.counts.waiting -= 1
         if done is None:
             return
-        self.segments += 1
-        self.records += done.records
-        self.octets += done.octets
-        self.file_octets += done.file_octets
+        self.counts.segments += 1
+        self.counts.records += done.records
+        self.counts.octets += done.octets
+        self.counts.file_octets += done.file_octets
         if done.set_aside is not None:
-            self.damaged += 1
+            self.counts.damaged += 1
             log.warning(
                 "segment-damaged",
                 segment=str(done.segment.path),

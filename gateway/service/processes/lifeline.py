@@ -80,6 +80,9 @@ class ProcessLine:
 
     Args:
         line: connected to the child's end; this object closes it.
+
+    Attributes:
+        last_answer: what the child answered last.
     """
 
     def __init__(self, line: socket.socket) -> None:
@@ -87,6 +90,7 @@ class ProcessLine:
         self._socket.setblocking(False)
         self._asked: asyncio.Future[list[Reading]] | None = None
         self._is_ready = False
+        self.last_answer: list[Reading] = []
 
     @property
     def is_ready(self) -> bool:
@@ -140,6 +144,7 @@ class ProcessLine:
         except ValueError as error:  # another version of us, installed while we run
             log.warning("answer-not-understood", reason=str(error))
             readings = []
+        self.last_answer = readings
         asked, self._asked = self._asked, None
         if asked is not None and not asked.done():
             asked.set_result(readings)

@@ -18,7 +18,7 @@ import structlog
 
 from gateway.service.metrics import families
 from gateway.service.metrics.exposition import build, usage
-from gateway.service.metrics.readings import Reading
+from gateway.service.metrics.readings import Reading, continued
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine
 from gateway.service.processes.service_manager import ServiceManager
@@ -36,7 +36,7 @@ ANSWER_SECONDS = 3.0
 """How long a process that is asked for its metrics may take; Prometheus waits for 10 s."""
 
 LOOK_SECONDS = 2.0
-"""Between two looks at whether a process answers."""
+"""Between two looks at whether a process answers, or whether there is work for one."""
 
 HUNG_QUESTIONS = 6
 """A process that leaves so many in a row without an answer is hung, after half a minute."""
@@ -46,14 +46,24 @@ OWN_NAME = "supervisor"
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """A process of the gateway: its name and the command line that runs it, without the lifeline."""
+    """A process of the gateway.
+
+    Attributes:
+        name: of the process.
+        command: the command line that runs it, without the lifeline.
+        has_work: for a process that runs only while it has work, and ends by itself: whether there is work.
+            It is called in a thread. ``None`` for a process that always runs.
+        at_rest: what such a process would answer before it has run.
+    """
 
     name: str
     command: tuple[str, ...]
+    has_work: Callable[[], bool] | None = None
+    at_rest: tuple[Reading, ...] = ()
 
 
-def gateway_process(name: str, configuration: Path, copy: Path) -> ProcessPlan:
-    """The process ``name`` of this installation (``core``, ``snmp``, ``jmx``).
+def gateway_command(name: str, configuration: Path, copy: Path) -> tuple[str, ...]:
+    """The command line of the process ``name`` of this installation (``core``, ``snmp``, ``jmx``).
 
     Args:
         name: of the process.
@@ -61,7 +71,7 @@ def gateway_process(name: str, configuration: Path, copy: Path) -> ProcessPlan:
         copy: of it, which the process reads.
     """
     words = ("process", name, "--config", str(configuration), "--copy", str(copy))
-    return ProcessPlan(name, (sys.executable, "-m", "gateway.cli.main", *words))
+    return (sys.executable, "-m", "gateway.cli.main", *words)
 
 
 class Supervisor:
@@ -97,6 +107,7 @@ class Supervisor:
         self._why = ""
         self._failure: CommandError | None = None
         self._lines: dict[str, ProcessLine] = {}
+        self._former = {plan.name: list(plan.at_rest) for plan in plans if plan.has_work is not None}
         self.processes: dict[str, int] = {}
         self.restarts: Counter[str] = Counter()
 
@@ -122,6 +133,8 @@ class Supervisor:
         keepers: list[asyncio.Task[None]] = []
         for plan in self._plans:
             ready = asyncio.Event()
+            if plan.has_work is not None:
+                ready.set()
             keepers.append(asyncio.create_task(self._keep(plan, ready)))
             await until_one_ends(ready.wait(), self._stopping.wait())
         if not self._stopping.is_set():
@@ -141,11 +154,12 @@ class Supervisor:
         answers = await self._answers()
         readings = [build(), *usage(OWN_NAME, os.getpid())]
         for name, answer in answers.items():
-            readings.append(families.PROCESS_UP.at(answer is not None, name))
             readings.append(families.RESTARTS.at(self.restarts[name], name))
+            if name in self.processes or name not in self._former:
+                readings.append(families.PROCESS_UP.at(answer is not None, name))
             if name in self.processes:
                 readings += usage(name, self.processes[name])
-            readings += answer or ()
+            readings += continued(self._former.get(name, ()), answer or ())
         return readings
 
     async def silent(self) -> list[str]:
@@ -175,6 +189,10 @@ class Supervisor:
         """Start ``plan``'s process, again and again, until the end."""
         pause = FIRST_RESTART_SECONDS
         while not self._stopping.is_set():
+            if plan.has_work is not None:
+                await until_one_ends(_until_work(plan.has_work), self._stopping.wait())
+            if self._stopping.is_set():
+                return
             started = time.monotonic()
             code = await self._run_once(plan, ready)
             if self._stopping.is_set():
@@ -185,6 +203,8 @@ class Supervisor:
                 self._failure = _never_ready(plan.name, code)
                 self.stop(f"the process {plan.name} could not start")
                 return
+            if plan.has_work is not None and code == ExitCode.OK:
+                continue
             if time.monotonic() - started > STEADY_SECONDS:
                 pause = FIRST_RESTART_SECONDS
             self.restarts[plan.name] += 1
@@ -229,6 +249,8 @@ class Supervisor:
             hanging.cancel()
             await asyncio.gather(hearing, hanging, return_exceptions=True)
             del self.processes[plan.name], self._lines[plan.name]
+            if plan.name in self._former:
+                self._former[plan.name] = continued(self._former[plan.name], line.last_answer)
             return code
 
 
@@ -237,6 +259,12 @@ def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:
     log.warning("process-killed", name=name, reason=reason)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _until_work(has_work: Callable[[], bool]) -> None:
+    """Return when there is work for a process that runs only then."""
+    while not await asyncio.to_thread(has_work):  # noqa: ASYNC110  nothing says when a file appears
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _until_hung(line: ProcessLine) -> None:

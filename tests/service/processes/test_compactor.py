@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 import structlog
 
-from gateway.eventlog.compaction import compactable
-from gateway.eventlog.segment import VERSION, LogIdentity, lake_files, list_segments
+from gateway.eventlog.segment import VERSION, LogIdentity, compactable, lake_files, list_segments
 from gateway.eventlog.verification import Summary, verify
 from gateway.service.metrics import families
+from gateway.service.processes import compactor
 from gateway.service.processes.compactor import NICENESS, Compaction
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import new_site, running
-from tests.components.waiting import wait_until
+from tests.components.waiting import DEADLINE, eventually, wait_until
 from tests.eventlog.logs import LOG_ID, everything, segment, some_segments, update
 
 
 def values(compaction: Compaction) -> dict[str, float]:
-    return {reading.family: reading.value for reading in compaction.readings()}
+    return {reading.family: reading.value for reading in compaction.counts.readings()}
 
 
 def test_it_compacts_what_is_complete_when_it_comes_and_gives_way_to_others(tmp_path: Path) -> None:
@@ -58,8 +60,8 @@ def test_what_cannot_be_compacted_keeps_nothing_else_from_it(tmp_path: Path) -> 
         families.COMPACTION_SEGMENTS.name: 2,
         families.COMPACTION_DAMAGED.name: 1,
         families.COMPACTION_RECORDS.name: 25,
-        families.COMPACTION_READ.name: compaction.octets,
-        families.COMPACTION_WRITTEN.name: compaction.file_octets,
+        families.COMPACTION_READ.name: compaction.counts.octets,
+        families.COMPACTION_WRITTEN.name: compaction.counts.file_octets,
         families.COMPACTION_FAILURES.name: 1,
     }
 
@@ -100,14 +102,47 @@ def test_a_gateway_compacts_what_it_writes_also_after_its_compactor_was_killed(t
     with running("run", "--config", site.configuration, log=tmp_path / "stderr") as gateway:
         gateway.ready()
         wait_until(lambda: len(lake_files(log)) > 1, "files in the lake")
-        (compactor,) = compactors()
-        compactor.kill()
+        (killed,) = compactors()
+        killed.kill()
         there = len(lake_files(log))
         wait_until(lambda: len(lake_files(log)) > there + 1, "more files in the lake")
         assert gateway.terminate().code is ExitCode.OK
     summary = Summary()
     assert list(verify(log, summary, lambda *_: None)) == []
     assert summary.lake_files > there
+
+
+async def test_it_ends_when_nothing_has_waited_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(compactor, "IDLE_SECONDS", 0.05)
+    some_segments(tmp_path, 2)
+    compaction = Compaction(tmp_path)
+    async with asyncio.timeout(DEADLINE):
+        await compaction.run()
+    assert len(list_segments(tmp_path)) == 1
+    assert (compaction.counts.segments, compaction.counts.waiting) == (2, 0)
+
+
+async def test_it_stays_while_it_cannot_do_its_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compactor, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(compactor, "LAST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(compactor, "IDLE_SECONDS", 0.05)
+    some_segments(tmp_path, 1)
+    (tmp_path / "lake").write_text("in the way")
+    compaction = Compaction(tmp_path)
+    running = asyncio.create_task(compaction.run())
+
+    async def tried() -> bool:
+        return compaction.counts.failures > 20
+
+    await eventually(tried, "it tries again and again")
+    assert not running.done()
+    (tmp_path / "lake").unlink()
+    async with asyncio.timeout(DEADLINE):
+        await running
+    assert compaction.counts.segments == 1
 
 
 def test_no_compactor_runs_where_none_is_wanted(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -45,6 +46,12 @@ if behaviour == "deaf":
 if behaviour != "silent":
     note("ready")
     line.send(b"R")
+if behaviour.startswith("empties"):
+    count = b"\\x91\\x94\\xacworked_total\\xa0\\x90\\xcb" + struct.pack(">d", 2)
+    line.recv(1)
+    line.sendall(struct.pack(">I", len(count)) + count)
+    os.unlink(behaviour.removeprefix("empties "))
+    ended()
 while line.recv(1):
     if behaviour != "hung":
         line.sendall(struct.pack(">I", 1) + b"\\x90")
@@ -277,6 +284,51 @@ async def test_one_that_hangs_is_killed_and_started_again(
         assert supervising.restarts == {"second": 1}
     assert first.words() == ["started", "ready", "ended"]
     assert second.words() == ["started", "ready", "started", "ready", "ended"]
+
+
+async def test_one_with_work_now_and_then_runs_only_then_and_its_counts_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    work, diary = tmp_path / "work", Diary(tmp_path / "worker")
+    at_rest = (Reading("worked_total", "", (), 0.0),)
+    worker = replace(plan(tmp_path, "worker", f"empties {work}"), has_work=work.exists, at_rest=at_rest)
+    async with supervised(plan(tmp_path, "first"), worker) as (supervising, _, line):
+        assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
+
+        async def counted() -> float | None:
+            told = await supervising.readings()
+            assert "worker" in values(told, families.PROCESS_UP.name) or not supervising.processes.get(
+                "worker"
+            )
+            return next((one.value for one in told if one.family == "worked_total"), None)
+
+        assert await counted() == 0
+        assert diary.lines() == []
+        for life in (1, 2):
+            work.touch()
+            await diary.has("ended", life)
+
+            async def rests(expected: float = 2.0 * life) -> bool:
+                return "worker" not in supervising.processes and await counted() == expected
+
+            await eventually(rests, "it rests, and what it counted is kept")
+        assert supervising.restarts["worker"] == 0
+        told = await supervising.readings()
+        assert values(told, families.PROCESS_UP.name) == {"first": 1}
+    assert diary.words() == ["started", "ready", "ended"] * 2
+
+
+async def test_one_that_is_killed_at_its_work_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    diary = Diary(tmp_path / "worker")
+    worker = replace(plan(tmp_path, "worker"), has_work=lambda: True)
+    async with supervised(worker) as (supervising, _, _line):
+        os.kill(await diary.has("ready"), signal.SIGKILL)
+        await diary.has("ready", 2)
+        assert supervising.restarts["worker"] == 1
 
 
 async def test_one_that_is_being_started_is_not_silent(tmp_path: Path) -> None:
