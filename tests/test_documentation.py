@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ami_source, model, operations, snmp, sources
-from gateway.dialects.cml import console_states as cml_console_states
-from gateway.dialects.qmf import console_states
+from gateway.dialects.cml import session_state as cml_session_state
+from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.inventory import identity
 from gateway.mapping.rules import Mapping
@@ -129,9 +129,9 @@ def test_metrics_and_metadata_that_are_named_are_there(page: Path) -> None:
 
 
 def test_the_states_of_a_console_are_drawn_as_they_are() -> None:
-    assert console_states.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert session_state.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     cml = (ROOT / "docs" / "conformance-cml.md").read_text(encoding="utf-8")
-    assert cml_console_states.table() in cml
+    assert cml_session_state.table() in cml
 
 
 def test_the_tables_of_identity_are_printed_as_the_code_follows_them() -> None:

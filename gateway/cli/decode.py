@@ -11,7 +11,7 @@ import click
 import yaml
 
 from gateway.cli.printing import json_option, say, say_json
-from gateway.dialects.decoding.body import Body, Decoded, Decoder
+from gateway.dialects.decoding.plain import Body, Decoded, Decoder
 from gateway.dialects.decoding.qmf import Am01Decoder, Am2Decoder, am1_decoder
 from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
 from gateway.dialects.errors import ProtocolError

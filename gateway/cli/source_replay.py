@@ -13,7 +13,7 @@ import click
 from gateway.cli.decode import DECODERS
 from gateway.cli.options import loaded
 from gateway.cli.printing import json_option, say, say_json
-from gateway.dialects.decoding.body import Body, Decoder
+from gateway.dialects.decoding.plain import Body, Decoder
 from gateway.dialects.errors import ProtocolError
 from gateway.links.capture_reading import CaptureError
 from gateway.links.replay import Difference, Said

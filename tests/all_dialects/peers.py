@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import TrapReceiver
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import Send
 from gateway.model.observations import Severity
 from tests.all_dialects.qpid_broker import QpidBroker

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
@@ -29,8 +30,6 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
     Status,
 )
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import (
     Binding,
     Delivery,

@@ -17,9 +17,9 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.demo.broker import Credentials
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import InspectRequest, SchemaRequest
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import Delivery, Effect
 from gateway.service.processes.exit_codes import ExitCode
 from tests.all_dialects.qpid_broker import QpidBroker

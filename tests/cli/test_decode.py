@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli.decode import decode
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.messages import BrokerRequest, CommandComplete
-from gateway.dialects.qmf.writer import write
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, amqp_gateway, environment
 from tests.components.waiting import DEADLINE

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gateway.demo.broker import PrivateBroker
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.qmf.messages import Status
 from gateway.dialects.session import Called, Effect, Event, ModifyAsked
 from gateway.model.observations import Severity

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from gateway.clock import SystemClock
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import Field, SchemaReply, Spelling, Status
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.session import (
     Binding,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.console import ConsoleConfig
 from gateway.dialects.cml.console_config import Matching, ShortLived
 from gateway.dialects.cml.messages import SchemaReply
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.session import Observed
 from gateway.feed.records import AgentRecord, DeleteRecord, Lifetime, ObjectRecord, Record
 from gateway.inventory.classes import ClassRegistry

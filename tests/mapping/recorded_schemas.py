@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, partial
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import SchemaReply
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
 from gateway.mapping.files import applied, applied_event, is_statistic, load_shipped_mappings
 from gateway.mapping.rules import ArgumentRule, ElementRule, Mapping, MethodArgumentRule

@@ -18,28 +18,28 @@ from typing import TypeAlias
 from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf import addresses, agent_calls, severities
+from gateway.dialects.qmf import addresses, agent_calls
 from gateway.dialects.qmf.agent_calls import AgentCalls, model_value
 from gateway.dialects.qmf.agent_objects import ManagedObject
-from gateway.dialects.qmf.am01.console_config import DEFAULT_PACKAGE, NO_BROKER
-from gateway.dialects.qmf.am01.forms import AM01
-from gateway.dialects.qmf.am01.get_and_set import GET, SET, read_changes, write_object
+from gateway.dialects.qmf.am01.codec import MAX_BODY, read, write
+from gateway.dialects.qmf.am01.forms import AM01, GET, SET, read_changes, write_object
 from gateway.dialects.qmf.am01.keys import COMMAND_KEY, content_key, event_routing_key, package_key
 from gateway.dialects.qmf.am01.messages import (
+    ASKED,
+    BROADCASTING,
     AgentHello,
     AgentIdentity,
     ClassDescription,
     Message,
     MethodRequest,
     Received,
+    Revision,
 )
-from gateway.dialects.qmf.am01.reader import MAX_BODY, read
-from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
 from gateway.dialects.qmf.am01.schemas import described_class, event_key, event_name
-from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.am01.session_state import DEFAULT_PACKAGE, NO_BROKER
 from gateway.dialects.qmf.console_config import SECOND
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
-from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.fields import NO_HASH, ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -59,8 +59,7 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.dialects.qmf.messages import MethodRequest as Call
-from gateway.dialects.qmf.model_values import wire_values
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.model_values import wire_severity, wire_values
 from gateway.dialects.qmf.typed_values import QmfValues
 from gateway.dialects.session import (
     Binding,
@@ -158,7 +157,7 @@ class Am01AgentSession:
         if served is None:
             raise LocalProtocolError(f"event {key} is not served")
         full = event_key(served.definition.key, name)
-        level = severities.from_model(severity)
+        level = wire_severity(severity)
         message = EventIndication(0, full, time, level, wire_values(arguments))
         octets = write(message, self._revision, self.definitions, extended=self._config.events)
         return [self._publication(event_routing_key(full, level), octets)] if self._started else []

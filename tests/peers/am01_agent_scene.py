@@ -8,12 +8,10 @@ from uuid import UUID
 
 import pytest
 
+from gateway.dialects.qmf.am01.codec import read, write
 from gateway.dialects.qmf.am01.keys import method_key
-from gateway.dialects.qmf.am01.messages import Message, MethodRequest, Received
-from gateway.dialects.qmf.am01.reader import read
-from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.am01.writer import write
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.am01.messages import Message, MethodRequest, Received, Revision
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.session import Delivery, Effect, Send, TimerExpired
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.between import tank_object

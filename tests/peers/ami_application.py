@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from gateway.dialects.ami.codec import read_line, write_instruction
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.instructions import Execute, Exit, Login, Option, Outbound, Reply, Response
 from gateway.dialects.ami.lines import Lines
-from gateway.dialects.ami.reader import read_line
 from gateway.dialects.ami.values import AmiValue
-from gateway.dialects.ami.writer import write_instruction
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.session import Note
 

@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.console_config import (
     NOTIFY_EXCHANGE,
     REPLY_EXCHANGE,
     ROUTING_KEY,
     SYSTEM_EXCHANGE,
 )
-from gateway.dialects.cml.entities import carried_by_openamq, carried_by_xml, octets_of
+from gateway.dialects.cml.documents import carried_by_openamq, carried_by_xml, octets_of
 from gateway.dialects.cml.messages import (
+    OPENAMQ_LIMIT,
+    SPECIFICATION_LIMIT,
     Field,
     InspectReply,
     InspectRequest,
@@ -39,13 +42,11 @@ from gateway.dialects.cml.messages import (
     SchemaRequest,
     Spelling,
     Status,
+    object_number,
 )
-from gateway.dialects.cml.object_ids import OPENAMQ_LIMIT, SPECIFICATION_LIMIT, object_number
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import MAX_SHOWN, MAX_STRING, shell_would_end
 from gateway.dialects.cml.schema import PARENT, TYPES, ClassDescription, flattened_fields, read_classes
 from gateway.dialects.cml.values import read_value, shown_value
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.session import (
     Binding,
@@ -136,7 +137,7 @@ class ServerSession:
 
     Args:
         config: see `ServerConfig`.
-        schema: what is served, whole; `schema_writing.write_classes` makes it of classes of the model.
+        schema: what is served, whole; `schema.write_classes` makes it of classes of the model.
 
     Raises:
         ProtocolError: as `schema.read_classes`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import (
     Field,
     NamedText,
@@ -17,8 +18,6 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Note, Send, TimerExpired, WakeAt
 from gateway.model.values import Reference, Value
 from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession

@@ -8,10 +8,16 @@ import pytest
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent_objects import ManagedObject
-from gateway.dialects.qmf.am01.messages import AgentHello, AttachRequest, ClassDescription
-from gateway.dialects.qmf.am01.reader import MAX_BODY
-from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
-from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.am01.codec import MAX_BODY, write
+from gateway.dialects.qmf.am01.messages import (
+    ASKED,
+    BROADCASTING,
+    AgentHello,
+    AttachRequest,
+    ClassDescription,
+    Revision,
+)
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     Content,
     PackageIndication,
@@ -19,7 +25,6 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
     StatisticContent,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import Note, TimerExpired, WakeAt
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects.qmf.am01.messages import AgentHello, AgentIdentity, ClassDescription, Message
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import AgentHello, AgentIdentity, ClassDescription, Message, Revision
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.qmf.messages import MethodResponse
 from gateway.dialects.session import Called, Note
 from gateway.model.schema import ClassKey

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.qmf.agent_objects import ManagedObject
-from gateway.dialects.qmf.am01.messages import MethodRequest
-from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.am01.codec import write
+from gateway.dialects.qmf.am01.messages import MethodRequest, Revision
 from gateway.dialects.qmf.messages import MethodResponse
 from gateway.dialects.session import Delivery, ModifyAsked, Note, Send
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.cml.entities import carried_by_xml, escape_for_xml
+from gateway.dialects.cml.codec import read_message
+from gateway.dialects.cml.documents import carried_by_xml, escape_for_xml
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -26,7 +27,6 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import MAX_SHOWN, shell_would_end
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Binding, Called, LinkDown, LinkUp, LossSuspected, ModifyAsked, Note, Send

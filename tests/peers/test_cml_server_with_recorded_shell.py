@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import (
     InspectReply,
     InspectRequest,
@@ -15,7 +16,6 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import shell_would_end
 from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Send

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import TrapReceiver
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from tests.components.am01_agent import REPUBLISHED, Am01Agent
 from tests.components.background import Background, background
 from tests.components.command_line import Site, new_site, running

@@ -14,11 +14,10 @@ from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.qmf.addresses import CONTENT_TYPE, DIRECT_EXCHANGE, MANAGEMENT_EXCHANGE
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import CommandComplete, GetQuery, Heartbeat, Message, ObjectContent
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import (
     Binding,
     Delivery,

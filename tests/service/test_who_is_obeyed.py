@@ -12,9 +12,9 @@ import pytest
 from aio_pika.abc import AbstractExchange
 
 from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.qmf.codec import write
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import MethodRequest
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.writer import write
 from gateway.model.operations import Outcome
 from gateway.model.schema import ClassKey
 from gateway.sources.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST

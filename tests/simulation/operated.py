@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import Binding, ConsoleSession
 from gateway.feed.operations import (
     Action,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.feed.operations import Action, InvokeMethod, OperationState, SetElements
 from gateway.model.operations import Outcome
 from tests.hypothesis_profiles import PROVING

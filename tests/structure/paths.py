@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 
 import gateway
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
     ClassIndication,
@@ -22,7 +23,6 @@ from gateway.dialects.qmf.messages import (
     ObjectContent,
     SchemaResponse,
 )
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Answered, Delivery, Effect, Observed, Send
 from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest

@@ -43,7 +43,7 @@ def test_each_line_is_counted_as_what_it_is(tmp_path: Path) -> None:
 def test_a_trace_of_a_set_goes_from_the_request_to_the_broker_and_back() -> None:
     trace = traces()["a SET, to the broker and back"]
     assert trace.calls[0] == ("snmp/requests.py", "Responder.answer")
-    assert {"operations/manager.py", "feed/messages.py", "dialects/qmf/writer.py"} <= trace.files
+    assert {"operations/manager.py", "feed/messages.py", "dialects/qmf/codec.py"} <= trace.files
     assert trace.calls.count(("feed/messages.py", "RequestReader.feed")) == 1, "one round trip over the feed"
 
 

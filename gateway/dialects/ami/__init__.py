@@ -1,6 +1,6 @@
 """AMI (3forge's Realtime Messages): the codec of its text lines, both directions.
 
-`lines` parts octets into lines, `reader` turns a line into one of the frozen `instructions`, `writer` does
+`lines` parts octets into lines, `codec` turns a line into one of the frozen `instructions`, `writer` does
 the reverse. "Out" is what an application sends to a relay, "in" what a relay sends back, as in AMI's
 documents. No I/O of any kind.
 

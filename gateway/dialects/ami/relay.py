@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.dialects.ami.codec import LineEnd, write_instruction
 from gateway.dialects.ami.lines import Lines
 from gateway.dialects.ami.relay_applications import Applications, is_local
-from gateway.dialects.ami.relay_calls import Calls, OpenCall
-from gateway.dialects.ami.relay_commands import NotSentError, Offer, Prepared, prepare
+from gateway.dialects.ami.relay_commands import Calls, NotSentError, Offer, OpenCall, Prepared, prepare
 from gateway.dialects.ami.relay_config import MILLISECOND, SECOND, LoginRules, RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected
-from gateway.dialects.ami.relay_instructions import Instructions
-from gateway.dialects.ami.relay_lines import LineByLine, who
+from gateway.dialects.ami.relay_instructions import Instructions, LineByLine, who
 from gateway.dialects.ami.relay_objects import Objects
 from gateway.dialects.ami.relay_restoring import Restoring
 from gateway.dialects.ami.relay_schemas import OBJECT, Events, object_id
 from gateway.dialects.ami.relay_tables import Row
-from gateway.dialects.ami.writer import LineEnd, write_instruction
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import (
     BytesReceived,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gateway.dialects.ami.codec import LineEnd
 from gateway.dialects.ami.instructions import Login, Option
 from gateway.dialects.ami.relay_config import SECOND, RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
@@ -23,7 +24,6 @@ from gateway.dialects.ami.relay_schemas import (
 )
 from gateway.dialects.ami.relay_tables import Table
 from gateway.dialects.ami.values import AmiValue
-from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.session import Peer
 from gateway.model.observations import AgentGone, AgentLost, EventSeen, ResyncBegan, ResyncEnded, Severity
 from gateway.model.schema import EventSchema, Method

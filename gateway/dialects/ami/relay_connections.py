@@ -6,10 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.dialects.ami.codec import LineEnd
 from gateway.dialects.ami.instructions import Option
 from gateway.dialects.ami.lines import Lines, Piece
 from gateway.dialects.ami.relay_commands import Offer
-from gateway.dialects.ami.writer import LineEnd
 from gateway.dialects.session import Peer
 
 _MOST: Final = (1 << 63) - 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gateway.dialects.ami.model_values import from_model
 from gateway.dialects.ami.relay_applications import Applications
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
@@ -28,7 +27,7 @@ from gateway.dialects.ami.relay_schemas import (
     object_id,
 )
 from gateway.dialects.ami.relay_tables import Fixed
-from gateway.dialects.ami.values import AmiValue
+from gateway.dialects.ami.values import AmiValue, from_model
 from gateway.dialects.errors import LocalProtocolError
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema

@@ -1,6 +1,7 @@
 """The console session of CML: learns a broker's schema, walks its objects, and polls them from then on.
 
-`console_states` has the table. Sources: "AMQP Console Interface" (2006), the wiki's "3-CML", OpenAMQ 1.4c1.
+`session_state` has the table of states. Sources: "AMQP Console Interface" (2006), the wiki's "3-CML",
+OpenAMQ 1.4c1.
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.console_calls import RpcClient
 from gateway.dialects.cml.console_config import ConsoleConfig, Matching
 from gateway.dialects.cml.console_poller import Poller
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import InspectReply, Notify, Received, SchemaReply
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.session_state import Asked, SessionState
+from gateway.dialects.cml.session_state import Asked, SessionState, State
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import (
     Binding,

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from gateway.dialects.cml.codec import write_message
 from gateway.dialects.cml.console_poller import Poller
-from gateway.dialects.cml.console_states import State
-from gateway.dialects.cml.console_tree import Known
-from gateway.dialects.cml.console_views import ClassView
+from gateway.dialects.cml.console_tree import ClassView, Known
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -27,9 +26,8 @@ from gateway.dialects.cml.messages import (
     Status,
 )
 from gateway.dialects.cml.safety import Assurance
-from gateway.dialects.cml.session_state import AboutObject, Asked, Operation, SessionState, Wanted
+from gateway.dialects.cml.session_state import AboutObject, Asked, Operation, SessionState, State, Wanted
 from gateway.dialects.cml.values import write_value
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.outbox import NEVER
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome

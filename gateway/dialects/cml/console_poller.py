@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from gateway.dialects.cml.console_config import SECOND
-from gateway.dialects.cml.console_states import Signal, State
-from gateway.dialects.cml.console_tree import Known, Listing
-from gateway.dialects.cml.console_views import ClassView, Views, difference
+from gateway.dialects.cml.console_tree import ClassView, Known, Listing, Views, difference
 from gateway.dialects.cml.messages import InspectReply, SchemaReply, Status
 from gateway.dialects.cml.schema import ObjectRead
-from gateway.dialects.cml.session_state import Asked, SessionState
+from gateway.dialects.cml.session_state import Asked, SessionState, Signal, State
 from gateway.dialects.errors import ProtocolError
 from gateway.model.observations import AgentLost, Gap, HeartbeatSeen, ResyncBegan, ResyncEnded, SourceState
 

@@ -11,8 +11,10 @@ import re
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from gateway.dialects.cml.entities import octets_of
+from gateway.dialects.cml.documents import octets_of
 from gateway.dialects.cml.messages import (
+    OPENAMQ_LIMIT,
+    SPECIFICATION_LIMIT,
     Field,
     InspectReply,
     MethodReply,
@@ -24,7 +26,6 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.object_ids import OPENAMQ_LIMIT, SPECIFICATION_LIMIT
 from gateway.dialects.errors import LocalProtocolError
 
 MAX_REQUEST: Final = (2 << 20) - 64

@@ -23,8 +23,8 @@ from gateway.dialects.cml.messages import (
     SchemaReply,
     Spelling,
     Status,
+    object_number,
 )
-from gateway.dialects.cml.object_ids import object_number
 from gateway.dialects.cml.safety import MAX_STRING
 from gateway.dialects.cml.values import read_value, write_value
 from gateway.dialects.errors import LocalProtocolError, ProtocolError

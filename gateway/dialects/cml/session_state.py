@@ -1,28 +1,73 @@
 """The state of a console session: where it stands, what it has asked, and what it sends.
 
-`console_states` has the table of states. What replies say is understood in `console_poller` and
+`TRANSITIONS` is the table of states. What replies say is understood in `console_poller` and
 `console_calls`.
 """
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from gateway.dialects.cml.codec import write_message
 from gateway.dialects.cml.console_config import SECOND, ConsoleConfig, Matching
 from gateway.dialects.cml.console_pace import Pace, Schedule
-from gateway.dialects.cml.console_states import TRANSITIONS, Signal, State
-from gateway.dialects.cml.console_tree import Known, Tree
-from gateway.dialects.cml.console_views import Runs, Views
+from gateway.dialects.cml.console_tree import Known, Runs, Tree, Views
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Request, SchemaRequest
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.session import Effect, Send
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+
+
+class State(enum.Enum):
+    """Where a console session stands."""
+
+    DISCONNECTED = "disconnected"  # no link
+    LEARNING = "learning"  # schema asked for
+    UNREACHED = "unreached"  # nobody takes requests, or tells a schema; another try will come
+    WALKING = "walking"  # from object 0 down the tree; a resync is under way
+    SYNCHRONISED = "synchronised"  # everything that can be seen is known, and polled
+    DOUBTFUL = "doubtful"  # something does not answer: the rest is polled, another walk will come
+
+
+class Signal(enum.Enum):
+    """What moves a console session."""
+
+    CONNECTED = "connected"
+    LEARNED = "learned"  # the schema came, or one that was saved has to do
+    TURNED_AWAY = "turned away"  # a request was returned, or nobody told a schema
+    WALKED = "walked"
+    FELL_SHORT = "fell short"  # an object was given up in a walk
+    SILENT = "silent"  # an object, or the broker, answers no more
+    BEGIN = "begin"  # again: asked for, the broker was restarted, or time for another try
+    DISCONNECTED = "disconnected"
+
+
+_CONNECTED: Final = tuple(state for state in State if state is not State.DISCONNECTED)
+
+TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
+    (State.DISCONNECTED, Signal.CONNECTED): State.LEARNING,
+    (State.LEARNING, Signal.LEARNED): State.WALKING,
+    (State.WALKING, Signal.WALKED): State.SYNCHRONISED,
+    (State.WALKING, Signal.FELL_SHORT): State.DOUBTFUL,
+    (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
+    **{(state, Signal.TURNED_AWAY): State.UNREACHED for state in _CONNECTED if state is not State.UNREACHED},
+    **{(state, Signal.BEGIN): State.LEARNING for state in _CONNECTED},
+    **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
+}
+"""From state and signal to the next state; any other pair is a mistake of ours."""
+
+
+def table() -> str:
+    """Return the table as text, a line for each transition."""
+    rows = ((before.value, signal.value, after.value) for (before, signal), after in TRANSITIONS.items())
+    return "\n".join(f"{before:<13} {signal:<13} -> {after}" for before, signal, after in rows)
+
 
 REMEMBERED: Final = 1_000
 """Operations without an answer that are known still, the latest ones."""

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from gateway.dialects.cml.entities import octets_of
-from gateway.dialects.cml.messages import Spelling
-from gateway.dialects.cml.object_ids import object_number
+from gateway.dialects.cml.documents import octets_of
+from gateway.dialects.cml.messages import Spelling, object_number
 from gateway.dialects.cml.safety import MAX_STRING
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.schema import Argument, Element

@@ -1,4 +1,7 @@
-"""Messages as plain values: what they are called and what they hold, by the names of their attributes."""
+"""What decoders are given and give back: bodies, and messages as values that JSON and YAML can say.
+
+A message has its name and its attributes, by their names.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from functools import singledispatch
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from gateway.dialects.ami import values as ami
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
-from gateway.dialects.qmf.element_types import TypeCode
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.elements import TypeCode
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.schema import Argument, ClassKey, Element
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
@@ -139,3 +143,47 @@ def _list(value: Sequence[object]) -> Plain:
 @plain.register(AbstractSet)
 def _set(value: AbstractSet[object]) -> Plain:
     return sorted((plain(one) for one in value), key=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body, and what travelled beside it, as far as that is known.
+
+    Attributes:
+        octets: of the body.
+        exchange: that it was published to.
+        routing_key: that it was published under.
+        reply_to: where its answer is wanted.
+        stream: where it is what one direction of a connection brought, some name of this, else empty.
+    """
+
+    octets: bytes
+    exchange: str = ""
+    routing_key: str = ""
+    reply_to: str = ""
+    stream: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a body says.
+
+    Attributes:
+        messages: in order (`plain.message`).
+        reencoded: whether our writer gives the same octets; ``None`` where it cannot write what was read.
+    """
+
+    messages: list[dict[str, Plain]]
+    reencoded: bool | None
+
+
+class Decoder(Protocol):
+    """Decodes bodies of one dialect, one after the other; learns from each what those after it need."""
+
+    def decode(self, body: Body) -> Decoded:
+        """What ``body`` says.
+
+        Raises:
+            ProtocolError: it is no body of the dialect.
+        """
+        ...

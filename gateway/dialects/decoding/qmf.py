@@ -6,8 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
-from gateway.dialects.decoding.body import Body, Decoded
-from gateway.dialects.decoding.plain import Plain, message, plain
+from gateway.dialects.decoding.plain import Body, Decoded, Plain, message, plain
 from gateway.dialects.decoding.written_again import (
     Arguments,
     is_written_again,
@@ -15,12 +14,10 @@ from gateway.dialects.decoding.written_again import (
     with_arguments,
 )
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf import reader
-from gateway.dialects.qmf.am01 import reader as am01_reader
-from gateway.dialects.qmf.am01 import writer as am01_writer
-from gateway.dialects.qmf.am01.messages import ClassDescription
+from gateway.dialects.qmf.am01 import codec as am01_codec
+from gateway.dialects.qmf.am01.messages import ALL, ClassDescription, Revision
 from gateway.dialects.qmf.am01.messages import MethodRequest as Am01MethodRequest
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
+from gateway.dialects.qmf.codec import read_body
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import (
     Content,
@@ -163,7 +160,7 @@ class Am2Decoder:
         """See `Decoder.decode`."""
         shown: list[dict[str, Plain]] = []
         messages: list[tuple[Received, Arguments | None]] = []
-        for told in reader.read_body(body.octets, self._heard.definitions):
+        for told in read_body(body.octets, self._heard.definitions):
             self._heard.learn(told)
             one, arguments = self._heard.shown(told, body)
             messages.append((told, arguments))
@@ -184,7 +181,7 @@ class Am01Decoder:
 
     def decode(self, body: Body) -> Decoded:
         """See `Decoder.decode`."""
-        told, revisions = am01_reader.read(
+        told, revisions = am01_codec.read(
             body.routing_key, body.octets, self._heard.definitions, self._revisions, extended=True
         )
         self._heard.learn(told)
@@ -197,7 +194,7 @@ class Am01Decoder:
         written: list[bytes] = []
         for revision in sorted(revisions, key=lambda one: one.value):
             try:
-                written.append(am01_writer.write(told, revision, self._heard.definitions, extended=True))
+                written.append(am01_codec.write(told, revision, self._heard.definitions, extended=True))
             except LocalProtocolError:
                 continue
         return Decoded([shown], body.octets in written if written else None)

@@ -7,16 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Final
 
+from gateway.dialects.ami.codec import LineEnd, read_line, write_instruction
 from gateway.dialects.ami.instructions import Comment, Instruction
 from gateway.dialects.ami.lines import Lines, Piece
-from gateway.dialects.ami.reader import read_line
-from gateway.dialects.ami.writer import LineEnd, write_instruction
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import Message, Request, Spelling, UnknownCommand
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import Assurance
-from gateway.dialects.cml.writer import write_message
-from gateway.dialects.decoding.body import Body, Decoded
-from gateway.dialects.decoding.plain import Plain, message, plain
+from gateway.dialects.decoding.plain import Body, Decoded, Plain, message, plain
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 
 _ASSURED: Final = frozenset(Assurance)

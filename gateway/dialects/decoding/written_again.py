@@ -1,18 +1,21 @@
-"""Whether messages are written to the octets that they were read from, by us or as a known peer writes."""
+"""Whether messages are written to the octets that they were read from, by us or as a known peer writes.
+
+Maps say the width of each integer, and Booleans are true in many ways; a message keeps neither. So whether a
+peer's octets are those that belong to its message is tried in the form of each peer that is known (`PEERS`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
-from gateway.dialects.decoding.peer_forms import PEERS
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.qmf import writer
+from gateway.dialects.qmf import codec
 from gateway.dialects.qmf.am01.messages import MethodRequest as Am01MethodRequest
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
-from gateway.dialects.qmf.element_forms import AM2, ElementForms
+from gateway.dialects.qmf.elements import AM2, ElementForms, TypeCode, WriteOne
 from gateway.dialects.qmf.layout import Layout
 from gateway.dialects.qmf.messages import (
     EventIndication,
@@ -28,7 +31,14 @@ from gateway.dialects.qmf.messages import (
     UnknownOpcode,
 )
 from gateway.dialects.qmf.schema_records import JAVAS, OURS, QPIDD, RecordForm
-from gateway.dialects.qmf.typed_values import QmfValues
+from gateway.dialects.qmf.typed_values import (
+    Int64,
+    QmfValue,
+    QmfValues,
+    write_array,
+    write_list,
+    write_map,
+)
 from gateway.model.schema import Direction
 
 _SCHEMAS: Final[tuple[RecordForm, ...]] = (OURS, QPIDD, JAVAS, RecordForm(OURS.text, QPIDD.narrow))
@@ -107,7 +117,7 @@ def _writers(
 ) -> Iterator[Callable[[], bytes]]:
     if isinstance(told, SchemaResponse):
         for records in _SCHEMAS:
-            yield partial(writer.write, told, definitions, records)
+            yield partial(codec.write, told, definitions, records)
     elif isinstance(told, PropertyContent | StatisticContent | ObjectContent | EventIndication):
         for forms in PEERS:
             yield partial(_write_values, told, definitions, forms)
@@ -115,7 +125,7 @@ def _writers(
         for forms in PEERS:
             yield partial(_write_call, told, arguments, forms)
     else:
-        yield partial(writer.write, told)
+        yield partial(codec.write, told)
 
 
 def _write_values(
@@ -124,7 +134,7 @@ def _write_values(
     forms: ElementForms,
 ) -> bytes:
     if forms is AM2:
-        return writer.write(told, definitions)
+        return codec.write(told, definitions)
     definition = (
         definitions.find_event(told.key)
         if isinstance(told, EventIndication)
@@ -133,8 +143,59 @@ def _write_values(
     assert definition is not None  # or it could not have been read
     in_forms = Definitions()
     in_forms.add(replace(definition, forms=forms))
-    return writer.write(told, in_forms)
+    return codec.write(told, in_forms)
 
 
 def _write_call(told: Message, arguments: Arguments, forms: ElementForms) -> bytes:
-    return writer.write(with_arguments(told, arguments, forms))
+    return codec.write(with_arguments(told, arguments, forms))
+
+
+def _widened(value: QmfValue) -> QmfValue:
+    if isinstance(value, Mapping):
+        return {name: _widened(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_widened(one) for one in value)
+    if isinstance(value, int) and not isinstance(value, bool) and Int64.fits(value):
+        return Int64(value)
+    return value
+
+
+def _wide(write: Callable[..., bytes]) -> WriteOne:
+    return lambda value: write(_widened(value))
+
+
+def _map_or_nothing(entries: Mapping[str, QmfValue]) -> bytes:
+    return write_map(entries) if entries else bytes(4)
+
+
+def _read_bool(body: bytes, position: int, values: list[QmfValue]) -> int:
+    values.append(body[position] != 0)
+    return position + 1
+
+
+WIDE: Final = replace(
+    AM2,
+    writers={
+        **AM2.writers,
+        TypeCode.MAP: (_wide(write_map), {}),
+        TypeCode.LIST: (_wide(write_list), ()),
+        TypeCode.ARRAY: (_wide(write_array), ()),
+    },
+)
+"""As clients of Qpid in Python have it, whose maps qpidd passes on: all integers of maps have 64 bits."""
+
+JAVA: Final = replace(
+    AM2,
+    fixed={code: form for code, form in AM2.fixed.items() if code is not TypeCode.BOOL},
+    readers={**AM2.readers, TypeCode.BOOL: _read_bool},
+    writers={**AM2.writers, TypeCode.BOOL: (lambda value: b"\xff" if value else b"\0", False)},
+)
+"""As the Java broker has it: true is 255."""
+
+JAVA_WITHOUT_MAPS: Final = replace(
+    JAVA, writers={**JAVA.writers, TypeCode.MAP: (cast("WriteOne", _map_or_nothing), {})}
+)
+"""As the Java broker has what it knows no arguments of: an empty map is written without its count."""
+
+PEERS: Final[tuple[ElementForms, ...]] = (AM2, WIDE, JAVA, JAVA_WITHOUT_MAPS)
+"""The forms to try, the most frequent first."""

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.schema import ClassKey
 
 MANAGEMENT_EXCHANGE: Final = "qpid.management"

@@ -11,15 +11,22 @@ creations and deletions, and sends what is returned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf import addresses, agent_calls, severities
+from gateway.dialects.qmf import addresses, agent_calls
 from gateway.dialects.qmf.agent_calls import AgentCalls
-from gateway.dialects.qmf.agent_config import SECOND, AgentConfig
-from gateway.dialects.qmf.agent_objects import MAX_BODY, AgentObjects, ManagedObject
-from gateway.dialects.qmf.agent_publishing import AgentPublishing
-from gateway.dialects.qmf.agent_queries import AgentQueries
+from gateway.dialects.qmf.agent_objects import (
+    MAX_BODY,
+    AgentConfig,
+    AgentObjects,
+    AgentPublishing,
+    AgentQueries,
+    ManagedObject,
+)
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     FAILED,
     AttachRequest,
@@ -38,11 +45,8 @@ from gateway.dialects.qmf.messages import (
     Received,
     SchemaRequest,
 )
-from gateway.dialects.qmf.model_values import wire_values
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.model_values import wire_severity, wire_values
 from gateway.dialects.qmf.schema_records import described_event
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import (
     Binding,
     Called,
@@ -259,7 +263,7 @@ class AgentSession:
             LocalProtocolError: the event is not served, or an argument does not fit.
         """
         full_key = self.event_key(key.package, key.name)
-        wire = EventIndication(0, full_key, time, severities.from_model(severity), wire_values(arguments))
+        wire = EventIndication(0, full_key, time, wire_severity(severity), wire_values(arguments))
         octets = write(wire, self._definitions)
         routing_key = addresses.event_key(addresses.BROKER_AGENT, full_key)
         return self._publishing.message(routing_key, octets, persistent=True)
@@ -390,3 +394,6 @@ class AgentSession:
 
     def _reply_octets(self, reply_to: str, body: bytes) -> Send:
         return Send(self._config.direct_exchange, reply_to, body)
+
+
+SECOND: Final = 1_000_000_000

@@ -14,6 +14,7 @@ from typing import Final, Protocol, TypeAlias
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.layout import Layout
 from gateway.dialects.qmf.messages import (
     FAILED,
@@ -24,7 +25,6 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.dialects.qmf.model_values import wire_values
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Called, Delivery, ModifyAsked, Note, ReadAsked
 from gateway.model.schema import Argument, Direction, Method

@@ -1,4 +1,4 @@
-"""The objects that an agent manages, in encoded form, and which of them consoles have to hear about.
+"""The objects that an agent manages: what is published of them, and what is answered from them.
 
 Values are encoded when they are put: a change is a difference of octets, and publishing or answering a
 query only joins them.
@@ -6,18 +6,35 @@ query only joins them.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+from uuid import UUID
 
-from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.qmf import absence, fields
-from gateway.dialects.qmf.definitions import ClassDefinition
-from gateway.dialects.qmf.model_values import wire_values
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf import addresses, fields
+from gateway.dialects.qmf.codec import write, write_header, write_times_and_id
+from gateway.dialects.qmf.console_config import SECOND
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
+from gateway.dialects.qmf.fields import ObjectId
+from gateway.dialects.qmf.messages import (
+    FAILED,
+    ClassIndication,
+    ClassKind,
+    ClassQuery,
+    CommandComplete,
+    GetQuery,
+    Heartbeat,
+    PackageIndication,
+    PackageQuery,
+    SchemaRequest,
+    SchemaResponse,
+)
+from gateway.dialects.qmf.model_values import wire_values, with_absence, with_absence_marked
 from gateway.dialects.qmf.schema_records import described_class
-from gateway.dialects.qmf.writer import write_header, write_times_and_id
+from gateway.dialects.session import Effect, Send, WakeAt
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.values import Values
 
@@ -62,7 +79,7 @@ class AgentClass:
     __slots__ = ("definition", "key_octets", "objects", "tells_absence")
 
     def __init__(self, schema: ClassSchema) -> None:
-        self.definition: ClassDefinition = described_class(absence.with_absence(schema))
+        self.definition: ClassDefinition = described_class(with_absence(schema))
         self.tells_absence = bool(schema.statistics)
         self.key_octets = fields.class_key(self.definition.key)
         self.objects: dict[int, AgentObject] = {}
@@ -72,7 +89,7 @@ class AgentClass:
         properties = self.definition.properties.write(wire_values(managed.properties))
         statistics = wire_values(managed.statistics)
         if self.tells_absence:
-            statistics = absence.marked(statistics)
+            statistics = with_absence_marked(statistics)
         return properties, self.definition.statistics.write(statistics)
 
 
@@ -334,3 +351,199 @@ def join_records(groups: Iterable[list[bytes]], limit: int = MAX_RECORDS) -> Ite
             size += part_size
     if body:
         yield b"".join(body)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """How an agent session behaves. Durations are nanoseconds.
+
+    Attributes:
+        broker: names this incarnation; a new one at each start of the agent, or consoles miss the restart.
+        boot: how often the agent was started; goes into the object ids. 0 where a number means the same
+            object after a restart of the agent: its ids outlive restarts, and say so.
+        obey: the users whose requests are served, as the broker checked them.
+        publish_interval: between two publications of what changed, each closed by a heartbeat.
+        request_deadline: a request older than this is refused, if it carries a time.
+        deletion_limit: deletions kept while nothing can be published; beyond it the oldest are lost, and
+            consoles find out by the resync that the next start asks them for.
+        call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
+        reads_anew: the program reads an object again when a console asks for it by its id.
+    """
+
+    broker: UUID
+    boot: int
+    obey: frozenset[str] = field(default_factory=frozenset)
+    management_exchange: str = addresses.MANAGEMENT_EXCHANGE
+    direct_exchange: str = addresses.DIRECT_EXCHANGE
+    publish_interval: int = 10 * SECOND
+    request_deadline: int = 30 * SECOND
+    deletion_limit: int = 100_000
+    call_deadline: int = 30 * SECOND
+    reads_anew: bool = False
+
+
+class AgentPublishing:
+    """When what is published; the session's methods of the same names say more.
+
+    Args:
+        config: see `AgentConfig`.
+        objects: what the agent manages.
+
+    Attributes:
+        started: whether anything may be said at all.
+    """
+
+    def __init__(self, config: AgentConfig, objects: AgentObjects) -> None:
+        self._config = config
+        self._objects = objects
+        self._announced = False
+        self.started = False
+        self._republish = False
+        self._next_publication = 0
+
+    def start(self, now: int) -> list[Effect]:
+        """Publish from now on."""
+        if not self.started:
+            if not self._announced:
+                self._objects.forget_untold()
+            self.started = self._announced = self._republish = True
+            self._next_publication = now + self._config.publish_interval
+        return [WakeAt(self._next_publication)]
+
+    def suspend(self) -> None:
+        """Say nothing until `start`."""
+        self.started = False
+
+    def stand_by(self) -> None:
+        """Another agent serves: what comes and goes until the next `start` is that one's to tell."""
+        self._announced = False
+
+    def republish(self) -> None:
+        """Tell everything again at the next interval."""
+        self._republish = True
+
+    def console_bound(self, now: int) -> list[Effect]:
+        """As `republish`, and see to it that the interval ends."""
+        self.republish()
+        return [WakeAt(max(now, self._next_publication))] if self.started else []
+
+    def flush(self) -> list[Effect]:
+        """Deletions and creations."""
+        return [*self.deletions(), *self._contents(self._objects.take_creations(), persistent=True)]
+
+    def tell(self, number: int) -> list[Effect]:
+        """What consoles do not know yet of one object, behind all creations and deletions."""
+        return [*self.flush(), *self._contents(self._objects.take_change(number))]
+
+    def tick(self, now: int) -> list[Effect]:
+        """What is due."""
+        if now < self._next_publication:
+            return [WakeAt(self._next_publication)]
+        effects = list(self.deletions())
+        if self._republish:
+            self._republish = False
+            effects.extend(self._contents(self._objects.take_all()))
+        else:
+            effects.extend(self._contents(self._objects.take_creations(), persistent=True))
+            effects.extend(self._contents(self._objects.take_changes()))
+        heartbeat = addresses.heartbeat_key(addresses.BROKER_AGENT)
+        effects.append(self.message(heartbeat, write(Heartbeat(0, now))))
+        # Late ticks do not add up: the next one counts from now.
+        self._next_publication = now + self._config.publish_interval
+        effects.append(WakeAt(self._next_publication))
+        return effects
+
+    def deletions(self) -> Iterator[Effect]:
+        """The deletions that nobody has been told of yet; nothing while not started."""
+        if self.started:
+            yield from self._contents(self._objects.take_deletions(), persistent=True)
+
+    def message(self, routing_key: str, body: bytes, *, persistent: bool = False) -> Send:
+        """A message on the management exchange."""
+        return Send(self._config.management_exchange, routing_key, body, persistent=persistent)
+
+    def _contents(
+        self, bodies: Iterable[tuple[ClassKey, bytes]], *, persistent: bool = False
+    ) -> Iterator[Effect]:
+        for key, body in bodies:
+            routing_key = addresses.object_key(addresses.BROKER_AGENT, key)
+            yield self.message(routing_key, body, persistent=persistent)
+
+
+class AgentQueries:
+    """The definitions and objects of an agent, as consoles ask for them.
+
+    Args:
+        objects: what the agent manages.
+
+    Attributes:
+        definitions: the classes and events served.
+    """
+
+    def __init__(self, objects: AgentObjects) -> None:
+        self.definitions = Definitions()
+        self._objects = objects
+        self._packages: dict[str, list[ClassDefinition | EventDefinition]] = {}
+
+    def serve(self, definition: ClassDefinition | EventDefinition) -> None:
+        """Tell of a class or event from now on."""
+        self.definitions.add(definition)
+        self._packages.setdefault(definition.key.package, []).append(definition)
+
+    @property
+    def packages(self) -> Iterable[str]:
+        """The packages, in the order in which they were served."""
+        return self._packages
+
+    def names(self, query: PackageQuery | ClassQuery) -> Iterator[bytes]:
+        """The bodies that tell all packages, or all classes and events of a package."""
+        if isinstance(query, PackageQuery):
+            if self._packages:
+                yield b"".join(
+                    write(PackageIndication(query.sequence, package)) for package in self._packages
+                )
+            return
+        for definition in self._packages.get(query.package, ()):
+            kind = ClassKind.OBJECT if isinstance(definition, ClassDefinition) else ClassKind.EVENT
+            yield write(ClassIndication(query.sequence, kind, definition.key))
+
+    def schema(self, request: SchemaRequest) -> SchemaResponse | CommandComplete:
+        """The schema of a class or event, or why there is none."""
+        if request.key.package not in self._packages:
+            return CommandComplete(request.sequence, FAILED, "Package not found")
+        definition = self.definitions.find_class(request.key) or self.definitions.find_event(request.key)
+        if definition is None:
+            return CommandComplete(request.sequence, FAILED, "Class key not found")
+        return SchemaResponse(request.sequence, definition)
+
+    def objects(self, query: GetQuery) -> Iterator[bytes]:
+        """The bodies that tell the objects of a class, or one by its id.
+
+        Raises:
+            ProtocolError: the query names neither; before anything is yielded.
+        """
+        records = ([one.object_record(query.sequence)] for one in self._selected(query))
+        return join_records(records, limit=MAX_OBJECTS)
+
+    def single(self, query: GetQuery) -> AgentObject | None:
+        """The object that is asked for by its id; ``None`` where a class is, or there is no such object."""
+        object_id = query.selector.get("_objectid")
+        if isinstance(query.selector.get("_class"), str) or not isinstance(object_id, str):
+            return None
+        with contextlib.suppress(ProtocolError):
+            return self._objects.find(ObjectId.parse(object_id))
+        return None
+
+    def _selected(self, query: GetQuery) -> list[AgentObject]:
+        name, package, object_id = map(query.selector.get, ("_class", "_package", "_objectid"))
+        if isinstance(name, str):
+            return [
+                one
+                for (of_package, of_name), agent_class in self._objects.classes.items()
+                if of_name == name and package in (None, "", of_package)
+                for one in agent_class.objects.values()
+            ]
+        if isinstance(object_id, str):
+            found = self._objects.find(ObjectId.parse(object_id))
+            return [] if found is None else [found]
+        raise ProtocolError("a get query with _class or _objectid")

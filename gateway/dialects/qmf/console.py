@@ -2,7 +2,7 @@
 
 It greets (B), lists packages and classes (P, Q), asks for schemas it does not know (S), then gets all
 objects (G), class by class and agent by agent. From then on it lives on what agents push (c, i, e, h),
-and begins again whenever it has reason to doubt. `console_states` has the table. Sources: QMF AM2
+and begins again whenever it has reason to doubt. `session_state` has the table of states. Sources: QMF AM2
 protocol; what qpidd, Apache Qpid M4, agents of 0.6 and the Java broker do where they differ from it.
 """
 
@@ -15,6 +15,7 @@ from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.addresses import BROKER_AGENT, agent_of_key
+from gateway.dialects.qmf.codec import read_body
 from gateway.dialects.qmf.console_agents import agent_described
 from gateway.dialects.qmf.console_calls import RpcClient
 from gateway.dialects.qmf.console_config import ConsoleConfig
@@ -26,7 +27,6 @@ from gateway.dialects.qmf.console_requests import (
     ListClasses,
     ListPackages,
 )
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import (
@@ -46,8 +46,7 @@ from gateway.dialects.qmf.messages import (
     StatisticContent,
     UnknownClass,
 )
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.session_state import SessionState
+from gateway.dialects.qmf.session_state import SessionState, State
 from gateway.dialects.session import (
     BacklogFollows,
     Binding,

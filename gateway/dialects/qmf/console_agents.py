@@ -19,8 +19,8 @@ from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig, HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_requests import ClassName, FetchObjects, Requests
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import Content
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.observations import AgentGone, AgentLost, ResyncBegan, ResyncEnded
 
 _AGENT_CLASS: Final = ("org.apache.qpid.broker", "agent")

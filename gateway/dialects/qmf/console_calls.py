@@ -12,11 +12,11 @@ from typing import Final
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console_content import ContentTranslator
 from gateway.dialects.qmf.console_requests import Operation, OperationRequest
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
-from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.fields import NO_HASH, ObjectId
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     Content,
@@ -28,9 +28,7 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
 )
 from gateway.dialects.qmf.model_values import wire_values
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.session_state import SessionState
-from gateway.dialects.qmf.writer import write
+from gateway.dialects.qmf.session_state import SessionState, State
 from gateway.dialects.session import Send, cannot_be_set
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import cast
 
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf import absence, severities
 from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
 from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import Content, EventIndication
+from gateway.dialects.qmf.model_values import absence_applied, model_severity, tells_absence, without_absence
 from gateway.dialects.qmf.schema_records import write_class, write_event
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen
@@ -75,9 +75,9 @@ class _ClassView:
     __slots__ = ("key", "marks_absence", "properties", "statistics")
 
     def __init__(self, key: ClassKey, definition: ClassDefinition, rules: SecretRules) -> None:
-        visible = absence.without_absence(definition.schema)
+        visible = without_absence(definition.schema)
         self.key = key
-        self.marks_absence = absence.tells_absence(definition.schema)
+        self.marks_absence = tells_absence(definition.schema)
         self.properties = _Group(visible.properties, rules)
         self.statistics = _Group(visible.statistics, rules)
 
@@ -111,7 +111,7 @@ class ContentTranslator:
             self._definitions.pop(former.key, None)
         self._classes[definition.key] = _ClassView(key, definition, self._rules)
         self._definitions[key] = definition
-        visible = absence.without_absence(definition.schema)
+        visible = without_absence(definition.schema)
         shown = replace(
             visible,
             key=key,
@@ -163,7 +163,7 @@ class ContentTranslator:
         properties = None if message.properties is None else view.properties.shown(message.properties)
         statistics = message.statistics
         if statistics is not None and view.marks_absence:
-            statistics = absence.applied(statistics)
+            statistics = absence_applied(statistics)
         return ObjectSeen(
             view.key,
             agent_of_object(message.object_id),
@@ -179,7 +179,7 @@ class ContentTranslator:
     def event(self, message: EventIndication, agent: str) -> EventSeen:
         """Return what an e record of a learnt event tells."""
         key, group = self._events[message.key]
-        severity = severities.to_model(message.severity)
+        severity = model_severity(message.severity)
         return EventSeen(key, agent, message.time, severity, group.shown(message.arguments))
 
 

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_agents import Agents
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import Content
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.observations import Gap
 
 _INTERRUPTED = f"agent {BROKER_AGENT} restarted or lost its connection"

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     ClassQuery,
@@ -22,7 +23,6 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
     SchemaRequest,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey
 from gateway.model.values import ValueType

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.compiled_content import ContentReader, ValuesReader
-from gateway.dialects.qmf.element_forms import AM2, ElementForms
-from gateway.dialects.qmf.element_types import TypeCode, type_code
-from gateway.dialects.qmf.layout import Layout, OptionalLayout
+from gateway.dialects.qmf.elements import AM2, ElementForms, TypeCode, type_code
+from gateway.dialects.qmf.layout import ContentReader, Layout, OptionalLayout, ValuesReader
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 
 _INPUT = (Direction.IN, Direction.INOUT)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.model.schema import ClassKey
 

@@ -1,13 +1,24 @@
-"""The model's values as they travel."""
+"""The model's values as they travel: references, statistics that are absent, severities.
+
+AM2 can leave out optional properties but not statistics, and absent is not zero. So a class of our agents
+carries one more statistic at its end, ``absentStatistics`` (u64): bit n is set if statistic n is absent, and
+its value is then a zero that means nothing. Our console applies it and hides it; other consoles show it and
+the zeros.
+
+QMF's severities are those of syslog (RFC 5424, section 6.2.1).
+"""
 
 from __future__ import annotations
 
-from typing import cast
+from dataclasses import replace
+from typing import Final, cast
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.object_id import NULL, ObjectId
+from gateway.dialects.qmf.fields import NULL, ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
-from gateway.model.values import Reference, Values
+from gateway.model.observations import Severity
+from gateway.model.schema import ClassSchema, Element
+from gateway.model.values import Reference, Values, ValueType
 
 
 def wire_values(values: Values) -> QmfValues:
@@ -32,3 +43,90 @@ def _object_id(reference: Reference) -> ObjectId:
         return ObjectId.parse(reference.native_id)
     except ProtocolError as error:
         raise LocalProtocolError(f"a reference must be an object id: {error}") from error
+
+
+ABSENT_STATISTICS: Final = "absentStatistics"
+_BITS: Final = 64
+_ELEMENT: Final = Element(
+    ABSENT_STATISTICS,
+    ValueType.U64,
+    description="Bit n is set if statistic n (from 0) has no value; its zero means nothing",
+)
+
+
+def with_absence(schema: ClassSchema) -> ClassSchema:
+    """Return ``schema`` with the additional statistic, or as it is if it has no statistics at all.
+
+    Raises:
+        LocalProtocolError: there are more statistics than bits.
+    """
+    if not schema.statistics:
+        return schema
+    if len(schema.statistics) > _BITS:
+        raise LocalProtocolError(f"class {schema.key} has more than {_BITS} statistics")
+    return replace(schema, statistics=(*schema.statistics, _ELEMENT))
+
+
+def tells_absence(schema: ClassSchema) -> bool:
+    """Whether the last statistic of a class is this one."""
+    if not schema.statistics:
+        return False
+    last = schema.statistics[-1]
+    return last.name == ABSENT_STATISTICS and last.type is ValueType.U64
+
+
+def without_absence(schema: ClassSchema) -> ClassSchema:
+    """Return ``schema`` as it was before `with_absence`; another schema as it is."""
+    return replace(schema, statistics=schema.statistics[:-1]) if tells_absence(schema) else schema
+
+
+def with_absence_marked(statistics: QmfValues) -> QmfValues:
+    """Return ``statistics`` with the additional one; absent ones stay ``None``, which travels as zero."""
+    if None not in statistics:
+        return (*statistics, 0)
+    bits = sum(1 << position for position, value in enumerate(statistics) if value is None)
+    return (*statistics, bits)
+
+
+def absence_applied(statistics: QmfValues) -> QmfValues:
+    """Return what was given to `with_absence_marked`, from statistics whose last one tells absence."""
+    bits = statistics[-1]
+    if not bits or not isinstance(bits, int):
+        return statistics[:-1]
+    shown = list(statistics[:-1])
+    bits &= (1 << len(shown)) - 1
+    while bits:
+        lowest = bits & -bits
+        shown[lowest.bit_length() - 1] = None
+        bits ^= lowest
+    return tuple(shown)
+
+
+_TO_MODEL: Final = (
+    Severity.CRITICAL,  # emergency
+    Severity.CRITICAL,  # alert
+    Severity.CRITICAL,  # critical
+    Severity.MAJOR,  # error
+    Severity.WARNING,  # warning
+    Severity.INFO,  # notice
+    Severity.INFO,  # informational
+    Severity.INFO,  # debug
+)
+_FROM_MODEL: Final = {
+    Severity.CRITICAL: 2,
+    Severity.MAJOR: 3,
+    Severity.MINOR: 4,
+    Severity.WARNING: 4,
+    Severity.CLEARED: 5,
+    Severity.INFO: 6,
+}
+
+
+def model_severity(code: int) -> Severity:
+    """Return the model's severity; a code beyond debug is INFO."""
+    return _TO_MODEL[code] if 0 <= code < len(_TO_MODEL) else Severity.INFO
+
+
+def wire_severity(severity: Severity) -> int:
+    """Return the code that travels."""
+    return _FROM_MODEL[severity]

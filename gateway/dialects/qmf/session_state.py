@@ -1,10 +1,11 @@
 """The state of a console session: where it stands, what it asks, when it reads everything again.
 
-`console_states` has the table of states. `console` understands what agents send.
+`TRANSITIONS` is the table of states. `console` understands what agents send.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator
 from typing import Final
 from uuid import UUID
@@ -13,6 +14,7 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console_agents import Agents, LivingObjects, RemoteAgents
 from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig
 from gateway.dialects.qmf.console_gaps import GapTracker, Restarts, gap_until_now
@@ -29,11 +31,9 @@ from gateway.dialects.qmf.console_requests import (
     routing_key,
     targets_first,
 )
-from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
 from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import Content
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Effect, Send
 from gateway.model.observations import (
     AgentLost,
@@ -43,6 +43,56 @@ from gateway.model.observations import (
 )
 from gateway.model.operations import ObjectFetch, Outcome
 from gateway.model.schema import ClassKey
+
+
+class State(enum.Enum):
+    """Where a console session stands."""
+
+    DISCONNECTED = "disconnected"  # no link
+    CATCHING_UP = "catching up"  # hearing what was said meanwhile, asking nothing
+    GREETING = "greeting"  # B sent, b awaited
+    LISTING = "listing"  # P, Q, S: which packages, classes, schemas
+    FETCHING = "fetching"  # G for each class and agent; a resync is under way
+    SYNCHRONISED = "synchronised"  # everything is known, pushes keep it so
+    DOUBTFUL = "doubtful"  # a resync stayed incomplete or the agent is silent; another try will come
+
+
+class Signal(enum.Enum):
+    """What moves a console session."""
+
+    RESUMED = "resumed"  # there is a link, and on it first what was said meanwhile
+    CONNECTED = "connected"
+    ANSWERED = "answered"  # b came
+    LISTED = "listed"
+    FETCHED = "fetched"
+    FELL_SHORT = "fell short"  # something of the resync was given up
+    SILENT = "silent"  # no heartbeat of the broker's agent for too long
+    GREET = "greet"  # begin again: asked for, announced by an agent, or time for another try
+    DISCONNECTED = "disconnected"
+
+
+TRANSITIONS: Final = {
+    (State.DISCONNECTED, Signal.RESUMED): State.CATCHING_UP,
+    (State.CATCHING_UP, Signal.CONNECTED): State.GREETING,
+    (State.DISCONNECTED, Signal.CONNECTED): State.GREETING,
+    (State.GREETING, Signal.ANSWERED): State.LISTING,
+    (State.LISTING, Signal.LISTED): State.FETCHING,
+    (State.FETCHING, Signal.FETCHED): State.SYNCHRONISED,
+    (State.FETCHING, Signal.FELL_SHORT): State.DOUBTFUL,
+    (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
+    (State.LISTING, Signal.GREET): State.GREETING,
+    (State.FETCHING, Signal.GREET): State.GREETING,
+    (State.SYNCHRONISED, Signal.GREET): State.GREETING,
+    (State.DOUBTFUL, Signal.GREET): State.GREETING,
+    **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
+}
+"""From state and signal to the next state; any other pair is a mistake of ours."""
+
+
+def table() -> str:
+    """Return the table as text, a line for each transition."""
+    rows = ((before.value, signal.value, after.value) for (before, signal), after in TRANSITIONS.items())
+    return "\n".join(f"{before:<13} {signal:<13} -> {after}" for before, signal, after in rows)
 
 
 class Resync:

@@ -15,8 +15,7 @@ from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.fields import Cursor, decode_text
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.fields import Cursor, ObjectId, decode_text
 
 Scalar: TypeAlias = bool | int | float | str | bytes | UUID | ObjectId | None
 

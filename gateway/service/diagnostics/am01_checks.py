@@ -15,11 +15,9 @@ from aiormq import exceptions
 from gateway.config.sources import Am01Source
 from gateway.config.types import SECOND
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf.am01.codec import Reading, read, write
 from gateway.dialects.qmf.am01.keys import COMMAND_KEY
-from gateway.dialects.qmf.am01.messages import AgentHello
-from gateway.dialects.qmf.am01.reader import Reading, read
-from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.am01.messages import AgentHello, Revision
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import BrokerRequest
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, ended

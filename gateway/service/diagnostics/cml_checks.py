@@ -14,10 +14,9 @@ from aiormq import exceptions
 
 from gateway.config.sources import CmlSource
 from gateway.config.types import SECOND
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, Status
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import Send
 from gateway.links.amqp_connection import AmqpEndpoint, ended

@@ -17,10 +17,9 @@ from gateway.config.sources import QmfSource
 from gateway.config.types import SECOND
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.addresses import BROKER_KEY, CONTENT_TYPE
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import BrokerRequest, BrokerResponse
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Send
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, ended, link_error
 from gateway.links.publishing import MandatorySends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.config.sources import Am01Source
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
+from gateway.dialects.qmf.am01.messages import ALL, Revision
 from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config.sources import CmlSource
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.documents import MAX_BODY
 from gateway.dialects.cml.messages import SchemaReply, Spelling, Status
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import read_classes
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import ProtocolError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.cached_schemas import CacheFile

@@ -19,10 +19,9 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.messages import SchemaResponse
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from gateway.durable_files import write_durably
 from gateway.model.schema import (
     Access,

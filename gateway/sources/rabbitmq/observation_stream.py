@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from gateway.dialects.event_backlog import EventBacklog, Loss
-from gateway.dialects.qmf import absence
 from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.model_values import with_absence
 from gateway.dialects.qmf.schema_records import described_class, described_event
 from gateway.dialects.session import Effect, Note, Observed
 from gateway.model.observations import (
@@ -51,7 +51,7 @@ class _ObservedClass:
 
     def __init__(self, schema: ClassSchema, secrets: SecretRules) -> None:
         # The key that AM2 gives the class, so that an object has the same class however it is read.
-        self.key: Final[ClassKey] = described_class(absence.with_absence(schema)).key
+        self.key: Final[ClassKey] = described_class(with_absence(schema)).key
         self._properties = _shown([element.name for element in schema.properties], secrets)
         self._statistics = _shown([element.name for element in schema.statistics], secrets)
         self.learned: Final = ClassLearned(

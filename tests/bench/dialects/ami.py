@@ -6,9 +6,9 @@ from collections.abc import Callable
 from time import process_time
 from typing import Final
 
+from gateway.dialects.ami.codec import read_line
 from gateway.dialects.ami.instructions import Comment, ObjectUpdate, Status
 from gateway.dialects.ami.lines import Lines
-from gateway.dialects.ami.reader import read_line
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
 

@@ -7,9 +7,8 @@ from time import process_time
 from typing import Final, TypeVar
 from xml.etree import ElementTree as ET
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import InspectReply, Spelling, Status
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.writer import write_message
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
 from tests.dialects.cml.recordings import replies

@@ -13,6 +13,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from gateway.clock import SystemClock
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.cml.console_config import Budget, Intervals
 from gateway.dialects.cml.messages import (
@@ -23,8 +24,6 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.session import Delivery, Effect, Event, LinkUp, Send, Session
 from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import ObjectSeen, Observation

@@ -12,12 +12,11 @@ from time import process_time
 from typing import Any, Final, TypeAlias
 
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.am01.reader import read
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.codec import read
+from gateway.dialects.qmf.am01.messages import Revision
+from gateway.dialects.qmf.codec import read_body, write
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import Content, ObjectContent, PropertyContent, StatisticContent
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
 from tests.dialects.qmf import recordings

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.ami.codec import Received, read_line
 from gateway.dialects.ami.deviations import Deviation, Reading
 from gateway.dialects.ami.instructions import (
     Delete,
@@ -21,7 +22,6 @@ from gateway.dialects.ami.instructions import (
     Response,
     Status,
 )
-from gateway.dialects.ami.reader import Received, read_line
 from gateway.dialects.ami.values import Double, Json, Long, Utc
 from gateway.dialects.errors import ProtocolError
 

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.ami import parameters
+from gateway.dialects.ami.codec import Received, read_line, write_instruction
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.instructions import Comment, Exit, Instruction, Status
 from gateway.dialects.ami.lines import MAX_LINE, Lines
-from gateway.dialects.ami.reader import Received, read_line
 from gateway.dialects.ami.values import AmiValue
-from gateway.dialects.ami.writer import write_instruction
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from tests.dialects.ami.examples import EXAMPLES
 from tests.dialects.ami.strategies import INSTRUCTIONS, KEYS, VALUES

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from gateway.dialects.ami.codec import LineEnd, Received, read_line, stated_sequence, write_instruction
 from gateway.dialects.ami.deviations import Deviation, Reading
 from gateway.dialects.ami.instructions import (
     Alert,
@@ -25,9 +26,7 @@ from gateway.dialects.ami.instructions import (
 )
 from gateway.dialects.ami.lines import MAX_LINE
 from gateway.dialects.ami.parameters import MAX_PARAMETERS
-from gateway.dialects.ami.reader import Received, read_line, stated_sequence
 from gateway.dialects.ami.values import Json
-from gateway.dialects.ami.writer import LineEnd, write_instruction
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from tests.dialects.ami.examples import EXAMPLES
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.ami.codec import Received, read_line
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.instructions import Exit, Instruction, Login, Option, Status
-from gateway.dialects.ami.reader import Received, read_line
 from gateway.dialects.ami.values import AmiValue, Double, Enum, Long, Utc
 from gateway.dialects.errors import ProtocolError
 

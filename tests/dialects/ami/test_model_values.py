@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.ami.model_values import from_model, to_model, value_type
-from gateway.dialects.ami.values import AmiValue, Double, Enum, Json, Long, Utc
+from gateway.dialects.ami.values import (
+    AmiValue,
+    Double,
+    Enum,
+    Json,
+    Long,
+    Utc,
+    from_model,
+    to_model,
+    value_type,
+)
 from gateway.dialects.errors import LocalProtocolError
 from gateway.model.values import Value, ValueType
 

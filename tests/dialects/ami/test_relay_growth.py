@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
-from gateway.dialects.ami.relay_columns import element_name, text_of
 from gateway.dialects.ami.relay_config import SECOND
+from gateway.dialects.ami.relay_tables import element_name, text_of
 from gateway.dialects.ami.values import Utc
 from gateway.dialects.session import TimerExpired
 from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen

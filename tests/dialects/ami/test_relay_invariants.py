@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.ami.codec import write_instruction
 from gateway.dialects.ami.instructions import (
     Alert,
     Delete,
@@ -17,7 +18,6 @@ from gateway.dialects.ami.instructions import (
     Status,
 )
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
-from gateway.dialects.ami.writer import write_instruction
 from gateway.model.observations import AgentLost, ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.validation import validate

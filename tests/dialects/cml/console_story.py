@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.dialects.cml.console import ConsoleConfig
 from gateway.dialects.cml.console_config import Intervals
-from gateway.dialects.cml.console_states import State
+from gateway.dialects.cml.session_state import State
 from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassKey

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from gateway.dialects.cml.console_config import Budget, Matching, ShortLived
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -19,6 +18,7 @@ from gateway.dialects.cml.messages import (
     Reply,
     SchemaReply,
 )
+from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import LossSuspected, NotSent
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.operations import Answer, MethodCall, Outcome

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -30,8 +30,7 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.writer import write_message
+from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import (
     Answered,
     Delivery,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cache
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import InspectReply, InspectRequest, Request, SchemaRequest, Status
-from gateway.dialects.cml.reader import read_message
 from tests.dialects.cml.recordings import exchange, exchanges
 
 _NOT_FOUND = 'inspect-reply status="notfound"'

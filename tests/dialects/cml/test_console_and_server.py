@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.cml.console import ConsoleSession
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import Spelling, Status
+from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import (
     Answered,
     Called,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     InspectRequest,
     Invalid,
     SchemaRequest,
 )
+from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import NotSent
 from gateway.model.observations import (
     AgentLost,

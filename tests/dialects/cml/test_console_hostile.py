@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.cml.console_config import Matching, ShortLived
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     InspectRequest,
     SchemaClass,
     SchemaField,
     SchemaReply,
 )
+from gateway.dialects.cml.session_state import State
 from tests.dialects.cml.console_story import CONFIG, synchronised
 from tests.dialects.cml.console_trial import Trial
 from tests.dialects.cml.playbook import SCHEMA, ConsolePlay, Shop, shop

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.cml.console_config import Matching
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     InspectReply,
     InspectRequest,
@@ -19,6 +18,7 @@ from gateway.dialects.cml.messages import (
     SchemaRequest,
     Status,
 )
+from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import Send
 from gateway.model.observations import EventSeen, ResyncEnded, Severity, SourceState
 from gateway.model.operations import Answer, Outcome

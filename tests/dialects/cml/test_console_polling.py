@@ -10,7 +10,6 @@ import pytest
 
 from gateway.dialects.cml.console import ConsoleConfig
 from gateway.dialects.cml.console_config import Budget, Intervals, ShortLived
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -18,6 +17,7 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
+from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import TimerExpired
 from gateway.model.observations import (
     HeartbeatSeen,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.console import ConsoleConfig
 from gateway.dialects.cml.console_config import Budget
-from gateway.dialects.cml.console_states import State
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Received
-from gateway.dialects.cml.reader import read_message
+from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import Effect
 from gateway.model.observations import ObjectSeen, SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome

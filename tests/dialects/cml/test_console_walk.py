@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.dialects.cml.codec import write_message
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.cml.console_states import State, table
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -21,7 +21,7 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.writer import write_message
+from gateway.dialects.cml.session_state import State, table
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Binding, LossSuspected, NotSent, TimerExpired
 from gateway.model.observations import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.cml.entities import (
+from gateway.dialects.cml.documents import (
     Latin1Text,
     decode_text,
     escape_for_openamq,

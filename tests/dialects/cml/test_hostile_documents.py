@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.cml.codec import _command, read_message, write_message
 from gateway.dialects.cml.documents import MAX_BODY, read_document
 from gateway.dialects.cml.messages import SchemaReply, Spelling, UnknownCommand
-from gateway.dialects.cml.reader import _command, read_message
 from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.cml.schema import read_classes
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from tests.dialects.cml.examples import OPENAMQ, SPECIFICATION
 from tests.dialects.cml.recordings import HEAD, exchange

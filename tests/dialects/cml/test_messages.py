@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -22,8 +23,6 @@ from gateway.dialects.cml.messages import (
     Status,
     UnknownCommand,
 )
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from tests.dialects.cml.examples import OPENAMQ, SPECIFICATION
 from tests.dialects.cml.recordings import HEAD, TAIL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.cml.object_ids import as_openamq_takes_it, object_number
+from gateway.dialects.cml.messages import as_openamq_takes_it, object_number
 
 
 @pytest.mark.parametrize(

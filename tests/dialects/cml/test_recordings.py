@@ -7,6 +7,7 @@ from contextlib import suppress
 from html.entities import name2codepoint
 from xml.etree import ElementTree as ET
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import (
     InspectReply,
     InspectRequest,
@@ -23,11 +24,9 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
     UnknownCommand,
+    as_openamq_takes_it,
 )
-from gateway.dialects.cml.object_ids import as_openamq_takes_it
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import Assurance
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from tests.dialects.cml.recordings import INVALID, exchange, exchanges, replies
 

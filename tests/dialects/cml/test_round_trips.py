@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.cml.entities import Latin1Text, decode_text, octets_of
+from gateway.dialects.cml.codec import read_message, write_message
+from gateway.dialects.cml.documents import Latin1Text, decode_text, octets_of
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -26,8 +27,6 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
-from gateway.dialects.cml.writer import write_message
 from tests.dialects.cml.recordings import exchange
 
 _NAMES = st.from_regex(r"[A-Za-z0-9_.-]{1,20}", fullmatch=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -17,7 +18,6 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.safety import (
     MAX_NAME,
     MAX_REQUEST,
@@ -26,7 +26,6 @@ from gateway.dialects.cml.safety import (
     Assurance,
     shell_would_end,
 )
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from tests.dialects.cml.recordings import exchanges
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import (
     Field,
     NamedText,
@@ -15,9 +16,7 @@ from gateway.dialects.cml.messages import (
     Spelling,
     Status,
 )
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import package_of, read_classes, write_classes
-from gateway.dialects.cml.writer import write_message
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method, NamedValue
 from gateway.model.values import Reference, ValueType

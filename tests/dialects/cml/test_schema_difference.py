@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.dialects.cml.console_views import difference
+from gateway.dialects.cml.console_tree import difference
 from tests.dialects.cml.playbook import SCHEMA
 
 NAMES = f"saved: {SCHEMA.name} 0.9; the broker's is used: {SCHEMA.name} {SCHEMA.version}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import (
     Field,
     SchemaReply,
 )
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import ClassDescription, read_classes
 from gateway.model.schema import Access
 from gateway.model.values import Reference, ValueType

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.cml.entities import Latin1Text
+from gateway.dialects.cml.documents import Latin1Text
 from gateway.dialects.cml.messages import Spelling
 from gateway.dialects.cml.values import read_value, write_value
 from gateway.dialects.errors import LocalProtocolError, ProtocolError

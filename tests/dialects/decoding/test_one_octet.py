@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.decoding.body import Body, Decoded, Decoder
+from gateway.dialects.decoding.plain import Body, Decoded, Decoder
 from gateway.dialects.decoding.qmf import Am01Decoder, Am2Decoder
 from gateway.dialects.decoding.text import AmiDecoder, CmlDecoder
 from gateway.dialects.errors import ProtocolError

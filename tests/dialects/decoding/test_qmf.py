@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects.decoding.body import Body, Decoder
-from gateway.dialects.decoding.peer_forms import JAVA
+from gateway.dialects.decoding.plain import Body, Decoder
 from gateway.dialects.decoding.qmf import MAX_PENDING, Am01Decoder, Am2Decoder, am1_decoder
+from gateway.dialects.decoding.written_again import JAVA
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.am01.writer import write as am01_write
+from gateway.dialects.qmf.am01.codec import write as am01_write
+from gateway.dialects.qmf.am01.messages import Revision
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     EventIndication,
@@ -22,10 +24,8 @@ from gateway.dialects.qmf.messages import (
     MethodResponse,
     SchemaResponse,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.schema_records import described_class, described_event
 from gateway.dialects.qmf.typed_values import Int64, QmfValue
-from gateway.dialects.qmf.writer import write
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01 import opcode_examples as am01_examples

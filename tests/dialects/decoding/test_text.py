@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.ami.lines import MAX_LINE
 from gateway.dialects.cml.messages import InspectReply
-from gateway.dialects.decoding.body import Body, Decoded
+from gateway.dialects.decoding.plain import Body, Decoded
 from gateway.dialects.decoding.text import MAX_LINES, MAX_OCTETS, MAX_STREAMS, AmiDecoder, CmlDecoder
 from gateway.dialects.errors import ProtocolError
 from tests.dialects.cml.recordings import replies

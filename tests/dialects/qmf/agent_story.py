@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gateway.dialects.qmf.agent import ManagedObject
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     ObjectContent,
     PropertyContent,
     StatisticContent,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from tests.dialects.qmf.examples import TANK

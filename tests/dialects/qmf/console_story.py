@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerResponse,
     ClassIndication,
@@ -17,7 +17,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
     StatisticContent,
 )
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import (
     ObjectSeen,
     SourceState,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.schema import (
     Access,
     Argument,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.codec import read_body
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
@@ -17,7 +17,7 @@ from gateway.dialects.qmf.messages import (
     PackageIndication,
     SchemaResponse,
 )
-from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Send
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from tests.dialects.foreseen import called

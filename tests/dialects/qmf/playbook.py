@@ -11,11 +11,10 @@ from typing import TypeAlias
 from uuid import UUID
 
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import Message, Received
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import (
     Answered,
     Called,

@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf.codec import read_body
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import Received, SchemaResponse
-from gateway.dialects.qmf.reader import read_body
 
 FOLDER = Path(__file__).parents[2] / "data" / "qmf"
 PEERS = ("qpidd-0.34", "console-and-agent-0.6", "java-0.8")

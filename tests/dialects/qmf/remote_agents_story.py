@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerResponse,
     ClassIndication,
@@ -18,7 +19,6 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
     SchemaResponse,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.observations import (
     AgentGone,
     AgentLost,

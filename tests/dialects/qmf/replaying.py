@@ -15,6 +15,7 @@ from functools import cache
 from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -34,7 +35,6 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
     StatisticContent,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import Effect, Observed
 from gateway.model.observations import Observation
 from tests.dialects.qmf.playbook import SECOND, ConsolePlay, Step

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.agent_objects import MAX_BODY, MAX_OBJECTS
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     AttachRequest,
     BrokerRequest,
@@ -32,7 +33,6 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
     Status,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Delivery
 from gateway.model.observations import Severity

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.dialects.qmf.agent_calls import MAX_WAITING
+from gateway.dialects.qmf.codec import write
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     GetQuery,
@@ -18,9 +20,7 @@ from gateway.dialects.qmf.messages import (
     MethodResponse,
     Status,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Called, Delivery, Effect, ReadAsked
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
 from gateway.model.values import ValueType

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01.forms import AM01
-from gateway.dialects.qmf.compiled_content import MAX_ELEMENTS, ContentFields
-from gateway.dialects.qmf.element_forms import AM2, ElementForms
-from gateway.dialects.qmf.element_types import TypeCode
-from gateway.dialects.qmf.layout import Layout, OptionalLayout
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.elements import AM2, ElementForms, TypeCode
+from gateway.dialects.qmf.fields import ObjectId
+from gateway.dialects.qmf.layout import MAX_ELEMENTS, ContentFields, Layout, OptionalLayout
 
 _HEAD = b"\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3" + bytes(15) + b"\4"
 _TOLD = (1, 2, 3, ObjectId(0, 4))

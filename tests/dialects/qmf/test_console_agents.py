@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console_agents import Agents
 from gateway.dialects.qmf.console_config import HeartbeatRules
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -22,8 +23,7 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
     PropertyContent,
 )
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.writer import write
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Delivery, LossSuspected, TimerExpired
 from gateway.model.observations import (
     AgentLost,

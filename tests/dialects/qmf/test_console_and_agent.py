@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import CommandComplete
-from gateway.dialects.qmf.writer import write
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LinkDown, LinkUp, LossSuspected, Send
 from gateway.model.observations import (
     EventSeen,

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_states import TRANSITIONS, Signal, State, table
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
+from gateway.dialects.qmf.fields import NULL, ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -24,9 +25,8 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
-from gateway.dialects.qmf.object_id import NULL, ObjectId
+from gateway.dialects.qmf.session_state import TRANSITIONS, Signal, State, table
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
-from gateway.dialects.qmf.writer import write
 from gateway.model.observations import (
     ClassLearned,
     EventSeen,

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     MethodRequest,
     MethodResponse,
     Status,
 )
-from gateway.dialects.qmf.writer import write
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import BacklogFollows
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, ObjectModify, Outcome

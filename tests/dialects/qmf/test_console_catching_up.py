@@ -8,8 +8,8 @@ import pytest
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     CommandComplete,
@@ -18,7 +18,7 @@ from gateway.dialects.qmf.messages import (
     PackageIndication,
     PropertyContent,
 )
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import BacklogFollows, LinkDown, LossSuspected, PropertiesMissing, TimerExpired
 from gateway.model.observations import (
     ClassLearned,

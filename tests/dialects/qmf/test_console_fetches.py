@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     GetQuery,
 )
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.writer import write
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, Outcome
 from tests.dialects.qmf.console_story import WITHOUT_HEARTBEATS, got, synchronised

@@ -9,7 +9,6 @@ import pytest
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import Agents
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
@@ -22,6 +21,7 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
     SchemaResponse,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import (
     AgentLost,
     Gap,

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import (
     BrokerResponse,
@@ -17,6 +16,7 @@ from gateway.dialects.qmf.messages import (
     PackageIndication,
     SchemaResponse,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected, TimerExpired
 from gateway.model.observations import (
     AgentGone,

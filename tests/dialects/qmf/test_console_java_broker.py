@@ -9,9 +9,8 @@ import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
-from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.fields import NO_HASH, ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -27,7 +26,7 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
     SchemaResponse,
 )
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ClassLearned, Gap, ResyncBegan, ResyncEnded
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     Heartbeat,
     MethodResponse,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected, NotSent, Send
 from gateway.model.operations import Answer, Outcome
 from tests.dialects.qmf.console_story import synchronised

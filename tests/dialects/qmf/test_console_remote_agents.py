@@ -10,8 +10,8 @@ import pytest
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_agents import agent_described
 from gateway.dialects.qmf.console_requests import FetchObjects, FetchSchema, RequestRules, Requests, Subject
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -28,7 +28,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected, PropertiesMissing, TimerExpired
 from gateway.model.observations import (
     AgentGone,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.dialects.qmf.console_gaps import Restarts
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import BrokerResponse, CommandComplete, GetQuery
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ResyncBegan, ResyncEnded
 from tests.dialects.qmf.console_story import GET_TANKS, changed, got

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
@@ -21,6 +20,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,

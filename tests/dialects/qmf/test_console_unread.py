@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -22,7 +22,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import Gap, ObjectSeen, ResyncEnded, SourceStateSeen
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.console_story import (

@@ -9,7 +9,6 @@ import pytest
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -26,6 +25,7 @@ from gateway.dialects.qmf.messages import (
     SchemaResponse,
     StatisticContent,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import ClassLearned, EventLearned, ObjectSeen, ResyncEnded
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.playbook import BROKER, ConsolePlay

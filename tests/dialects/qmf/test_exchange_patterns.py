@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.messages import (
     AttachRequest,
@@ -30,6 +29,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import (
     ClassLearned,
     EventLearned,

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.codec import MAX_BODY, read_body, write
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.messages import UnknownClass, UnknownOpcode
-from gateway.dialects.qmf.reader import MAX_BODY, read_body
-from gateway.dialects.qmf.writer import write
 from tests.dialects.qmf.console_story import listed, synchronised
 from tests.dialects.qmf.examples import shop
 from tests.dialects.qmf.playbook import ConsolePlay

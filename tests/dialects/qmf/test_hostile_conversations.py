@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected, PropertiesMissing, Send, TimerExpired, WakeAt
 from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded
 from tests.dialects.qmf.console_story import synchronised

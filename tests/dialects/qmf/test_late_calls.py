@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.messages import BrokerRequest, MethodRequest, MethodResponse, Status
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Called, Delivery, Effect, Note, Send
 from tests.dialects.qmf.agent_story import TANK_ID, key_of, started
 from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, AgentPlay, tank

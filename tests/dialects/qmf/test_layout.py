@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.element_types import TypeCode, type_code
+from gateway.dialects.qmf.elements import TypeCode, type_code
+from gateway.dialects.qmf.fields import NULL, ObjectId
 from gateway.dialects.qmf.layout import Layout, OptionalLayout
-from gateway.dialects.qmf.object_id import NULL, ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.model.values import ValueType
 

@@ -8,7 +8,9 @@ from uuid import UUID
 import pytest
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.codec import MAX_BODY, read_body, write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
+from gateway.dialects.qmf.fields import NULL, ObjectId
 from gateway.dialects.qmf.messages import (
     AttachRequest,
     AttachResponse,
@@ -35,9 +37,6 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
-from gateway.dialects.qmf.object_id import NULL, ObjectId
-from gateway.dialects.qmf.reader import MAX_BODY, read_body
-from gateway.dialects.qmf.writer import write
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.examples import LEAK, OBJECT_ID, TANK, shop
 

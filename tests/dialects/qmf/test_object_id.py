@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.object_id import NULL, ObjectId
+from gateway.dialects.qmf.fields import NULL, ObjectId
 
 u64 = st.integers(0, 2**64 - 1)
 

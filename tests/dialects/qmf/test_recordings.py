@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerResponse,
@@ -28,10 +29,8 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
-from gateway.dialects.qmf.reader import read_body
 from gateway.dialects.qmf.schema_records import OURS, RecordForm
 from gateway.dialects.qmf.schema_records import QPIDD as QPIDDS
-from gateway.dialects.qmf.writer import write
 from gateway.model.schema import Access, ClassKey, Direction
 from gateway.model.values import ValueType
 from tests.dialects.qmf.recordings import PEERS, Recorded, definitions, readable, recorded

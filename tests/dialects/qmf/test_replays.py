@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,

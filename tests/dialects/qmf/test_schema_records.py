@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
-from gateway.dialects.qmf.element_types import TypeCode
+from gateway.dialects.qmf.elements import TypeCode
 from gateway.dialects.qmf.fields import Cursor
 from gateway.dialects.qmf.schema_records import (
     described_class,

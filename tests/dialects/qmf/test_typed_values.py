@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.fields import Cursor
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.fields import Cursor, ObjectId
 from gateway.dialects.qmf.typed_values import (
     MAX_NESTING,
     Int64,

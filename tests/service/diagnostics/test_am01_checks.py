@@ -12,7 +12,7 @@ import aio_pika
 import pytest
 
 from gateway.config.sources import Am01Source
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import Send
 from gateway.service.diagnostics import am01_checks
 from gateway.service.diagnostics.checks import check_source

@@ -10,8 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.config.sources import CmlSource
+from gateway.dialects.cml.codec import write_message
 from gateway.dialects.cml.messages import InspectReply, Message, SchemaReply, Spelling, Status
-from gateway.dialects.cml.writer import write_message
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.diagnostics.checks import check_source
 from gateway.service.diagnostics.cml_checks import ask_schema

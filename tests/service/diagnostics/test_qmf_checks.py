@@ -12,8 +12,8 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.config.sources import QmfSource
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.messages import BrokerResponse, CommandComplete
-from gateway.dialects.qmf.writer import write
 from gateway.service.diagnostics.checks import check_source
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from tests.components.rabbitmq import VirtualHost

@@ -13,9 +13,8 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.clock import SystemClock
 from gateway.config.sources import QmfSource
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.messages import CommandComplete, GetQuery, StatisticContent
-from gateway.dialects.qmf.reader import read_body
-from gateway.dialects.qmf.writer import write
 from gateway.feed.records import AgentRecord, Batch, ObjectRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex

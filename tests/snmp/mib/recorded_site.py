@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import InspectReply, SchemaReply
-from gateway.dialects.cml.reader import read_message
 from gateway.dialects.cml.schema import ClassDescription, read_classes
 from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.console_content import ContentTranslator

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from gateway.dialects.qmf import absence
+from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import Definitions
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     GetQuery,
     MethodRequest,
     MethodResponse,
     Received,
 )
-from gateway.dialects.qmf.object_id import ObjectId
-from gateway.dialects.qmf.reader import read_body
+from gateway.dialects.qmf.model_values import with_absence
 from gateway.dialects.qmf.schema_records import described_class
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Delivery, Effect, Send
 from gateway.mapping.files import class_schemas
 from gateway.mapping.paths import Json
@@ -28,9 +27,7 @@ from gateway.sources.rabbitmq.management_changes import (
 from tests.sources.rabbitmq.imitation import MAPPING, NODE, World
 from tests.sources.rabbitmq.story import world
 
-DEFINITIONS = {
-    name: described_class(absence.with_absence(schema)) for name, schema in class_schemas(MAPPING).items()
-}
+DEFINITIONS = {name: described_class(with_absence(schema)) for name, schema in class_schemas(MAPPING).items()}
 KNOWN = Definitions()
 for _definition in DEFINITIONS.values():
     KNOWN.add(_definition)

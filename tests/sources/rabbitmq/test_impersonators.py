@@ -16,8 +16,8 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from hypothesis import given, settings
 
 from gateway.demo.broker import Credentials, PrivateBroker
+from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.messages import GetQuery
-from gateway.dialects.qmf.writer import write
 from gateway.dialects.session import Delivery
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState

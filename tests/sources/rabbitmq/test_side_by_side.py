@@ -11,7 +11,7 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.demo.broker import Credentials
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.operations import Outcome
 from gateway.model.values import Reference, Values
 from tests.components.rabbitmq import VirtualHost

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.dialects.qmf.addresses import BROKER_AGENT
+from gateway.dialects.qmf.am01.codec import Reading, read
 from gateway.dialects.qmf.am01.console_calls import Am01RpcClient, Am01Translator
-from gateway.dialects.qmf.am01.console_config import NO_BROKER, Am01ConsoleConfig
-from gateway.dialects.qmf.am01.messages import AgentIdentity, ClassDescription, Received
-from gateway.dialects.qmf.am01.reader import Reading, read
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
-from gateway.dialects.qmf.am01.session_state import PROBE_SEQUENCE, Am01SessionState
+from gateway.dialects.qmf.am01.messages import ALL, AgentIdentity, ClassDescription, Received, Revision
+from gateway.dialects.qmf.am01.session_state import (
+    NO_BROKER,
+    PROBE_SEQUENCE,
+    Am01ConsoleConfig,
+    Am01SessionState,
+)
 from gateway.dialects.qmf.console import ConsoleSession, MessageHandler
 from gateway.dialects.qmf.console_requests import (
     AwaitPublication,
@@ -24,7 +27,6 @@ from gateway.dialects.qmf.console_requests import (
     ListPackages,
     Subject,
 )
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerResponse,
@@ -40,6 +42,7 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Binding, Delivery
 from gateway.model.observations import RecordLost
 from gateway.model.schema import ClassKey

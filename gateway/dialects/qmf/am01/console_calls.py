@@ -11,13 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.am01.get_and_set import GET, SET, read_object, write_changes
+from gateway.dialects.qmf.am01.codec import write
+from gateway.dialects.qmf.am01.forms import GET, SET, read_object, write_changes
 from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
-from gateway.dialects.qmf.am01.messages import MethodRequest
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import MethodRequest, Revision
 from gateway.dialects.qmf.am01.schemas import write_schema
 from gateway.dialects.qmf.am01.session_state import Am01SessionState
-from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.console_calls import (
     MAX_HEAD,
     MAX_REQUEST,

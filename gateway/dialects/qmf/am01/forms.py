@@ -1,24 +1,40 @@
-"""How values travel before AM2: references of 64 bits, and long strings behind a length of 32 bits."""
+"""How values travel before AM2: elements, field tables, and the bodies of get and set.
+
+References have 64 bits, and long strings stand behind a length of 32 bits. A field table is ``u32 length,
+(str8 name, u8 code, value)...``, without the count that maps of AM2 have. Agents use two codes, 0xA4 (text
+behind a length of 32 bits) and 0x21 (32-bit integer); all others of AMQP 0-10 are read too. Sources: what
+agents of February and March 2008 send; Apache Qpid management design notes.
+
+The design notes reserve routing keys for get and set without saying what the bodies are: these are ours, and
+used only with peers that are configured for it. Both are calls (M, answered by R) under the keys
+``method.<package>.<class>.get`` and ``.set``. A get has no arguments; its answer has the values of all
+configuration elements, then those of all instrumentation elements, as in content records. A set has, for
+each element that is to change, its name (str8) and the new value in the form of its type, until the end of
+the body; its answer has no arguments, and its status says whether all were set or none.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, cast
 
-from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.element_forms import (
+from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.elements import (
     NUMBERS,
     STR8_WRITER,
     ElementForms,
+    TypeCode,
     WriteOne,
     read_str8,
     read_text,
 )
-from gateway.dialects.qmf.element_types import TypeCode
-from gateway.dialects.qmf.object_id import NULL, ObjectId
-from gateway.dialects.qmf.typed_values import QmfValue
+from gateway.dialects.qmf.fields import NULL, Cursor, ObjectId
+from gateway.dialects.qmf.layout import Layout
+from gateway.dialects.qmf.typed_values import QmfValue, QmfValues, read_coded, write_coded
 
 _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
@@ -77,3 +93,104 @@ AM01: Final = ElementForms(
     text_limits={TypeCode.STR8: 0xFF},
 )
 """The forms of AM01 and AM1; floating point is from February 2008 on."""
+
+
+_TEXT: Final = b"\xa4"
+_LONGEST: Final = 0xFFFFFFFF
+
+
+def read_table(cursor: Cursor) -> dict[str, QmfValue]:
+    """Read a table; of equal names the last one counts.
+
+    Raises:
+        ProtocolError: it is longer than what is there, or a value does not end where the table does.
+    """
+    start = cursor.position
+    length = cursor.u32("the length of a table")
+    if length > cursor.remaining:
+        raise ProtocolError(f"a table of {length} octets", f"{cursor.remaining}", start)
+    inner = Cursor(cursor.body, cursor.position, cursor.position + length)
+    entries: dict[str, QmfValue] = {}
+    while inner.remaining:
+        name = inner.str8("a field name")
+        entries[name] = read_coded(inner, inner.u8("a type code"))
+    cursor.position = inner.end
+    return entries
+
+
+def write_table(entries: Mapping[str, QmfValue]) -> bytes:
+    """Encode a table in the order given.
+
+    Raises:
+        LocalProtocolError: a name or value cannot travel.
+    """
+    content = b"".join(fields.str8(name) + _coded(value) for name, value in entries.items())
+    return fields.u32(len(content)) + content
+
+
+def _coded(value: QmfValue) -> bytes:
+    if isinstance(value, str):
+        octets = fields.encode_text(value, _LONGEST)
+        return _TEXT + fields.u32(len(octets)) + octets
+    return write_coded(value)
+
+
+GET: Final = "get"
+"""The method's name in the routing key."""
+
+SET: Final = "set"
+"""The method's name in the routing key."""
+
+
+def write_object(definition: ClassDefinition, properties: QmfValues, statistics: QmfValues) -> bytes:
+    """Encode the arguments of the answer to a get; raises as `Layout.write`."""
+    return definition.properties.write(properties) + definition.statistics.write(statistics)
+
+
+def read_object(definition: ClassDefinition, arguments: bytes) -> tuple[QmfValues, QmfValues]:
+    """Return properties and statistics out of the answer to a get.
+
+    Raises:
+        ProtocolError: the arguments are not the values of this class, exactly.
+    """
+    properties, middle = definition.properties.read(arguments, 0)
+    statistics, end = definition.statistics.read(arguments, middle)
+    if end != len(arguments):
+        raise ProtocolError("the end of the values", f"{len(arguments) - end} more octets", end)
+    return properties, tuple(statistics)
+
+
+def write_changes(definition: ClassDefinition, changes: Mapping[str, QmfValue]) -> bytes:
+    """Encode the arguments of a set.
+
+    Raises:
+        LocalProtocolError: the class has no such property, or a value does not fit its type.
+    """
+    layouts = _layouts(definition)
+    unknown = changes.keys() - layouts.keys()
+    if unknown:
+        raise LocalProtocolError(f"class {definition.key} has no property {min(unknown)}")
+    return b"".join(fields.str8(name) + layouts[name].write((value,)) for name, value in changes.items())
+
+
+def read_changes(definition: ClassDefinition, arguments: bytes) -> dict[str, QmfValue]:
+    """Return the new values out of a set, by property.
+
+    Raises:
+        ProtocolError: a name is no property of the class or comes twice, or a value is malformed.
+    """
+    layouts = _layouts(definition)
+    cursor = Cursor(arguments)
+    changes: dict[str, QmfValue] = {}
+    while cursor.remaining:
+        start = cursor.position
+        name = cursor.name("a property's name")
+        if name not in layouts or name in changes:
+            raise ProtocolError(f"a property of {definition.key}, once", repr(name), start)
+        (changes[name],), cursor.position = layouts[name].read(arguments, cursor.position)
+    return changes
+
+
+def _layouts(definition: ClassDefinition) -> dict[str, Layout]:
+    elements = zip(definition.schema.properties, definition.property_codes, strict=True)
+    return {element.name: Layout((code,), definition.forms) for element, code in elements}

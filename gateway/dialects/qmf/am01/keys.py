@@ -24,7 +24,7 @@ from typing import Final
 from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
+from gateway.dialects.qmf.am01.messages import ALL, Revision
 from gateway.dialects.qmf.am01.schemas import event_name
 from gateway.model.schema import ClassKey
 

@@ -1,10 +1,10 @@
 """One function for each form of a record: what follows the header.
 
 What the design notes name without a layout is ours, and read and written only for peers that are configured
-for it (``extended`` of `reader.read` and `writer.write`):
+for it (``extended`` of `codec.read` and `codec.write`):
 
 - an event is a record of opcode E and class 0: package, class, hash (as in S), str8 name of the event, u64
-  time, arguments in schema order; its severity stands in the routing key. `get_and_set` has the rest.
+  time, arguments in schema order; its severity stands in the routing key. `forms` has the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.am01.forms import OBJECT_ID_LENGTH, object_id_of
+from gateway.dialects.qmf.am01.forms import OBJECT_ID_LENGTH, object_id_of, read_table
 from gateway.dialects.qmf.am01.keys import Address
 from gateway.dialects.qmf.am01.messages import (
     AgentHello,
@@ -24,9 +24,8 @@ from gateway.dialects.qmf.am01.messages import (
     Received,
 )
 from gateway.dialects.qmf.am01.schemas import event_key, read_schema
-from gateway.dialects.qmf.am01.tables import read_table
 from gateway.dialects.qmf.definitions import Definitions
-from gateway.dialects.qmf.fields import NO_HASH, Cursor, key_octets
+from gateway.dialects.qmf.fields import NO_HASH, Cursor, ObjectId, key_octets
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -46,7 +45,6 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     made_content,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.schema import ClassKey
 
 _KNOWN_STATUSES: Final = range(4)

@@ -12,12 +12,11 @@ from typing import Final
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.am01.forms import AM01
-from gateway.dialects.qmf.am01.tables import read_table, write_table
+from gateway.dialects.qmf.am01.forms import AM01, read_table, write_table
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
-from gateway.dialects.qmf.element_types import TypeCode
+from gateway.dialects.qmf.elements import TypeCode
 from gateway.dialects.qmf.fields import Cursor
-from gateway.dialects.qmf.schema_elements import (
+from gateway.dialects.qmf.schema_records import (
     access_code,
     default_of,
     described,

@@ -20,17 +20,24 @@ and lost where it must publish everything at times.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from gateway.dialects.outbox import NEVER
 from gateway.dialects.qmf.addresses import BROKER_AGENT
-from gateway.dialects.qmf.am01.console_config import NO_BROKER, Am01ConsoleConfig
+from gateway.dialects.qmf.am01.codec import write
 from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
-from gateway.dialects.qmf.am01.messages import AgentHello, Message, MethodRequest
-from gateway.dialects.qmf.am01.revisions import ASKED, BROADCASTING, Revision
-from gateway.dialects.qmf.am01.writer import write
-from gateway.dialects.qmf.console_config import SECOND
+from gateway.dialects.qmf.am01.messages import (
+    ALL,
+    ASKED,
+    BROADCASTING,
+    AgentHello,
+    Message,
+    MethodRequest,
+    Revision,
+)
+from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig
 from gateway.dialects.qmf.console_requests import (
     AwaitPublication,
     FetchObjects,
@@ -39,7 +46,7 @@ from gateway.dialects.qmf.console_requests import (
     ListPackages,
     Subject,
 )
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.fields import NULL
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     ClassQuery,
@@ -47,8 +54,7 @@ from gateway.dialects.qmf.messages import (
     GetQuery,
     PackageQuery,
 )
-from gateway.dialects.qmf.object_id import NULL
-from gateway.dialects.qmf.session_state import SessionState
+from gateway.dialects.qmf.session_state import SessionState, State
 from gateway.dialects.session import Effect, Observed, Rebind, Send, WakeAt
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
 from gateway.model.schema import ClassKey
@@ -552,3 +558,32 @@ class Am01SessionState(SessionState):
         if last is not self._ending:
             self._ending, self._ending_until = last, self.now + END_PATIENCE
         return self.now < self._ending_until
+
+
+DEFAULT_PACKAGE: Final = "qpid"
+"""The package of the broker's classes, as agents from February 2008 on tell it."""
+NO_BROKER: Final = UUID(int=0)
+"""For agents that do not tell an incarnation of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Am01ConsoleConfig(ConsoleConfig):
+    """As `ConsoleConfig`, of which no catching up is used, and `heartbeats.interval` is the publish interval.
+
+    Attributes:
+        revisions: what the agent may speak; `ALL` finds out which.
+        package: of classes that are told without one, until January 2008.
+        get_and_set: the agent has get and set as we lay them out (`get_and_set`).
+        events: the agent sends events as we lay them out (`records`).
+        republish_interval: nanoseconds after which the agent tells everything again by itself; ``None`` where
+            it does so only for who binds a queue.
+        quiet: nanoseconds without another word that end what no message ends: a listing of February 2008, and
+            a publication of everything.
+    """
+
+    revisions: frozenset[Revision] = ALL
+    package: str = DEFAULT_PACKAGE
+    get_and_set: bool = False
+    events: bool = False
+    republish_interval: int | None = None
+    quiet: int = 2 * SECOND

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from gateway.dialects.qmf.agent_objects import ManagedObject
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import (
     Answered,
     Called,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.dialects.qmf.am01.forms import AM01
 from gateway.dialects.qmf.am01.schemas import event_key
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.schema import (
     Access,
     Argument,

@@ -13,8 +13,8 @@ from gateway.dialects.qmf.am01.messages import (
     ClassDescription,
     Message,
     MethodRequest,
+    Revision,
 )
-from gateway.dialects.qmf.am01.revisions import Revision
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.messages import (
     BrokerRequest,

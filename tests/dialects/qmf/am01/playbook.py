@@ -11,15 +11,21 @@ from dataclasses import replace
 from typing import TypeAlias
 from uuid import UUID
 
+from gateway.dialects.qmf.am01.codec import read, write
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.keys import content_key
-from gateway.dialects.qmf.am01.messages import AgentIdentity, ClassDescription, Message, Received
-from gateway.dialects.qmf.am01.reader import read
-from gateway.dialects.qmf.am01.revisions import ALL, BROADCASTING, Revision
-from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.am01.messages import (
+    ALL,
+    BROADCASTING,
+    AgentIdentity,
+    ClassDescription,
+    Message,
+    Received,
+    Revision,
+)
 from gateway.dialects.qmf.console_requests import REQUEST_SEQUENCES
-from gateway.dialects.qmf.console_states import State
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerResponse,
     ClassIndication,
@@ -31,7 +37,7 @@ from gateway.dialects.qmf.messages import (
     PropertyContent,
     StatisticContent,
 )
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import (
     Answered,
     Delivery,

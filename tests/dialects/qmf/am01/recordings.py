@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.am01.messages import ClassDescription
-from gateway.dialects.qmf.am01.reader import read
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.codec import read
+from gateway.dialects.qmf.am01.messages import ClassDescription, Revision
 from gateway.dialects.qmf.definitions import Definitions
 from tests.dialects.qmf.recordings import FOLDER
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.qmf.agent_objects import ManagedObject
-from gateway.dialects.qmf.am01.revisions import ASKED, Revision
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.am01.messages import ASKED, Revision
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Called, LossSuspected, Send
 from gateway.model.observations import (
     ClassLearned,

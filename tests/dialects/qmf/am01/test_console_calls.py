@@ -7,17 +7,16 @@ import struct
 import pytest
 
 from gateway.dialects.qmf.am01.console_calls import MAX_RETURNED
-from gateway.dialects.qmf.am01.messages import ClassDescription, MethodRequest
-from gateway.dialects.qmf.am01.revisions import ASKED, Revision
+from gateway.dialects.qmf.am01.messages import ASKED, ClassDescription, MethodRequest, Revision
 from gateway.dialects.qmf.am01.schemas import described_class
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     GetQuery,
     MethodResponse,
     SchemaRequest,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import NotSent
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, Outcome

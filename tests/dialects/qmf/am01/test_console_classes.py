@@ -6,8 +6,7 @@ import pytest
 
 from gateway.dialects.qmf.am01.forms import AM01
 from gateway.dialects.qmf.am01.keys import content_key
-from gateway.dialects.qmf.am01.messages import AgentHello, ClassDescription
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import AgentHello, ClassDescription, Revision
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageIndication, SchemaRequest
 from gateway.model.observations import ClassLearned, ObjectSeen, RecordLost

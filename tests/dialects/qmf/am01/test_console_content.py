@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import Revision
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import EventIndication, MethodResponse, PackageQuery
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.observations import EventLearned, EventSeen, ObjectSeen, RecordLost, Severity
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.examples import KEY, OBJECT_ID

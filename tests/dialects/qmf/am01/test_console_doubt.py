@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.qmf.am01.messages import AgentHello, Message
-from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.am01.messages import AgentHello, Message, Revision
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import BrokerRequest, BrokerResponse, CommandComplete, MethodResponse
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LinkDown, LossSuspected, Rebind
 from gateway.model.observations import (
     AgentLost,

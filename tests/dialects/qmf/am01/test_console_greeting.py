@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.qmf.am01.keys import content_key
-from gateway.dialects.qmf.am01.messages import AgentHello, MethodRequest
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.am01.messages import ALL, AgentHello, MethodRequest, Revision
+from gateway.dialects.qmf.fields import NULL
 from gateway.dialects.qmf.messages import BrokerRequest
-from gateway.dialects.qmf.object_id import NULL
+from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import HeartbeatSeen, ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.examples import TIMES_AND_ID

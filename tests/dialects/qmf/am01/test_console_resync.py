@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.qmf.am01.forms import AM01
-from gateway.dialects.qmf.am01.messages import AgentHello, AgentIdentity, ClassDescription
-from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.am01.messages import AgentHello, AgentIdentity, ClassDescription, Revision
 from gateway.dialects.qmf.definitions import ClassDefinition
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -21,7 +20,7 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
     SchemaRequest,
 )
-from gateway.dialects.qmf.object_id import ObjectId
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected
 from gateway.model.observations import (
     ClassLearned,

@@ -15,12 +15,9 @@ from typing import Any
 import pytest
 
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf.am01.codec import read, write
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
-from gateway.dialects.qmf.am01.messages import ClassDescription, Message, Received
-from gateway.dialects.qmf.am01.reader import read
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
-from gateway.dialects.qmf.am01.writer import write
-from gateway.dialects.qmf.console_states import State
+from gateway.dialects.qmf.am01.messages import ALL, ClassDescription, Message, Received, Revision
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -35,6 +32,7 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
+from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Delivery, Effect, LinkUp, Note, Observed, Send, TimerExpired, WakeAt
 from gateway.model.observations import ClassLearned, ObjectSeen, Observation, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassSchema

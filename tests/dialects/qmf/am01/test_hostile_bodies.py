@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.am01.reader import MAX_BODY, read
-from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.am01.codec import MAX_BODY, read, write
 from gateway.dialects.qmf.messages import UnknownClass, UnknownOpcode
 from tests.dialects.qmf.am01.examples import COUNTS, KEY_OCTETS, TIMES_AND_ID, shop
 from tests.dialects.qmf.am01.opcode_examples import EXAMPLES

@@ -5,11 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.qmf.am01.messages import ClassDescription
-from gateway.dialects.qmf.am01.revisions import Revision
+from gateway.dialects.qmf.am01.messages import ClassDescription, Revision
 from gateway.dialects.qmf.am01.schemas import described_class
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageIndication
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.session import Delivery, Note, TimerExpired
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema, Element

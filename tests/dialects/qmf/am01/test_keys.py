@@ -16,7 +16,7 @@ from gateway.dialects.qmf.am01.keys import (
     package_key,
     read_key,
 )
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
+from gateway.dialects.qmf.am01.messages import ALL, Revision
 from gateway.dialects.qmf.am01.schemas import event_key
 from gateway.model.schema import ClassKey
 

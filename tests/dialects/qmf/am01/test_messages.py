@@ -7,16 +7,17 @@ from dataclasses import replace
 import pytest
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf.am01.codec import MAX_BODY, read, write
 from gateway.dialects.qmf.am01.messages import (
+    ALL,
     AgentHello,
     Message,
     MethodRequest,
     Received,
+    Revision,
 )
-from gateway.dialects.qmf.am01.reader import MAX_BODY, read
-from gateway.dialects.qmf.am01.revisions import ALL, Revision
-from gateway.dialects.qmf.am01.writer import write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     ClassIndication,
@@ -28,7 +29,6 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.schema import ClassKey
 from tests.dialects.qmf.am01.examples import (
     KEY,

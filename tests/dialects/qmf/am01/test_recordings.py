@@ -7,10 +7,9 @@ from collections import Counter
 import pytest
 
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.am01.messages import ClassDescription, MethodRequest, Received
-from gateway.dialects.qmf.am01.reader import read
-from gateway.dialects.qmf.am01.revisions import Revision
-from gateway.dialects.qmf.am01.writer import write
+from gateway.dialects.qmf.am01.codec import read, write
+from gateway.dialects.qmf.am01.messages import ClassDescription, MethodRequest, Received, Revision
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
     CommandComplete,
     MethodResponse,
@@ -19,7 +18,6 @@ from gateway.dialects.qmf.messages import (
     UnknownClass,
     UnknownOpcode,
 )
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.model.schema import Access, ClassKey, Direction
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.recordings import FILES, definitions, message, recorded

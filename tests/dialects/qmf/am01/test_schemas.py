@@ -9,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.am01.forms import AM01
+from gateway.dialects.qmf.am01.forms import AM01, read_table, write_table
 from gateway.dialects.qmf.am01.schemas import described_class, event_key, read_schema, write_schema
-from gateway.dialects.qmf.am01.tables import read_table, write_table
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
-from gateway.dialects.qmf.element_types import TypeCode
-from gateway.dialects.qmf.fields import Cursor
+from gateway.dialects.qmf.elements import TypeCode
+from gateway.dialects.qmf.fields import Cursor, ObjectId
 from gateway.dialects.qmf.layout import Layout
-from gateway.dialects.qmf.object_id import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
 from gateway.model.values import ValueType

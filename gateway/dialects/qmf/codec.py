@@ -1,14 +1,18 @@
-"""Reads bodies: concatenations of AM2 records, each behind ``'A' 'M' '2' opcode`` and a u32 sequence."""
+"""Bodies of AM2 to messages and back.
+
+A body is a concatenation of records, each behind ``'A' 'M' '2' opcode`` and a u32 sequence.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
-from gateway.dialects.errors import ProtocolError
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
-from gateway.dialects.qmf.fields import Cursor, key_octets
+from gateway.dialects.qmf.fields import Cursor, ObjectId, key_octets
 from gateway.dialects.qmf.messages import (
     AttachRequest,
     AttachResponse,
@@ -19,9 +23,11 @@ from gateway.dialects.qmf.messages import (
     ClassQuery,
     CommandComplete,
     ConsoleAdded,
+    Content,
     EventIndication,
     GetQuery,
     Heartbeat,
+    Message,
     MethodRequest,
     MethodResponse,
     ObjectContent,
@@ -37,8 +43,15 @@ from gateway.dialects.qmf.messages import (
     UnknownOpcode,
     made_content,
 )
-from gateway.dialects.qmf.schema_records import read_class, read_event
-from gateway.dialects.qmf.typed_values import read_map
+from gateway.dialects.qmf.schema_records import (
+    OURS,
+    RecordForm,
+    read_class,
+    read_event,
+    write_class,
+    write_event,
+)
+from gateway.dialects.qmf.typed_values import read_map, write_map
 
 MAGIC: Final = b"AM2"
 HEADER_LENGTH: Final = 8
@@ -100,7 +113,7 @@ def _read_contents(body: bytes, start: int, definitions: Definitions) -> Generat
             octets = key_octets(body, start + HEADER_LENGTH)
             definition = definitions.class_by_octets(octets)
             if definition is None:
-                yield _unknown_content(body, start + HEADER_LENGTH, sequence, code)
+                yield _read_unknown_content(body, start + HEADER_LENGTH, sequence, code)
                 return len(body)
             head_length = HEADER_LENGTH + len(octets)
             known = heads[body[start : start + head_length]] = (read, sequence, definition)
@@ -117,23 +130,23 @@ def _read_record(cursor: Cursor, code: int, sequence: int, definitions: Definiti
     return UnknownOpcode(sequence, code) if read is None else read(cursor, sequence)
 
 
-def _broker_response(cursor: Cursor, sequence: int) -> Received:
+def _read_broker_response(cursor: Cursor, sequence: int) -> Received:
     return BrokerResponse(sequence, cursor.uuid("a broker's UUID"))
 
 
-def _command_complete(cursor: Cursor, sequence: int) -> Received:
+def _read_command_complete(cursor: Cursor, sequence: int) -> Received:
     return CommandComplete(sequence, cursor.u32("a completion code"), cursor.str8("a completion text"))
 
 
-def _package_indication(cursor: Cursor, sequence: int) -> Received:
+def _read_package_indication(cursor: Cursor, sequence: int) -> Received:
     return PackageIndication(sequence, cursor.name("a package name"))
 
 
-def _class_query(cursor: Cursor, sequence: int) -> Received:
+def _read_class_query(cursor: Cursor, sequence: int) -> Received:
     return ClassQuery(sequence, cursor.name("a package name"))
 
 
-def _kind(cursor: Cursor) -> ClassKind:
+def _read_kind(cursor: Cursor) -> ClassKind:
     start = cursor.position
     code = cursor.u8("a kind of class")
     try:
@@ -142,29 +155,29 @@ def _kind(cursor: Cursor) -> ClassKind:
         raise ProtocolError("a kind of class, 1 or 2", f"{code}", start) from error
 
 
-def _class_indication(cursor: Cursor, sequence: int) -> Received:
-    return ClassIndication(sequence, _kind(cursor), cursor.class_key())
+def _read_class_indication(cursor: Cursor, sequence: int) -> Received:
+    return ClassIndication(sequence, _read_kind(cursor), cursor.class_key())
 
 
-def _schema_request(cursor: Cursor, sequence: int) -> Received:
+def _read_schema_request(cursor: Cursor, sequence: int) -> Received:
     return SchemaRequest(sequence, cursor.class_key())
 
 
-def _schema_response(cursor: Cursor, sequence: int) -> Received:
-    kind = _kind(cursor)
+def _read_schema_response(cursor: Cursor, sequence: int) -> Received:
+    kind = _read_kind(cursor)
     read = read_class if kind is ClassKind.OBJECT else read_event
     return SchemaResponse(sequence, read(cursor, cursor.class_key()))
 
 
-def _heartbeat(cursor: Cursor, sequence: int) -> Received:
+def _read_heartbeat(cursor: Cursor, sequence: int) -> Received:
     return Heartbeat(sequence, cursor.u64("a time"))
 
 
-def _get_query(cursor: Cursor, sequence: int) -> Received:
+def _read_get_query(cursor: Cursor, sequence: int) -> Received:
     return GetQuery(sequence, read_map(cursor))
 
 
-def _method_response(cursor: Cursor, sequence: int) -> Received:
+def _read_method_response(cursor: Cursor, sequence: int) -> Received:
     status = cursor.u32("a status")
     start = cursor.position
     try:
@@ -178,16 +191,16 @@ def _method_response(cursor: Cursor, sequence: int) -> Received:
     return MethodResponse(sequence, status, text, cursor.rest())
 
 
-def _attach_request(cursor: Cursor, sequence: int) -> Received:
+def _read_attach_request(cursor: Cursor, sequence: int) -> Received:
     label = cursor.str8("a label")
     return AttachRequest(sequence, label, cursor.uuid(), cursor.u32("a bank"), cursor.u32("a bank"))
 
 
-def _attach_response(cursor: Cursor, sequence: int) -> Received:
+def _read_attach_response(cursor: Cursor, sequence: int) -> Received:
     return AttachResponse(sequence, cursor.u32("a bank"), cursor.u32("a bank"))
 
 
-def _unknown_content(body: bytes, start: int, sequence: int, code: int) -> UnknownClass:
+def _read_unknown_content(body: bytes, start: int, sequence: int, code: int) -> UnknownClass:
     cursor = Cursor(body, start)
     key = cursor.class_key()
     position = cursor.position
@@ -198,7 +211,7 @@ def _unknown_content(body: bytes, start: int, sequence: int, code: int) -> Unkno
     return UnknownClass(sequence, code, key, deleted)
 
 
-def _property_content(
+def _read_property_content(
     body: bytes, position: int, sequence: int, definition: ClassDefinition
 ) -> tuple[Received, int]:
     sampled, created, deleted, object_id, values, end = definition.property_record(body, position)
@@ -207,7 +220,7 @@ def _property_content(
     ), end
 
 
-def _statistic_content(
+def _read_statistic_content(
     body: bytes, position: int, sequence: int, definition: ClassDefinition
 ) -> tuple[Received, int]:
     sampled, created, deleted, object_id, values, end = definition.statistic_record(body, position)
@@ -216,7 +229,7 @@ def _statistic_content(
     ), end
 
 
-def _object_content(
+def _read_object_content(
     body: bytes, position: int, sequence: int, definition: ClassDefinition
 ) -> tuple[Received, int]:
     sampled, created, deleted, object_id, properties, middle = definition.property_record(body, position)
@@ -234,7 +247,7 @@ def _object_content(
     ), end
 
 
-def _event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
+def _read_event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
     start = cursor.position
     octets = key_octets(cursor.body, start)
     definition = definitions.event_by_octets(octets)
@@ -246,7 +259,7 @@ def _event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -
     return EventIndication(sequence, definition.key, time, severity, tuple(arguments))
 
 
-def _method_request(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
+def _read_method_request(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
     object_id = cursor.object_id()
     key = cursor.class_key()
     method = cursor.name("a method name")
@@ -268,30 +281,152 @@ def _method_request(cursor: Cursor, sequence: int, definitions: Definitions) -> 
 
 _READERS: Final[dict[int, Callable[[Cursor, int], Received]]] = {
     ord("B"): lambda _, sequence: BrokerRequest(sequence),
-    ord("b"): _broker_response,
-    ord("z"): _command_complete,
+    ord("b"): _read_broker_response,
+    ord("z"): _read_command_complete,
     ord("P"): lambda _, sequence: PackageQuery(sequence),
-    ord("p"): _package_indication,
-    ord("Q"): _class_query,
-    ord("q"): _class_indication,
-    ord("S"): _schema_request,
-    ord("s"): _schema_response,
-    ord("h"): _heartbeat,
-    ord("G"): _get_query,
-    ord("m"): _method_response,
-    ord("A"): _attach_request,
-    ord("a"): _attach_response,
+    ord("p"): _read_package_indication,
+    ord("Q"): _read_class_query,
+    ord("q"): _read_class_indication,
+    ord("S"): _read_schema_request,
+    ord("s"): _read_schema_response,
+    ord("h"): _read_heartbeat,
+    ord("G"): _read_get_query,
+    ord("m"): _read_method_response,
+    ord("A"): _read_attach_request,
+    ord("a"): _read_attach_response,
     ord("x"): lambda _, sequence: ConsoleAdded(sequence),
 }
 
 _SCHEMA_READERS: Final[dict[int, Callable[[Cursor, int, Definitions], Received]]] = {
-    ord("e"): _event_indication,
-    ord("M"): _method_request,
+    ord("e"): _read_event_indication,
+    ord("M"): _read_method_request,
 }
 
 _ContentOf: TypeAlias = "Callable[[bytes, int, int, ClassDefinition], tuple[Received, int]]"
 _CONTENT_READERS: Final[dict[int, _ContentOf]] = {
-    ord("c"): _property_content,
-    ord("i"): _statistic_content,
-    ord("g"): _object_content,
+    ord("c"): _read_property_content,
+    ord("i"): _read_statistic_content,
+    ord("g"): _read_object_content,
+}
+
+
+_NO_DEFINITIONS: Final = Definitions()
+_HEADER: Final = struct.Struct(">3scI")
+_TIMES_AND_OCTETS: Final = struct.Struct(">3Q16s")
+
+
+def write(message: Message, definitions: Definitions = _NO_DEFINITIONS, records: RecordForm = OURS) -> bytes:
+    """Encode one message.
+
+    Args:
+        message: what to say.
+        definitions: needed for the messages that carry values of a class or event: c, i, g, e.
+        records: how the records of schemas are written.
+
+    Raises:
+        LocalProtocolError: something in it does not fit, or its class is not among ``definitions``.
+    """
+    header = write_header(message.opcode, message.sequence)
+    if isinstance(message, Content):
+        return header + _write_content(message, definitions)
+    if isinstance(message, EventIndication):
+        return header + _write_event(message, definitions)
+    if isinstance(message, SchemaResponse):
+        return header + _write_schema_response(message, records)
+    payload = _PAYLOADS.get(type(message))
+    return header if payload is None else header + payload(message)
+
+
+def write_header(opcode: bytes, sequence: int) -> bytes:
+    """Encode the 8 octets that begin each record."""
+    try:
+        return _HEADER.pack(MAGIC, opcode, sequence)
+    except struct.error as error:
+        raise LocalProtocolError(f"{sequence!r} is no sequence of 32 bits") from error
+
+
+def write_times_and_id(sampled: int, created: int, deleted: int, object_id: ObjectId) -> bytes:
+    """Encode what stands between class key and values in a content record."""
+    try:
+        return _TIMES_AND_OCTETS.pack(sampled, created, deleted, object_id.to_octets())
+    except struct.error as error:
+        raise LocalProtocolError(
+            f"a time does not fit 64 bits: {sampled!r}, {created!r}, {deleted!r}"
+        ) from error
+
+
+def _write_content(message: Content, definitions: Definitions) -> bytes:
+    definition = definitions.find_class(message.key)
+    if definition is None:
+        raise LocalProtocolError(f"class {message.key} is not defined")
+    times = write_times_and_id(message.sampled, message.created, message.deleted, message.object_id)
+    octets = definition.key_octets + times
+    if not isinstance(message, StatisticContent):
+        octets += definition.properties.write(message.properties or ())
+    if not isinstance(message, PropertyContent):
+        octets += definition.statistics.write(message.statistics or ())
+    return octets
+
+
+def _write_event(message: EventIndication, definitions: Definitions) -> bytes:
+    definition = definitions.find_event(message.key)
+    if definition is None:
+        raise LocalProtocolError(f"event {message.key} is not defined")
+    if not 0 <= message.severity <= 0xFF:  # noqa: PLR2004  what an octet holds
+        raise LocalProtocolError(f"severity {message.severity} does not fit an octet")
+    return (
+        fields.class_key(message.key)
+        + fields.u64(message.time)
+        + bytes((message.severity,))
+        + definition.arguments.write(message.arguments)
+    )
+
+
+def _write_schema_response(message: SchemaResponse, records: RecordForm) -> bytes:
+    definition = message.definition
+    if isinstance(definition, ClassDefinition):
+        kind, body = ClassKind.OBJECT, write_class(definition, records)
+    else:
+        kind, body = ClassKind.EVENT, write_event(definition, records)
+    return bytes((kind,)) + fields.class_key(definition.key) + body
+
+
+def _write_class_indication(message: ClassIndication) -> bytes:
+    return bytes((message.kind,)) + fields.class_key(message.key)
+
+
+def _write_method_request(message: MethodRequest) -> bytes:
+    head = message.object_id.to_octets() + fields.class_key(message.key)
+    return head + fields.str8(message.method) + message.arguments
+
+
+def _write_method_response(message: MethodResponse) -> bytes:
+    # Peers write the text of this one status as str8, and consoles expect it.
+    text = fields.str8 if message.status == Status.UNKNOWN_METHOD else fields.str16
+    return fields.u32(message.status) + text(message.text) + message.arguments
+
+
+def _write_attach_request(message: AttachRequest) -> bytes:
+    banks = fields.u32(message.broker_bank) + fields.u32(message.agent_bank)
+    return fields.str8(message.label) + message.system.bytes + banks
+
+
+def _write_attach_response(message: AttachResponse) -> bytes:
+    return fields.u32(message.broker_bank) + fields.u32(message.agent_bank)
+
+
+# Each function takes the class that it stands under, which the type of a table cannot say.
+_PAYLOADS: Final[Mapping[type[object], Callable[[Any], bytes]]] = {
+    BrokerResponse: lambda message: message.broker.bytes,
+    CommandComplete: lambda message: fields.u32(message.code) + fields.str8(message.text),
+    PackageIndication: lambda message: fields.str8(message.package),
+    ClassQuery: lambda message: fields.str8(message.package),
+    ClassIndication: _write_class_indication,
+    SchemaRequest: lambda message: fields.class_key(message.key),
+    Heartbeat: lambda message: fields.u64(message.time),
+    GetQuery: lambda message: write_map(message.selector),
+    MethodRequest: _write_method_request,
+    MethodResponse: _write_method_response,
+    AttachRequest: _write_attach_request,
+    AttachResponse: _write_attach_response,
 }

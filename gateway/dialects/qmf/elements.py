@@ -1,17 +1,20 @@
-"""How a value of each element type travels, without a code, in the version of QMF that is spoken."""
+"""The types that elements and arguments can have: their codes, the model's types, and how values travel.
+
+A value of an element travels without a code, in a form that depends on the version of QMF.
+Sources: QMF AM2 protocol (type codes); list and array as qpidd has them.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 from uuid import UUID
 
-from gateway.dialects.errors import ProtocolError
+from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.element_types import TypeCode
-from gateway.dialects.qmf.fields import Cursor, decode_text
-from gateway.dialects.qmf.object_id import NULL, ObjectId, object_id_of
+from gateway.dialects.qmf.fields import NULL, Cursor, ObjectId, decode_text, object_id_of
 from gateway.dialects.qmf.typed_values import (
     QmfValue,
     plain_map,
@@ -22,6 +25,81 @@ from gateway.dialects.qmf.typed_values import (
     write_list,
     write_map,
 )
+from gateway.model.values import ValueType
+
+
+class TypeCode(enum.IntEnum):
+    """Codes of element types in schema records."""
+
+    U8 = 1
+    U16 = 2
+    U32 = 3
+    U64 = 4
+    STR8 = 6
+    STR16 = 7
+    ABSOLUTE_TIME = 8
+    DELTA_TIME = 9
+    REFERENCE = 10
+    BOOL = 11
+    F32 = 12
+    F64 = 13
+    UUID = 14
+    MAP = 15
+    S8 = 16
+    S16 = 17
+    S32 = 18
+    S64 = 19
+    LIST = 21
+    ARRAY = 22
+
+    @property
+    def value_type(self) -> ValueType:
+        """The model's type; str8 and str16 are both STRING, list and array both LIST."""
+        return _VALUE_TYPES[self]
+
+
+_VALUE_TYPES: Final = {
+    TypeCode.U8: ValueType.U8,
+    TypeCode.U16: ValueType.U16,
+    TypeCode.U32: ValueType.U32,
+    TypeCode.U64: ValueType.U64,
+    TypeCode.STR8: ValueType.STRING,
+    TypeCode.STR16: ValueType.STRING,
+    TypeCode.ABSOLUTE_TIME: ValueType.TIME,
+    TypeCode.DELTA_TIME: ValueType.DURATION,
+    TypeCode.REFERENCE: ValueType.REFERENCE,
+    TypeCode.BOOL: ValueType.BOOL,
+    TypeCode.F32: ValueType.F32,
+    TypeCode.F64: ValueType.F64,
+    TypeCode.UUID: ValueType.UUID,
+    TypeCode.MAP: ValueType.MAP,
+    TypeCode.S8: ValueType.S8,
+    TypeCode.S16: ValueType.S16,
+    TypeCode.S32: ValueType.S32,
+    TypeCode.S64: ValueType.S64,
+    TypeCode.LIST: ValueType.LIST,
+    TypeCode.ARRAY: ValueType.LIST,
+}
+_CODES: Final = {
+    value_type: code
+    for code, value_type in _VALUE_TYPES.items()
+    if code not in (TypeCode.STR8, TypeCode.ARRAY)
+}
+
+
+def type_code(value_type: ValueType, max_length: int | None) -> TypeCode:
+    """Return how a model type travels: strings of at most 255 octets as str8, all others as str16.
+
+    Raises:
+        LocalProtocolError: QMF has no such type (octets).
+    """
+    if value_type is ValueType.STRING and max_length is not None and max_length <= 0xFF:  # noqa: PLR2004
+        return TypeCode.STR8
+    code = _CODES.get(value_type)
+    if code is None:
+        raise LocalProtocolError(f"QMF has no type for {value_type.value}")
+    return code
+
 
 ReadStep: TypeAlias = "Callable[[bytes, int, list[QmfValue]], int]"
 """Appends the value that stands at a position of a body, and returns where it ends.

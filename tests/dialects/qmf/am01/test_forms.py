@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf.am01.forms import AM01
-from gateway.dialects.qmf.am01.get_and_set import read_changes, read_object, write_changes, write_object
+from gateway.dialects.qmf.am01.forms import AM01, read_changes, read_object, write_changes, write_object
 from gateway.dialects.qmf.definitions import ClassDefinition
 from tests.dialects.qmf.am01.examples import (
     PROPERTIES,

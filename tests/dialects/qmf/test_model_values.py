@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.qmf import absence, severities
+from gateway.dialects.qmf.model_values import (
+    ABSENT_STATISTICS,
+    absence_applied,
+    model_severity,
+    tells_absence,
+    wire_severity,
+    with_absence,
+    with_absence_marked,
+    without_absence,
+)
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
@@ -20,41 +29,41 @@ def _statistics(count: int) -> tuple[Element, ...]:
 
 
 def test_bit_n_stands_for_statistic_n() -> None:
-    assert absence.marked((5, None, 0, None)) == (5, None, 0, None, 0b1010)
-    assert absence.applied((5, 0, 0, 0, 0b1010)) == (5, None, 0, None)
+    assert with_absence_marked((5, None, 0, None)) == (5, None, 0, None, 0b1010)
+    assert absence_applied((5, 0, 0, 0, 0b1010)) == (5, None, 0, None)
 
 
 @given(st.lists(st.none() | st.integers(), max_size=64).map(tuple))
 def test_absence_survives(statistics: tuple[int | None, ...]) -> None:
-    marked = absence.marked(statistics)
+    marked = with_absence_marked(statistics)
     sent = tuple(0 if value is None else value for value in marked)
-    assert absence.applied(sent) == statistics
+    assert absence_applied(sent) == statistics
 
 
 def test_the_statistic_is_added_and_hidden() -> None:
     schema = ClassSchema(KEY, (), _statistics(2))
-    served = absence.with_absence(schema)
+    served = with_absence(schema)
     assert [one.name for one in served.statistics] == ["s0", "s1", "absentStatistics"]
-    assert absence.tells_absence(served)
-    assert not absence.tells_absence(schema)
-    assert absence.without_absence(served) == schema
-    assert absence.without_absence(schema) == schema
+    assert tells_absence(served)
+    assert not tells_absence(schema)
+    assert without_absence(served) == schema
+    assert without_absence(schema) == schema
 
 
 def test_a_class_without_statistics_needs_none() -> None:
     schema = ClassSchema(KEY)
-    assert absence.with_absence(schema) is schema
-    assert not absence.tells_absence(schema)
+    assert with_absence(schema) is schema
+    assert not tells_absence(schema)
 
 
 def test_a_statistic_of_that_name_but_another_type_is_not_it() -> None:
-    assert not absence.tells_absence(ClassSchema(KEY, (), (Element(absence.NAME, ValueType.STRING),)))
+    assert not tells_absence(ClassSchema(KEY, (), (Element(ABSENT_STATISTICS, ValueType.STRING),)))
 
 
 def test_there_are_64_bits() -> None:
-    absence.with_absence(ClassSchema(KEY, (), _statistics(64)))
+    with_absence(ClassSchema(KEY, (), _statistics(64)))
     with pytest.raises(LocalProtocolError, match="more than 64"):
-        absence.with_absence(ClassSchema(KEY, (), _statistics(65)))
+        with_absence(ClassSchema(KEY, (), _statistics(65)))
 
 
 @pytest.mark.parametrize(
@@ -73,9 +82,9 @@ def test_there_are_64_bits() -> None:
     ],
 )
 def test_severities(code: int, severity: Severity) -> None:
-    assert severities.to_model(code) is severity
+    assert model_severity(code) is severity
 
 
 @pytest.mark.parametrize("severity", [Severity.CRITICAL, Severity.MAJOR, Severity.WARNING, Severity.INFO])
 def test_severities_survive(severity: Severity) -> None:
-    assert severities.to_model(severities.from_model(severity)) is severity
+    assert model_severity(wire_severity(severity)) is severity
