@@ -35,8 +35,6 @@ NOT_YET: Final = frozenset(
         "analytics",
         "benchmarks",
         "event-log",
-        "jmx",
-        "mibs",
     }
 )
 """Pages in older language. A page is taken out when it is rewritten; none is added."""
