@@ -34,7 +34,6 @@ NOT_YET: Final = frozenset(
     {
         "analytics",
         "benchmarks",
-        "event-log",
     }
 )
 """Pages in older language. A page is taken out when it is rewritten; none is added."""
