@@ -32,7 +32,6 @@ UNITS_OF_PROTOCOLS: Final = frozenset(
 
 NOT_YET: Final = frozenset(
     {
-        "analytics",
         "benchmarks",
     }
 )
