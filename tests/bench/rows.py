@@ -23,7 +23,7 @@ PEERS: Final = (
     "paged-listing",
     "prometheus",
     "management-page",
-    "nobody",
+    "unwatched",
 )
 """What we are measured beside."""
 

@@ -30,13 +30,6 @@ UNITS_OF_PROTOCOLS: Final = frozenset(
 )
 """Pages that describe protocols, or their speed, byte by byte, as their specifications do: in octets."""
 
-NOT_YET: Final = frozenset(
-    {
-        "benchmarks",
-    }
-)
-"""Pages in older language. A page is taken out when it is rewritten; none is added."""
-
 
 def unused_words(text: str, *, octets: bool = False) -> list[str]:
     """Return the words of ``text`` that the glossary replaces, with what stands around them."""
@@ -50,7 +43,7 @@ def test_pages_use_the_words_of_the_glossary(page: Path) -> None:
     if page.stem == "glossary":
         text = text.partition("## Words that are not used")[0]
     words = unused_words(CODE.sub("", text), octets=page.stem in UNITS_OF_PROTOCOLS)
-    assert page.stem in NOT_YET or words == []
+    assert words == []
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:

@@ -71,7 +71,7 @@ def _agrees(body: bytes, message: InspectReply) -> bool:
     try:
         root = ET.fromstring(body.removesuffix(b"\0"))  # noqa: S314  recorded
     except ET.ParseError:
-        return False  # entities that nobody declared, which is why no parser of XML is used
+        return False  # undeclared entities, which is why no parser of XML is used
     found = [(field.attrib["name"], (field.text or "").replace("\n", "\r")) for field in root[0]]
     assert found == [(field.name, str(field.text).replace("\n", "\r")) for field in message.fields]
     assert _write(message) == body

@@ -37,7 +37,7 @@ from tests.components.command_line import Site, new_site, running
 from tests.components.rabbitmq import TEST_SETTINGS
 
 _YARDSTICK = "yardstick"
-"""A routing key that nobody else is bound to."""
+"""A routing key to which no other queue is bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,5 +52,5 @@ def by_duckdb(segment: Segment, scratch: Path, records: int, threads: int) -> fl
 
 
 def all_processors() -> int:
-    """How many threads DuckDB takes where nobody says how many."""
+    """How many threads DuckDB takes by default."""
     return os.cpu_count() or 1

@@ -16,13 +16,13 @@ from aio_pika.abc import AbstractChannel
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.installation import DebianRootError, debian_release, ensure_made
-from tests.bench.rabbitmq.watchers import Nobody, Source, Watcher, management_page, scrape
+from tests.bench.rabbitmq.watchers import Source, Unwatched, Watcher, management_page, scrape
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
 from tests.components.rabbitmq import TEST_SETTINGS
 
 RELEASE: Final = "4.0"
-NOBODY, LISTING, SCRAPE, PAGE = "nobody", "paged-listing", "prometheus", "management-page"
+UNWATCHED, LISTING, SCRAPE, PAGE = "unwatched", "paged-listing", "prometheus", "management-page"
 
 _MEGABYTE: Final = 2**20
 _LEAST: Final = 0.01
@@ -110,7 +110,7 @@ def _watched(stack: ExitStack, release: str, queues: int) -> Watched:
         LISTING: Source(broker, queues, metrics=False),
         SCRAPE: scrape(broker),
         PAGE: management_page(broker),
-        NOBODY: Nobody(),
+        UNWATCHED: Unwatched(),
     }
     return Watched(broker, queues, sides)
 
@@ -133,8 +133,10 @@ async def _measure(run: Run, brokers: list[Watched]) -> None:
                 one.memory_with[side] = one.memory()
     for one in brokers:
         for side, memory in one.memory_with.items():
-            more = statistics.median(spent[one.queues, side]) - statistics.median(spent[one.queues, NOBODY])
-            beside = "" if side == NOBODY else f", {100 * more:+.1f} % of a core"
+            more = statistics.median(spent[one.queues, side]) - statistics.median(
+                spent[one.queues, UNWATCHED]
+            )
+            beside = "" if side == UNWATCHED else f", {100 * more:+.1f} % of a core"
             run.figure(f"{one.queues} queues, {side}", f"{memory / _MEGABYTE:.0f} MB{beside}")
 
 

@@ -17,5 +17,5 @@ def test_every_side_watches_every_broker(tmp_path: Path) -> None:
     rows = json.loads(file.read_text())
     assert sorted({row["name"] for row in rows}) == ["age10", "cpu0", "cpu10"]
     cpu = {row["peer_name"] for row in rows if row["name"] == "cpu10"}
-    assert cpu == {"paged-listing", "prometheus", "management-page", "nobody"}
+    assert cpu == {"paged-listing", "prometheus", "management-page", "unwatched"}
     assert {row["peer_name"] for row in rows if row["name"] == "age10"} == {"paged-listing"}

@@ -46,7 +46,7 @@ class Watcher(Protocol):
         ...
 
 
-class Nobody:
+class Unwatched:
     """Leaves the broker alone."""
 
     async def settled(self) -> None:
@@ -159,7 +159,7 @@ class Source:
         return statistics.median(ages), max(ages)
 
     def _performed(self, _effects: Iterable[Effect]) -> None:
-        """Nobody is behind the source; how far it is, is noted."""
+        """Unwatched is behind the source; how far it is, is noted."""
         if self._settled.is_set():
             return
         known = sum(1 for _ in self._source.known("queue"))

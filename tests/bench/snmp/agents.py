@@ -176,7 +176,7 @@ def answers_with(port: int, after: Oid, name: Oid, community: bytes = COMMUNITY)
     """Whether the agent on this port of the loopback says that ``name`` is next after ``after``."""
     question = request(GET_NEXT, [after], community=community)
     answer = _answer(port, question)
-    # While nobody has the port, the one who asks may be given it, and hear itself.
+    # While the port is free, the client may be given it, and receive its own requests.
     return answer not in {None, question} and read_answer(answer).varbinds[0][0] == name
 
 
