@@ -6,7 +6,6 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.schema import ClassKey
 
 MANAGEMENT_EXCHANGE: Final = "qpid.management"
@@ -42,19 +41,8 @@ def heartbeat_key(agent: str) -> str:
     return f"console.heartbeat.{agent}"
 
 
+@lru_cache(maxsize=4096)
 def agent_of_key(routing_key: str) -> str:
     """Return the agent that published under ``routing_key``; the broker's own if it does not say."""
     match = _AGENT_IN_KEY.match(routing_key)
     return match.group(1) if match else BROKER_AGENT
-
-
-def agent_of_object(object_id: ObjectId) -> str:
-    """Return the agent that owns an object. The Java broker leaves the banks 0: then the broker's own."""
-    return _agent_of_prefix(object_id.prefix)
-
-
-@lru_cache(maxsize=4096)
-def _agent_of_prefix(prefix: int) -> str:
-    # All objects of an agent share it, and the agent of each content record is looked for.
-    banks = ObjectId(prefix, 0)
-    return f"{banks.broker_bank or 1}.{banks.agent_bank}"

@@ -6,13 +6,13 @@ A body is a concatenation of records, each behind ``'A' 'M' '2' opcode`` and a u
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
-from gateway.dialects.qmf.fields import Cursor, ObjectId, key_octets
+from gateway.dialects.qmf.fields import Cursor, ObjectId
 from gateway.dialects.qmf.messages import (
     AttachRequest,
     AttachResponse,
@@ -41,7 +41,6 @@ from gateway.dialects.qmf.messages import (
     Status,
     UnknownClass,
     UnknownOpcode,
-    made_content,
 )
 from gateway.dialects.qmf.schema_records import (
     OURS,
@@ -58,6 +57,11 @@ HEADER_LENGTH: Final = 8
 MAX_BODY: Final = 1 << 20
 """Octets of a body at most. Peers keep to 65,536; the schemas of a large package may need more."""
 
+_CONTENT: Final[dict[int, type[Content]]] = {
+    ord(kind.opcode): kind for kind in (PropertyContent, StatisticContent, ObjectContent)
+}
+
+_new: Final = object.__new__
 _unpack_header: Final = struct.Struct(">3sBI").unpack_from
 _TIMES_AND_ID: Final = struct.Struct(">5Q")
 
@@ -71,55 +75,89 @@ def read_body(body: bytes, definitions: Definitions) -> Iterator[Received]:
     length = len(body)
     if length > MAX_BODY:
         raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{length}")
-    start = 0
-    while True:
-        position = start + HEADER_LENGTH
-        if start and not any(body[start:position]) and not any(body[position:]):
-            return  # the rest of a buffer that a peer sent whole
-        if position > length:
-            raise ProtocolError("a record header", f"{length - start} octets", start)
-        magic, code, sequence = _unpack_header(body, start)
-        if magic != MAGIC:
-            raise ProtocolError("the header AM2", repr(magic), start)
-        if code in _CONTENT_READERS:
-            start = yield from _read_contents(body, start, definitions)
-        else:
-            cursor = Cursor(body, position)
-            message = _read_record(cursor, code, sequence, definitions)
-            yield message
-            start = cursor.position
-            if isinstance(message, UnknownClass):
-                return
-            if isinstance(message, EventIndication) and not body.startswith(MAGIC, start):
-                return  # qpidd keeps a cut schema of agent 0.6's events: more is sent than it explains
-        if start == length:
-            return
-
-
-def _read_contents(body: bytes, start: int, definitions: Definitions) -> Generator[Received, None, int]:
-    """Yield the content records at ``start`` up to the next other record; return where that is."""
     # Bodies hold many records of the same opcode, sequence and class, or two kinds in turns.
-    heads: dict[bytes, tuple[_ContentOf, int, ClassDefinition]] = {}
+    heads: dict[bytes, tuple[type[Content], int, ClassDefinition]] = {}
     head_length = 0
-    while True:
-        known = heads.get(body[start : start + head_length])
-        if known is None:
-            if len(body) - start < HEADER_LENGTH or not body.startswith(MAGIC, start):
-                return start
-            _, code, sequence = _unpack_header(body, start)
-            read = _CONTENT_READERS.get(code)
-            if read is None:
-                return start
-            octets = key_octets(body, start + HEADER_LENGTH)
-            definition = definitions.class_by_octets(octets)
+    start = 0
+    if not length:
+        raise ProtocolError("a record header", "0 octets", 0)
+    while start != length:
+        head = heads.get(body[start : start + head_length])
+        if head is None:
+            header = _read_header(body, start)
+            if header is None:
+                return
+            code, sequence = header
+            kind = _CONTENT.get(code)
+            if kind is None:
+                cursor = Cursor(body, start + HEADER_LENGTH)
+                message = _read_record(cursor, code, sequence, definitions)
+                yield message
+                if _is_last(message, cursor):
+                    return
+                start = cursor.position
+                continue
+            definition, end = definitions.class_at(body, start + HEADER_LENGTH)
             if definition is None:
                 yield _read_unknown_content(body, start + HEADER_LENGTH, sequence, code)
-                return len(body)
-            head_length = HEADER_LENGTH + len(octets)
-            known = heads[body[start : start + head_length]] = (read, sequence, definition)
-        read, sequence, definition = known
-        message, start = read(body, start + head_length, sequence, definition)
-        yield message
+                return
+            head = heads[body[start:end]] = (kind, sequence, definition)
+            head_length = end - start
+        content, start = read_content(*head, body, start + head_length)
+        yield content
+
+
+def _read_header(body: bytes, start: int) -> tuple[int, int] | None:
+    """Return opcode and sequence; ``None`` for the rest of a buffer that a peer sent whole: zeros."""
+    position = start + HEADER_LENGTH
+    if start and not any(body[start:position]) and not any(body[position:]):
+        return None
+    if position > len(body):
+        raise ProtocolError("a record header", f"{len(body) - start} octets", start)
+    magic, code, sequence = _unpack_header(body, start)
+    if magic != MAGIC:
+        raise ProtocolError("the header AM2", repr(magic), start)
+    return code, sequence
+
+
+def _is_last(message: Received, cursor: Cursor) -> bool:
+    """Whether what stands behind a record cannot be read, or means nothing."""
+    if isinstance(message, EventIndication):
+        # qpidd keeps a cut schema of agent 0.6's events: more is sent than it explains.
+        return not cursor.body.startswith(MAGIC, cursor.position)
+    return isinstance(message, UnknownClass)
+
+
+class _Draft(Content):
+    """Content while it is made. Setting frozen attributes takes longer than reading most records."""
+
+    __slots__ = ()
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__  # only if both are set does Python not look them up each time
+
+
+def read_content(
+    kind: type[Content], sequence: int, definition: ClassDefinition, body: bytes, position: int
+) -> tuple[PropertyContent | StatisticContent | ObjectContent, int]:
+    """Return the content record whose times stand at ``position``, behind its head, and where it ends.
+
+    Raises:
+        ProtocolError: the record is malformed.
+    """
+    draft: Any = _new(_Draft)
+    draft.sequence = sequence
+    draft.key = definition.key
+    draft.properties = draft.statistics = None
+    if kind is StatisticContent:
+        record = definition.statistic_record(body, position)
+        draft.sampled, draft.created, draft.deleted, draft.object_id, draft.statistics, end = record
+    else:
+        record = definition.property_record(body, position)
+        draft.sampled, draft.created, draft.deleted, draft.object_id, draft.properties, end = record
+        if kind is ObjectContent:
+            draft.statistics, end = definition.statistic_values(body, end)
+    draft.__class__ = kind
+    return draft, end
 
 
 def _read_record(cursor: Cursor, code: int, sequence: int, definitions: Definitions) -> Received:
@@ -211,49 +249,13 @@ def _read_unknown_content(body: bytes, start: int, sequence: int, code: int) -> 
     return UnknownClass(sequence, code, key, deleted)
 
 
-def _read_property_content(
-    body: bytes, position: int, sequence: int, definition: ClassDefinition
-) -> tuple[Received, int]:
-    sampled, created, deleted, object_id, values, end = definition.property_record(body, position)
-    return made_content(
-        PropertyContent, sequence, definition.key, sampled, created, deleted, object_id, values
-    ), end
-
-
-def _read_statistic_content(
-    body: bytes, position: int, sequence: int, definition: ClassDefinition
-) -> tuple[Received, int]:
-    sampled, created, deleted, object_id, values, end = definition.statistic_record(body, position)
-    return made_content(
-        StatisticContent, sequence, definition.key, sampled, created, deleted, object_id, None, values
-    ), end
-
-
-def _read_object_content(
-    body: bytes, position: int, sequence: int, definition: ClassDefinition
-) -> tuple[Received, int]:
-    sampled, created, deleted, object_id, properties, middle = definition.property_record(body, position)
-    statistics, end = definition.statistic_values(body, middle)
-    return made_content(
-        ObjectContent,
-        sequence,
-        definition.key,
-        sampled,
-        created,
-        deleted,
-        object_id,
-        properties,
-        statistics,
-    ), end
-
-
 def _read_event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
     start = cursor.position
-    octets = key_octets(cursor.body, start)
-    definition = definitions.event_by_octets(octets)
+    end = fields.key_end(cursor.body, start)
+    definition = definitions.event_by_octets(cursor.body[start:end])
     if definition is None:
         return UnknownClass(sequence, ord(EventIndication.opcode), cursor.class_key())
-    cursor.position = start + len(octets)
+    cursor.position = end
     time, severity = cursor.u64("a time"), cursor.u8("a severity")
     arguments, cursor.position = definition.arguments.read(cursor.body, cursor.position)
     return EventIndication(sequence, definition.key, time, severity, tuple(arguments))
@@ -301,14 +303,6 @@ _SCHEMA_READERS: Final[dict[int, Callable[[Cursor, int, Definitions], Received]]
     ord("e"): _read_event_indication,
     ord("M"): _read_method_request,
 }
-
-_ContentOf: TypeAlias = "Callable[[bytes, int, int, ClassDefinition], tuple[Received, int]]"
-_CONTENT_READERS: Final[dict[int, _ContentOf]] = {
-    ord("c"): _read_property_content,
-    ord("i"): _read_statistic_content,
-    ord("g"): _read_object_content,
-}
-
 
 _NO_DEFINITIONS: Final = Definitions()
 _HEADER: Final = struct.Struct(">3scI")

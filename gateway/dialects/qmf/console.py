@@ -9,8 +9,7 @@ protocol; what qpidd, Apache Qpid M4, agents of 0.6 and the Java broker do where
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
 from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
@@ -38,12 +37,9 @@ from gateway.dialects.qmf.messages import (
     EventIndication,
     Heartbeat,
     MethodResponse,
-    ObjectContent,
     PackageIndication,
-    PropertyContent,
     Received,
     SchemaResponse,
-    StatisticContent,
     UnknownClass,
 )
 from gateway.dialects.qmf.session_state import SessionState, State
@@ -70,10 +66,6 @@ from gateway.model.texts import peer_line
 __all__ = ["ConsoleConfig", "ConsoleSession"]
 
 
-_PUBLISHED: Final = frozenset((PropertyContent, StatisticContent, ObjectContent, EventIndication, Heartbeat))
-"""What agents publish of their own accord, all the time."""
-
-
 class MessageHandler:
     """Understands messages on behalf of a conversation.
 
@@ -85,21 +77,6 @@ class MessageHandler:
         self._state = state
         self._translator = ContentTranslator(state.config.secrets)
         self.client = RpcClient(state, self._translator)
-        self._sender = BROKER_AGENT
-        self._handlers: Final[dict[type, Callable[[Any], None]]] = {
-            BrokerResponse: self._on_broker,
-            PackageIndication: self._on_package,
-            ClassIndication: self._on_class,
-            SchemaResponse: self._on_schema,
-            CommandComplete: self._on_complete,
-            PropertyContent: self._on_content,
-            StatisticContent: self._on_content,
-            ObjectContent: self._on_content,
-            EventIndication: self._on_event,
-            Heartbeat: self._on_heartbeat,
-            MethodResponse: self.client.on_response,
-            UnknownClass: self._on_unknown_class,
-        }
 
     def learn(self, definitions: Iterable[ClassDefinition | EventDefinition]) -> None:
         """Know these, as if an agent had told them."""
@@ -109,14 +86,36 @@ class MessageHandler:
             ):
                 self._state.observations.append(self._translator.learn(definition))
 
-    def hear(self, message: Received, sender: str) -> None:
+    def hear(self, message: object, sender: str) -> None:
         """Take in a message that ``sender`` (an agent, by the routing key) sent; others are ignored."""
-        self._sender = sender
-        if type(message) not in _PUBLISHED:
-            self._state.stir()
-        handle = self._handlers.get(type(message))
-        if handle is not None:
-            handle(message)
+        match message:
+            # What agents publish of their own accord, all the time.
+            case Content():
+                self._on_content(message)
+            case EventIndication():
+                self._on_event(message, sender)
+            case Heartbeat():
+                self._on_heartbeat(message, sender)
+            case _:
+                self._state.stir()
+                self._on_other(message, sender)
+
+    def _on_other(self, message: object, sender: str) -> None:
+        match message:
+            case BrokerResponse():
+                self._on_broker(message)
+            case PackageIndication():
+                self._on_package(message)
+            case ClassIndication():
+                self._on_class(message)
+            case SchemaResponse():
+                self._on_schema(message)
+            case CommandComplete():
+                self._on_complete(message)
+            case MethodResponse():
+                self.client.on_response(message)
+            case UnknownClass():
+                self._on_unknown_class(message, sender)
 
     def _on_broker(self, message: BrokerResponse) -> None:
         # The specification has sequence 0 here, peers repeat the request's.
@@ -222,12 +221,13 @@ class MessageHandler:
             self._state.stir()
             self._state.requests.progress(message.sequence, self._state.now)
             self.client.on_content(message)
-        last = self._state.observations[-1] if self._state.observations else None
+        observations = self._state.observations
+        last = observations[-1] if observations else None
         together = joined(last, seen) if isinstance(last, ObjectSeen) else None
         if together is None:
-            self._state.observations.append(seen)
+            observations.append(seen)
         else:
-            self._state.observations[-1] = together
+            observations[-1] = together
         if message.properties is not None:
             self._notice_agent(message)
 
@@ -242,25 +242,25 @@ class MessageHandler:
         else:
             self._state.remotes.depart(agent, f"agent {agent} left the broker", self._state.now)
 
-    def _on_event(self, message: EventIndication) -> None:
-        if self._state.hear(self._sender):
-            self._state.observations.append(self._translator.event(message, self._sender))
+    def _on_event(self, message: EventIndication, sender: str) -> None:
+        if self._state.hear(sender):
+            self._state.observations.append(self._translator.event(message, sender))
         else:
             self._state.observations.append(RecordLost(message.key, BROKER_AGENT))
 
-    def _on_heartbeat(self, message: Heartbeat) -> None:
-        if not self._state.hear(self._sender):
+    def _on_heartbeat(self, message: Heartbeat, sender: str) -> None:
+        if not self._state.hear(sender):
             return
-        if self._state.agents.beat(self._sender, message.time, self._state.now):
+        if self._state.agents.beat(sender, message.time, self._state.now):
             self._state.stir()
-        self._state.observations.append(HeartbeatSeen(self._sender, message.time))
+        self._state.observations.append(HeartbeatSeen(sender, message.time))
 
-    def _on_unknown_class(self, message: UnknownClass) -> None:
+    def _on_unknown_class(self, message: UnknownClass, sender: str) -> None:
         if not self._state.config.includes(message.key.package):
             return
         self.client.on_unknown_class(message)
         subject = self._state.requests.subject(message.sequence)
-        agent = subject.agent if isinstance(subject, FetchObjects) else self._sender
+        agent = subject.agent if isinstance(subject, FetchObjects) else sender
         if self._state.ask_schema(message.key):
             self._miss(message.key, agent)
         if message.deleted or message.code == ord(EventIndication.opcode):
@@ -390,7 +390,7 @@ class ConsoleSession:
             ]
         if self._state.state is State.CATCHING_UP and delivery.exchange == self._config.direct_exchange:
             return self._receive_late(delivery)
-        self._state.arrived(delivery.timestamp)
+        self._state.observations += self._state.gaps.arrived(delivery.timestamp, self._state.now)
         try:
             self._hear(delivery)
         except (ProtocolError, LocalProtocolError) as error:

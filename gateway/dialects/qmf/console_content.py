@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import cast
 
 from gateway.dialects.errors import ProtocolError
-from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
-from gateway.dialects.qmf.fields import NO_HASH
+from gateway.dialects.qmf.fields import NO_HASH, prefix_of
 from gateway.dialects.qmf.messages import Content, EventIndication
 from gateway.dialects.qmf.model_values import absence_applied, model_severity, tells_absence, without_absence
 from gateway.dialects.qmf.schema_records import write_class, write_event
@@ -164,16 +163,17 @@ class ContentTranslator:
         statistics = message.statistics
         if statistics is not None and view.marks_absence:
             statistics = absence_applied(statistics)
+        agent, text, is_lasting = prefix_of(message.object_id.prefix)
         return ObjectSeen(
             view.key,
-            agent_of_object(message.object_id),
-            str(message.object_id),
+            agent,
+            f"{text}{message.object_id.number}",
             message.sampled,
             message.created,
             message.deleted,
             properties,
             None if statistics is None else view.statistics.shown(statistics),
-            lasting_id=message.object_id.is_lasting,
+            lasting_id=is_lasting,
         )
 
     def event(self, message: EventIndication, agent: str) -> EventSeen:

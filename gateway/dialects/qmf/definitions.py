@@ -51,7 +51,7 @@ class ClassDefinition:
             forms,
         )
 
-    @property
+    @cached_property
     def key(self) -> ClassKey:
         """The class key."""
         return self.schema.key
@@ -192,6 +192,15 @@ class Definitions:
     def find_event(self, key: ClassKey) -> EventDefinition | None:
         """Return the event of this key."""
         return self._events.get(key)
+
+    def class_at(self, body: bytes, start: int) -> tuple[ClassDefinition | None, int]:
+        """Return the class whose key stands at ``start``, if it is known, and where the key ends.
+
+        Raises:
+            ProtocolError: the body ends before the key does.
+        """
+        end = fields.key_end(body, start)
+        return self._classes_by_octets.get(body[start:end]), end
 
     def class_by_octets(self, octets: bytes) -> ClassDefinition | None:
         """Return the class whose key travels as ``octets``."""

@@ -10,6 +10,7 @@ import re
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
@@ -149,8 +150,8 @@ class Cursor:
         return ClassKey(package, name, self.octets(HASH_LENGTH, "a class hash"))
 
 
-def key_octets(body: bytes, start: int) -> bytes:
-    """Return the octets of the class key that stands at ``start``, without making strings of them.
+def key_end(body: bytes, start: int) -> int:
+    """Return where the class key ends that stands at ``start``, without making strings of it.
 
     Raises:
         ProtocolError: the body ends before the key does.
@@ -162,7 +163,7 @@ def key_octets(body: bytes, start: int) -> bytes:
         raise ProtocolError("a class key", "the end of the body", start) from error
     if end > len(body):
         raise ProtocolError("a class key", "the end of the body", start)
-    return body[start:end]
+    return end
 
 
 def _pack(form: struct.Struct, value: int) -> bytes:
@@ -299,7 +300,7 @@ class ObjectId:
     @property
     def is_lasting(self) -> bool:
         """Whether it outlives restarts; ids of before AM2, without sequence and banks, do not say."""
-        return bool(self.prefix) and not self.sequence
+        return prefix_of(self.prefix).is_lasting
 
     @property
     def broker_bank(self) -> int:
@@ -316,7 +317,7 @@ class ObjectId:
         return bool(self.prefix or self.number)
 
     def __str__(self) -> str:
-        return f"{_text_of_prefix(self.prefix)}{self.number}"
+        return f"{prefix_of(self.prefix).text}{self.number}"
 
 
 NULL = ObjectId(0, 0)
@@ -332,7 +333,24 @@ def object_id_of(octets: bytes) -> ObjectId:
     return ObjectId(*_OCTETS.unpack(octets))
 
 
+class Prefix(NamedTuple):
+    """What all object ids of an agent have in common.
+
+    Attributes:
+        agent: that owns the objects. The Java broker leaves the banks 0: then the broker's own.
+        text: of the ids, up to the number.
+        is_lasting: as `ObjectId.is_lasting`.
+    """
+
+    agent: str
+    text: str
+    is_lasting: bool
+
+
 @lru_cache(maxsize=4096)
-def _text_of_prefix(prefix: int) -> str:
-    # All objects of an agent share it, and every content record needs its text.
-    return f"{prefix >> 60}-{prefix >> 48 & 0xFFF}-{prefix >> 28 & 0xFFFFF}-{prefix & 0xFFFFFFF}-"
+def prefix_of(prefix: int) -> Prefix:
+    """Return what the prefix of an object id says; every content record needs it."""
+    flags, sequence = prefix >> 60, prefix >> 48 & 0xFFF
+    broker, agent = prefix >> 28 & 0xFFFFF, prefix & 0xFFFFFFF
+    text = f"{flags}-{sequence}-{broker}-{agent}-"
+    return Prefix(f"{broker or 1}.{agent}", text, bool(prefix) and not sequence)

@@ -11,15 +11,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
+from typing import ClassVar, Final, TypeAlias
 from uuid import UUID
 
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.model.schema import ClassKey
-
-_new: Final = object.__new__
 
 
 class ClassKind(enum.IntEnum):
@@ -163,42 +161,6 @@ class ObjectContent(Content):
     """An object as a get query found it: properties and statistics."""
 
     opcode = b"g"
-
-
-ContentKind = TypeVar("ContentKind", PropertyContent, StatisticContent, ObjectContent)
-
-
-class _Draft(Content):
-    """Content while it is made. Setting frozen attributes takes longer than reading most records."""
-
-    __slots__ = ()
-    __setattr__ = object.__setattr__
-    __delattr__ = object.__delattr__  # only if both are set does Python not look them up each time
-
-
-def made_content(  # noqa: PLR0913, PLR0917  the attributes of `Content`; by name they cost more
-    kind: type[ContentKind],
-    sequence: int,
-    key: ClassKey,
-    sampled: int,
-    created: int,
-    deleted: int,
-    object_id: ObjectId,
-    properties: QmfValues | None = None,
-    statistics: QmfValues | None = None,
-) -> ContentKind:
-    """Return ``kind(sequence, key, ...)``, made in a third of the time."""
-    draft: Any = _new(_Draft)
-    draft.sequence = sequence
-    draft.key = key
-    draft.sampled = sampled
-    draft.created = created
-    draft.deleted = deleted
-    draft.object_id = object_id
-    draft.properties = properties
-    draft.statistics = statistics
-    draft.__class__ = kind
-    return cast("ContentKind", draft)
 
 
 @dataclass(frozen=True, slots=True)

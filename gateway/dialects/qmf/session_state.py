@@ -175,7 +175,7 @@ class SessionState(Outbox):
         self.resync = Resync()
         self.living = LivingObjects(config.object_limit)
         self.remotes = RemoteAgents(config, self.agents, self.requests, self)
-        self._gaps = GapTracker(self.agents, config.heard_until)
+        self.gaps = GapTracker(self.agents, config.heard_until)
         self._last_greeting = -NEVER
         self._refusal = ""
         self._unnamed_after = -NEVER
@@ -299,9 +299,9 @@ class SessionState(Outbox):
         """
         self.move(Signal.RESUMED)
         self._forget_agents()
-        self._gaps.resumed(missed, self.now)
+        self.gaps.resumed(missed, self.now)
         if not waiting:
-            self.observations += self._gaps.missed(self.now)
+            self.observations += self.gaps.missed(self.now)
         self.tell(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
 
     def connect(self, reply_to: str) -> None:
@@ -312,7 +312,7 @@ class SessionState(Outbox):
         self.reply_to, self._refusal = reply_to, ""
         self._forget_agents()
         self.restarts.doubt()
-        self.observations += self._gaps.connected(self.now, caught_up=caught_up)
+        self.observations += self.gaps.connected(self.now, caught_up=caught_up)
         self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
         self.requests.add(Greeting())
 
@@ -326,10 +326,6 @@ class SessionState(Outbox):
         self.awake()
         self.tell(SourceState.DOWN, detail)
 
-    def arrived(self, sent: int) -> None:
-        """A message arrived that was sent at ``sent`` (0 for unknown), and with it all that came before."""
-        self.observations += self._gaps.arrived(sent, self.now)
-
     def announced(self, package: str) -> None:
         """An agent announces ``package``: greet it. Where that was known, it restarted or lost its link.
 
@@ -339,7 +335,7 @@ class SessionState(Outbox):
             self._announced_meanwhile(package)
             return
         if any(known == package for known, _ in self.resync.listed):
-            self._gaps.interrupted()
+            self.gaps.interrupted()
             self.restarts.doubt()
         self.greet_soon(f"an agent announces package {package}")
 
@@ -347,7 +343,7 @@ class SessionState(Outbox):
         """The same, a while ago: what it called objects before means nothing from there on."""
         if not any(known.key.package == package for known in self.definitions):
             return
-        self.observations += self._gaps.interrupted_meanwhile()
+        self.observations += self.gaps.interrupted_meanwhile()
         self.observations.append(ResyncBegan(restarted=True))
 
     def told(self, agent: str, message: Content) -> None:
@@ -364,7 +360,7 @@ class SessionState(Outbox):
             if is_expected is not None:
                 self.stir()
                 self.living.forget()
-                self.observations += [] if is_expected else self._gaps.started_anew()
+                self.observations += [] if is_expected else self.gaps.started_anew()
                 self.observations.append(ResyncBegan(restarted=True))
                 self.greet_soon(f"agent {agent} restarted")
         if message.key.hash == NO_HASH:
@@ -377,10 +373,10 @@ class SessionState(Outbox):
 
     def broker_answered(self, broker: UUID) -> None:
         """The greeting is answered: tell what was missed, and list what there is."""
-        self.observations += self._gaps.interruption(self.now)
-        interruption_told = self._gaps.answered()
-        since = self._gaps.until
-        silent_since = self.agents.heard(BROKER_AGENT, self.now, self._gaps.spoken_at)
+        self.observations += self.gaps.interruption(self.now)
+        interruption_told = self.gaps.answered()
+        since = self.gaps.until
+        silent_since = self.agents.heard(BROKER_AGENT, self.now, self.gaps.spoken_at)
         was_told = interruption_told or self.restarts.is_told
         restarted = self.restarts.answered(broker)
         if restarted:
@@ -423,7 +419,7 @@ class SessionState(Outbox):
 
     def greet(self, reason: str) -> None:
         """Begin again with a greeting; where one is under way, repeat it."""
-        self.observations += self._gaps.interruption(self.now)
+        self.observations += self.gaps.interruption(self.now)
         self.resync.cancel()
         if self.state is State.GREETING:
             self.requests.hurry(Greeting(), self.now)
@@ -449,7 +445,7 @@ class SessionState(Outbox):
 
     def read_the_unread(self) -> None:
         """As `read_the_unnamed`, for a message of an agent's own accord that cannot be read."""
-        self._gaps.unread()
+        self.gaps.unread()
         self._read_anew("a message could not be read")
 
     def _read_anew(self, reason: str) -> None:
@@ -552,7 +548,7 @@ class SessionState(Outbox):
     def answered(self) -> None:
         """The broker's agent answered about its classes: it is not silent, however long a list takes."""
         if not self.agents.is_lost(BROKER_AGENT):
-            self.agents.heard(BROKER_AGENT, self.now, self._gaps.spoken_at)
+            self.agents.heard(BROKER_AGENT, self.now, self.gaps.spoken_at)
 
     def _forget_agents(self) -> None:
         self.remotes.depart_all(self.now)
@@ -562,13 +558,13 @@ class SessionState(Outbox):
 
         False if it is one too many: nobody would notice its silence, so that nothing it says can be shown.
         """
-        if self.agents.heard_again(agent, self.now, self._gaps.spoken_at):
+        if self.agents.heard_again(agent, self.now, self.gaps.spoken_at):
             return True
         self.stir()
         known = agent in self.agents
         if not known:
             self.remotes.make_room()
-        lost_since = self.agents.heard(agent, self.now, self._gaps.spoken_at)
+        lost_since = self.agents.heard(agent, self.now, self.gaps.spoken_at)
         if agent not in self.agents:
             self.fall_short("too many agents")
             self.note("too-many-agents", f"agent {agent} is left out: {self.config.agent_limit} are known")

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gateway.dialects.qmf.addresses import agent_of_object
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
-from gateway.dialects.qmf.fields import ObjectId
+from gateway.dialects.qmf.fields import ObjectId, prefix_of
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -160,7 +159,7 @@ class RecordedPeer:
                     yield ClassIndication(request.sequence, one.kind, one.key)
         elif isinstance(request, GetQuery):
             for life in self.lives.values():
-                belongs = agent_of_object(life.object_id) == agent
+                belongs = prefix_of(life.object_id.prefix).agent == agent
                 if belongs and life.key.name == request.selector["_class"] and life.lives(at, since):
                     yield life.content(request.sequence, at)
 

@@ -34,11 +34,8 @@ from gateway.dialects.qmf.messages import (
     Content,
     EventIndication,
     MethodResponse,
-    ObjectContent,
     PackageIndication,
-    PropertyContent,
     SchemaResponse,
-    StatisticContent,
     UnknownClass,
     UnknownOpcode,
 )
@@ -61,18 +58,6 @@ class Am01MessageHandler(MessageHandler):
         self.am01_client = Am01RpcClient(state, self._named)
         self.client = self.am01_client
         self._is_answer = False
-        self._handlers.update(
-            {
-                AgentIdentity: self._on_identity,
-                BrokerResponse: self._on_broker,
-                ClassDescription: self._on_description,
-                MethodResponse: self._on_response,
-                PropertyContent: self._on_told,
-                StatisticContent: self._on_told,
-                ObjectContent: self._on_told,
-                UnknownClass: self._on_unknown_class,
-            }
-        )
 
     def take(self, reading: Reading, *, answers: bool) -> None:
         """Take in what a body says; ``answers``: it came to the reply queue."""
@@ -86,10 +71,15 @@ class Am01MessageHandler(MessageHandler):
         self._is_answer = answers and self._am01.revision is Revision.FEBRUARY_2008
         if self._is_answer:
             message = self._numbered(message)
-        self._sender = BROKER_AGENT
-        handle = self._handlers.get(type(message))
-        if handle is not None:
-            handle(message)
+        match message:
+            case AgentIdentity():
+                self._on_identity()
+            case ClassDescription():
+                self._on_description(message)
+            case MethodResponse(sequence=sequence) if sequence == PROBE_SEQUENCE:
+                self._am01.lives()
+            case _:
+                self.hear(message, BROKER_AGENT)
 
     def _numbered(self, message: Received) -> Received:
         """Return an answer with the number of what it answers: agents of February 2008 do not tell it."""
@@ -101,7 +91,7 @@ class Am01MessageHandler(MessageHandler):
 
     # Greeting and listing.
 
-    def _on_identity(self, _message: AgentIdentity) -> None:
+    def _on_identity(self) -> None:
         if self._am01.state is State.GREETING:
             self._am01.identified(NO_BROKER)
         else:
@@ -176,28 +166,22 @@ class Am01MessageHandler(MessageHandler):
 
     # Objects and events.
 
-    def _on_told(self, message: Content) -> None:
+    def _on_content(self, message: Content) -> None:
         if self._am01.outdates(message):
             unread = UnknownClass(message.sequence, ord(message.opcode), message.key, message.deleted)
-            self._on_unknown_class(unread)
+            self._on_unknown_class(unread, BROKER_AGENT)
             return
-        self._on_content(message)
+        super()._on_content(message)
         self.am01_client.published(message)
 
-    def _on_unknown_class(self, message: UnknownClass) -> None:
+    def _on_unknown_class(self, message: UnknownClass, sender: str) -> None:
         session = self._am01
         if not self._is_wanted(message.key):
             return
         if not session.is_heard_only and session.state is not State.GREETING:
-            super()._on_unknown_class(message)
+            super()._on_unknown_class(message, sender)
         elif message.deleted or message.code == ord(EventIndication.opcode):
             session.observations.append(RecordLost(self._named.named(message.key), BROKER_AGENT))
-
-    def _on_response(self, message: MethodResponse) -> None:
-        if message.sequence == PROBE_SEQUENCE:
-            self._am01.lives()
-        else:
-            self.am01_client.on_response(message)
 
 
 def _subjects(message: Received) -> tuple[Subject, ...]:

@@ -24,8 +24,9 @@ from gateway.dialects.qmf.am01.messages import (
     Received,
 )
 from gateway.dialects.qmf.am01.schemas import event_key, read_schema
+from gateway.dialects.qmf.codec import read_content
 from gateway.dialects.qmf.definitions import Definitions
-from gateway.dialects.qmf.fields import NO_HASH, Cursor, ObjectId, key_octets
+from gateway.dialects.qmf.fields import NO_HASH, Cursor, ObjectId, key_end
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
@@ -33,6 +34,7 @@ from gateway.dialects.qmf.messages import (
     ClassKind,
     ClassQuery,
     CommandComplete,
+    Content,
     EventIndication,
     GetQuery,
     MethodResponse,
@@ -43,14 +45,10 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     StatisticContent,
     UnknownClass,
-    made_content,
 )
 from gateway.model.schema import ClassKey
 
 _KNOWN_STATUSES: Final = range(4)
-_PROPERTIES, _STATISTICS, _BOTH = (
-    ord(kind.opcode) for kind in (PropertyContent, StatisticContent, ObjectContent)
-)
 _INFORMATIONAL: Final = 6
 
 
@@ -85,27 +83,27 @@ def schema_request(cursor: Cursor, frame: Frame) -> Received:
 
 def named_configuration(cursor: Cursor, frame: Frame) -> Received:
     """C of class C in the broadcasting revisions."""
-    return _content(cursor, frame, _named_key(cursor), _PROPERTIES)
+    return _content(cursor, frame, _named_key(cursor), PropertyContent)
 
 
 def named_instrumentation(cursor: Cursor, frame: Frame) -> Received:
     """C of class I in the broadcasting revisions."""
-    return _content(cursor, frame, _named_key(cursor), _STATISTICS)
+    return _content(cursor, frame, _named_key(cursor), StatisticContent)
 
 
 def configuration(cursor: Cursor, frame: Frame) -> Received:
     """C of class C with package and hash; c of AM1."""
-    return _content(cursor, frame, _full_key(cursor), _PROPERTIES)
+    return _content(cursor, frame, _full_key(cursor), PropertyContent)
 
 
 def instrumentation(cursor: Cursor, frame: Frame) -> Received:
     """C of class I with package and hash; i of AM1."""
-    return _content(cursor, frame, _full_key(cursor), _STATISTICS)
+    return _content(cursor, frame, _full_key(cursor), StatisticContent)
 
 
 def whole_object(cursor: Cursor, frame: Frame) -> Received:
     """Read g of AM1: configuration, then instrumentation."""
-    return _content(cursor, frame, _full_key(cursor), _BOTH)
+    return _content(cursor, frame, _full_key(cursor), ObjectContent)
 
 
 def _named_key(cursor: Cursor) -> bytes:
@@ -116,60 +114,25 @@ def _named_key(cursor: Cursor) -> bytes:
 
 
 def _full_key(cursor: Cursor) -> bytes:
-    octets = key_octets(cursor.body, cursor.position)
-    cursor.position += len(octets)
-    return octets
+    start, cursor.position = cursor.position, key_end(cursor.body, cursor.position)
+    return cursor.body[start : cursor.position]
 
 
-def _content(cursor: Cursor, frame: Frame, key: bytes, kind: int) -> Received:
+def _content(cursor: Cursor, frame: Frame, key: bytes, kind: type[Content]) -> Received:
     definition = frame.definitions.class_by_octets(key)
     if definition is None:
-        return _unknown_content(cursor, key, kind, frame.sequence)
-    if kind == _STATISTICS:
-        sampled, created, deleted, object_id, values, end = definition.statistic_record(
-            cursor.body, cursor.position
-        )
-        cursor.position = end
-        return made_content(
-            StatisticContent,
-            frame.sequence,
-            definition.key,
-            sampled,
-            created,
-            deleted,
-            object_id,
-            None,
-            values,
-        )
-    sampled, created, deleted, object_id, values, end = definition.property_record(
-        cursor.body, cursor.position
-    )
-    cursor.position = end
-    if kind == _PROPERTIES:
-        return made_content(
-            PropertyContent, frame.sequence, definition.key, sampled, created, deleted, object_id, values
-        )
-    statistics, cursor.position = definition.statistic_values(cursor.body, end)
-    return made_content(
-        ObjectContent,
-        frame.sequence,
-        definition.key,
-        sampled,
-        created,
-        deleted,
-        object_id,
-        values,
-        statistics,
-    )
+        return _unknown_content(cursor, key, ord(kind.opcode), frame.sequence)
+    content, cursor.position = read_content(kind, frame.sequence, definition, cursor.body, cursor.position)
+    return content
 
 
-def _unknown_content(cursor: Cursor, key: bytes, kind: int, sequence: int) -> UnknownClass:
+def _unknown_content(cursor: Cursor, key: bytes, code: int, sequence: int) -> UnknownClass:
     told = Cursor(key).class_key()
     hash_told = b"" if told.hash == NO_HASH and not told.package else told.hash
     cursor.octets(16, "times")
     deleted = cursor.u64("a time of deletion")
     _object_id(cursor)
-    return UnknownClass(sequence, kind, ClassKey(told.package, told.name, hash_told), deleted)
+    return UnknownClass(sequence, code, ClassKey(told.package, told.name, hash_told), deleted)
 
 
 def _object_id(cursor: Cursor) -> ObjectId:
