@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from gateway.snmp import ber
@@ -180,6 +180,12 @@ class Table:
     def cell(self, index: Oid, column: int) -> bytes | None:
         """The value TLV of one cell; ``None`` for a hole. Raises ``KeyError`` for a row that is not there."""
         return self._columns[column].cells[self._slot(index)]
+
+    def cells(self, index: Oid) -> Callable[[int], bytes | None]:
+        """What returns the cell of a column in this row; ``None`` for a hole, and where there is no row."""
+        slot = self._rows.slots.get(ber.encode_sub_identifiers(index))
+        columns = self._columns
+        return lambda column: None if slot is None else columns[column].cells[slot]
 
     def row(self, index: Oid) -> dict[int, bytes]:
         """The cells of one row by column, holes left out. Raises ``KeyError`` for a row that is not there."""

@@ -176,8 +176,7 @@ class RowGroup(Group):
 class Row(ShownObject[RowGroup]):
     """One row: what is needed to change or remove it, and what is not to be read in its cells.
 
-    ``withheld`` holds the cells of its elements while they are not shown; ``addends`` what it adds to each
-    sum of its class, by slot.
+    ``withheld`` holds the cells of its elements while they are not shown.
     """
 
     index: Oid
@@ -186,16 +185,14 @@ class Row(ShownObject[RowGroup]):
     summary: Summary
     state: Freshness = Freshness.FRESH
     withheld: Cells | None = None
-    addends: list[int | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundClass:
-    """One version of a class and the table that shows it; ``slots`` says where positions are summed."""
+    """One version of a class and the table that shows it."""
 
     table: ClassTable
     binding: Binding
-    slots: Mapping[int, int]
 
 
 class UnsettledRows:
@@ -281,8 +278,7 @@ class ClassTable:
             self._summed.append(column)
         for summary in {row.summary for row in self.rows.values()} if new else ():
             summary.make_room(self._summed[len(summary.summed) :])
-        slots = {position: self._slots[column.column] for position, column in binding.sums.items()}
-        return BoundClass(self, binding, slots)
+        return BoundClass(self, binding)
 
     def extend(self, class_entry: ClassEntry) -> None:
         """Take up columns that the registry has got since; rows keep their cells."""
@@ -318,37 +314,31 @@ class ClassTable:
         for position, write in enumerate(bound.binding.writers):
             if write is not None:
                 write(cells, record.values.get(position), record.source)
+        full_name = text(record.stable_name)
         fixed: Cells = {
             **_STATE_CELLS[row.state],
-            RowColumn.NAME: text(record.leaf_name),
+            RowColumn.NAME: full_name if record.leaf_name == record.stable_name else text(record.leaf_name),
             RowColumn.NATIVE_ID: text(record.native_id),
             RowColumn.PARENT: None if record.parent is None else pointer(record.parent, record.source),
             RowColumn.CREATED: known_time(record.created),
-            RowColumn.FULL_NAME: text(record.stable_name),
+            RowColumn.FULL_NAME: full_name,
             RowColumn.LIFETIME: LIFETIMES[record.lifetime],
         }
-        self._count(row, {slot: record.values.get(position) for position, slot in bound.slots.items()})
-        self._write(row, cells, fixed | _times(record))
+        fixed.update(_times(record))
+        self._write(row, cells, fixed)
         self.settle(row)
         return row
 
     def update(self, bound: BoundClass, row: Row, record: UpdateRecord) -> None:
         """Some values of a row changed."""
         cells: Cells = {}
-        writers, slots = bound.binding.writers, bound.slots
-        counted: dict[int, FeedValue | None] = {}
+        writers = bound.binding.writers
         for position, value in record.values.items():
             if 0 <= position < len(writers) and (write := writers[position]) is not None:
                 write(cells, value, record.source)
-                if position in slots:
-                    counted[slots[position]] = value
         for position in record.absent:
             if 0 <= position < len(writers) and (write := writers[position]) is not None:
                 write(cells, None, record.source)
-                if position in slots:
-                    counted[slots[position]] = None
-        if counted:
-            self._count(row, counted)
         self._write(row, cells, _times(record))
 
     def element(self, column: int, row: Row | None) -> tuple[ElementEntry | None, Element | None]:
@@ -374,7 +364,8 @@ class ClassTable:
 
     def remove(self, row: Row, now: int) -> None:
         """The object is gone, and with it its row."""
-        self._count(row, dict.fromkeys(range(len(row.addends))))
+        if row.withheld is None:
+            self._count(row, dict.fromkeys(self._slots))
         self._count_state(row.summary, row.state, -1)
         row.summary.rows -= 1
         row.summary.changed = now
@@ -392,12 +383,12 @@ class ClassTable:
         if row.withheld is not None:
             cells |= row.withheld
             row.withheld = None
-            self._add_to_sums(row, 1)
+            self._count(row, cells)
         elif state is Freshness.WITHHELD:
             shown = self._table.row(row.index)
             row.withheld = {c: cell for c, cell in shown.items() if c >= FIRST_ELEMENT_COLUMN}
             cells.update(dict.fromkeys(row.withheld))
-            self._add_to_sums(row, -1)
+            self._count(row, cells)
         self._table.put(row.index, cells)
         self._count_state(row.summary, row.state, -1)
         self._count_state(row.summary, state, 1)
@@ -419,40 +410,32 @@ class ClassTable:
         """Nothing yet; or, where the row is of another version of the class, holes everywhere."""
         if row.bound is bound:
             return {}
-        self._count(row, dict.fromkeys(range(len(row.addends))))
         return dict.fromkeys(column for column in self._columns if column >= FIRST_ELEMENT_COLUMN)
 
     def _write(self, row: Row, elements: Cells, fixed: Cells) -> None:
         if row.withheld is None:
+            self._count(row, elements)
             elements.update(fixed)
             self._table.put(row.index, elements)
         else:
             row.withheld |= elements
             self._table.put(row.index, fixed)
 
-    def _count(self, row: Row, values: Mapping[int, FeedValue | None]) -> None:
-        """Replace what a row adds to sums, by slot."""
-        addends, summary, shown = row.addends, row.summary, row.withheld is None
-        while len(addends) < len(self._summed):
-            addends.append(None)
-        for slot, value in values.items():
-            before = addends[slot]
-            after = value if isinstance(value, int) and value >= 0 else None
-            if before == after:
+    def _count(self, row: Row, cells: Cells) -> None:
+        """Change sums by what these cells will show in place of those that the row shows now."""
+        slots, summary = self._slots, row.summary
+        shown = self._table.cells(row.index)
+        for column, cell in cells.items():
+            slot = slots.get(column)
+            if slot is None:
                 continue
-            addends[slot] = after
-            if shown:
-                summary.totals[slot] += (after or 0) - (before or 0)
-                summary.objects[slot] += (after is not None) - (before is not None)
-                summary.changed_slots.add(slot)
-                self._summaries.touch(summary)
-
-    def _add_to_sums(self, row: Row, sign: int) -> None:
-        for slot, addend in enumerate(row.addends):
-            if addend is not None:
-                row.summary.totals[slot] += sign * addend
-                row.summary.objects[slot] += sign
-                row.summary.changed_slots.add(slot)
+            before = shown(column)
+            if before == cell:
+                continue
+            summary.totals[slot] += _number(cell) - _number(before)
+            summary.objects[slot] += (cell is not None) - (before is not None)
+            summary.changed_slots.add(slot)
+            self._summaries.touch(summary)
 
     @staticmethod
     def _count_state(summary: Summary, state: Freshness, rows: int) -> None:
@@ -465,6 +448,11 @@ def _columns(class_entry: ClassEntry) -> tuple[int, ...]:
     own = tuple(column for column in RowColumn if column is not RowColumn.INDEX)
     elements = sorted(c for element in class_entry.elements if element.current for c in element.columns)
     return (*own, *elements)
+
+
+def _number(cell: bytes | None) -> int:
+    """The number that the TLV of a Counter64, Gauge32 or AgGauge64 shows; 0 for a hole."""
+    return 0 if cell is None else int.from_bytes(cell[2:], "big")
 
 
 def _times(record: ObjectRecord | UpdateRecord) -> Cells:
