@@ -38,6 +38,9 @@ class MachineEndedError(JmxError):
 
 MAIN_CLASS = "amqp.gateway.jmx.Main"
 
+_FIRST_HEAP_MEBIBYTES = 16
+"""Enough for some hundred objects. A heap that is too small for what it has grows at once."""
+
 _ADVICE = "install one of version 11 or newer (on Debian: apt-get install default-jre-headless)"
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "LD_LIBRARY_PATH")
 
@@ -78,6 +81,9 @@ def java_command(java: Path, class_path: tuple[Path, ...], heap: int, temporary:
         str(java),
         "-XX:+IgnoreUnrecognizedVMOptions",  # the oldest Java lacks some of these
         f"-Xmx{heap}m",
+        f"-Xms{min(_FIRST_HEAP_MEBIBYTES, heap)}m",  # the default is a share of the machine's memory
+        "-XX:MinHeapFreeRatio=20",  # it grows by less at a time, and gives back what it does not need
+        "-XX:MaxHeapFreeRatio=40",
         "-XX:+UseSerialGC",  # this and the first compiler start fastest, and take the least memory
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",  # half a virtual machine is worse than a new one

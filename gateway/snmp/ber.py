@@ -211,7 +211,8 @@ def _unsigned_tlv(tag: int, value: int) -> bytes:
         raise ValueError(f"{value} is not an unsigned number of {_UNSIGNED_BITS[tag]} bits")
     if value < _SMALL:
         return _SMALL_UNSIGNED[tag][value]
-    return encode_tlv(tag, value.to_bytes((value.bit_length() >> 3) + 1, "big"))
+    octets = (value.bit_length() >> 3) + 1
+    return bytes((tag, octets)) + value.to_bytes(octets, "big")
 
 
 def _sub_identifier(number: int) -> bytes:

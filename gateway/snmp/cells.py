@@ -148,7 +148,7 @@ def _integer(value: FeedValue) -> int | None:
 
 def _encode_counter64(value: FeedValue) -> bytes | None:
     number = _integer(value)
-    return None if number is None or number < 0 else counter64(number)
+    return None if number is None or number < 0 else ber.encode_counter64(number & _MASK64)
 
 
 def _encode_gauge32(value: FeedValue) -> bytes | None:

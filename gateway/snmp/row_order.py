@@ -138,13 +138,17 @@ class RowSet:
         rest = self._rows[block]
         return block, (rest & -rest).bit_length() - 1
 
-    def row_inserted(self, block: int, position: int) -> None:
-        """A row that is no member was inserted at this place."""
+    def row_inserted(self, block: int, position: int, *, is_member: bool) -> None:
+        """A row was inserted at this place."""
         if not self._rows:
             self._rows.append(0)
         rows = self._rows[block]
         if rows >> position:
-            self._rows[block] = _with_gap(rows, position)
+            rows = _with_gap(rows, position)
+        if is_member:
+            rows |= 1 << position
+            self._blocks |= 1 << block
+        self._rows[block] = rows
 
     def row_removed(self, block: int, position: int) -> None:
         """The row at this place was removed; `block_removed` follows if it was the last of its block."""

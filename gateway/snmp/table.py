@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from gateway.snmp import ber
@@ -181,11 +181,10 @@ class Table:
         """The value TLV of one cell; ``None`` for a hole. Raises ``KeyError`` for a row that is not there."""
         return self._columns[column].cells[self._slot(index)]
 
-    def cells(self, index: Oid) -> Callable[[int], bytes | None]:
-        """What returns the cell of a column in this row; ``None`` for a hole, and where there is no row."""
+    def cells(self, index: Oid, columns: Iterable[int]) -> list[bytes | None]:
+        """The cells of a row in these columns; all are holes where there is no such row."""
         slot = self._rows.slots.get(ber.encode_sub_identifiers(index))
-        columns = self._columns
-        return lambda column: None if slot is None else columns[column].cells[slot]
+        return [None if slot is None else self._columns[column].cells[slot] for column in columns]
 
     def row(self, index: Oid) -> dict[int, bytes]:
         """The cells of one row by column, holes left out. Raises ``KeyError`` for a row that is not there."""
@@ -203,10 +202,12 @@ class Table:
         empty, too long for a name, or out of range.
         """
         rows = self._rows
-        slot = rows.slots.get(ber.encode_sub_identifiers(index))
-        place = None
+        suffix = ber.encode_sub_identifiers(index)
+        slot = rows.slots.get(suffix)
         if slot is None:
-            slot, place = self._insert(index)
+            self._insert(index, suffix, values)
+            return
+        place = None
         for number, value in values.items():
             column = self._columns[number]
             cells = column.cells
@@ -273,12 +274,32 @@ class Table:
                 self._directory.deactivate(column)
         column.cells[slot] = value
 
-    def _insert(self, index: Oid) -> tuple[int, tuple[int, int]]:
-        """A slot for a new row of holes, and its place in the order."""
+    def _insert(self, index: Oid, suffix: bytes, values: Mapping[int, bytes | None]) -> None:
+        """Insert a row with these cells; where they cannot be its cells, nothing is changed."""
         if not 0 < len(index) < ber.MAX_SUB_IDENTIFIERS - len(self.entry):
             raise ValueError(f"an index of {len(index)} sub-identifiers does not fit under {self.entry}")
-        rows, columns = self._rows, self._columns.values()
-        suffix, key = ber.encode_sub_identifiers(index), ber.sort_key(index)
+        for number, value in values.items():
+            column = self._columns[number]
+            if value is not None and value[0] != column.tag:
+                column.check(value)
+        rows, key = self._rows, ber.sort_key(index)
+        slot = self._new_slot(suffix, key)
+        block, position = rows.order.place_of(key)
+        rows.order.insert(block, position, key, slot)
+        must_split = rows.order.is_overfull(block)
+        for number, column in self._columns.items():
+            value = values.get(number)
+            column.cells[slot] = value
+            if value is not None and not column.filled:
+                self._directory.activate(column)
+            column.filled.row_inserted(block, position, is_member=value is not None)
+            if must_split:
+                column.filled.block_split(block)
+        if must_split:
+            rows.order.split(block)
+
+    def _new_slot(self, suffix: bytes, key: bytes) -> int:
+        rows = self._rows
         if self._free:
             slot = self._free.pop()
             rows.suffixes[slot], rows.keys[slot] = suffix, key
@@ -286,17 +307,7 @@ class Table:
             slot = len(rows.suffixes)
             rows.suffixes.append(suffix)
             rows.keys.append(key)
-            for column in columns:
+            for column in self._columns.values():
                 column.cells.append(None)
         rows.slots[suffix] = slot
-        block, position = rows.order.place_of(key)
-        rows.order.insert(block, position, key, slot)
-        must_split = rows.order.is_overfull(block)
-        for column in columns:
-            column.filled.row_inserted(block, position)
-            if must_split:
-                column.filled.block_split(block)
-        if must_split:
-            rows.order.split(block)
-            return slot, rows.order.place_of(key)
-        return slot, (block, position)
+        return slot

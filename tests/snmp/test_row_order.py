@@ -61,7 +61,10 @@ def test_inserts_removals_and_splits_keep_order_and_members(seed: int) -> None:
         if key not in slots:
             slots[key] = slot
             order.insert(block, position, key, slot)
-            rows.row_inserted(block, position)
+            is_member = chance.random() < 0.3
+            rows.row_inserted(block, position, is_member=is_member)
+            if is_member:
+                members.add(key)
             if order.is_overfull(block):
                 rows.block_split(block)
                 order.split(block)

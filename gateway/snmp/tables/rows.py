@@ -424,18 +424,17 @@ class ClassTable:
     def _count(self, row: Row, cells: Cells) -> None:
         """Change sums by what these cells will show in place of those that the row shows now."""
         slots, summary = self._slots, row.summary
-        shown = self._table.cells(row.index)
-        for column, cell in cells.items():
-            slot = slots.get(column)
-            if slot is None:
-                continue
-            before = shown(column)
-            if before == cell:
-                continue
-            summary.totals[slot] += _number(cell) - _number(before)
-            summary.objects[slot] += (cell is not None) - (before is not None)
-            summary.changed_slots.add(slot)
-            self._summaries.touch(summary)
+        summed = [column for column in cells if column in slots]
+        if not summed:
+            return
+        for column, before in zip(summed, self._table.cells(row.index, summed), strict=True):
+            cell = cells[column]
+            if before != cell:
+                slot = slots[column]
+                summary.totals[slot] += _number(cell) - _number(before)
+                summary.objects[slot] += (cell is not None) - (before is not None)
+                summary.changed_slots.add(slot)
+        self._summaries.touch(summary)
 
     @staticmethod
     def _count_state(summary: Summary, state: Freshness, rows: int) -> None:
