@@ -127,7 +127,7 @@ class ServedRabbitMq:
         self._woken_at = 0
         if self._source_wake and now >= self._source_wake:
             self._source_wake = 0
-            self._from_source(self._source.tick(now))
+            self._from_source(self._source.handle(TimerExpired(), now))
         if self._operations.wake_at is not None and now >= self._operations.wake_at:
             self._operate(self._operations.tick(now))
         self._inventory.tick(now)
@@ -183,15 +183,15 @@ class ServedRabbitMq:
     def _send(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
         match message:
             case MethodCall():
-                self._from_source(self._source.call(message, self._now))
+                self._from_source(self._source.handle(message, self._now))
             case ObjectFetch():
-                self._from_source(self._source.fetch(message, self._now))
+                self._from_source(self._source.handle(message, self._now))
             case _:
                 raise AssertionError("a RabbitMQ has no request to set")
 
     def _precheck(self, message: MethodCall | ObjectModify) -> Answer | None:
         assert isinstance(message, MethodCall)
-        return self._source.objection(message, self._now)
+        return self._source.precheck(message, self._now)
 
     def _taken(self) -> list[Effect]:
         """What is to be done, and the next time to wake up, if that changed."""

@@ -6,12 +6,21 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from gateway.dialects.qmf.agent import AgentConfig
-from gateway.dialects.session import Effect
+from gateway.dialects.session import Effect, LinkDown, LinkUp, LossSuspected
 from gateway.mapping.files import load_shipped_mappings
 from gateway.sources.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_events import (
+    AnswerReceived,
+    BrokerEventReceived,
+    CallAnswered,
+    RequestSent,
+    SourceEvent,
+    Work,
+    WorkContinues,
+)
 from gateway.sources.rabbitmq.status import SourceStatus
 from tests.components.served_rabbitmq import ServedRabbitMq
 from tests.simulation.half_open import Silence
@@ -58,7 +67,6 @@ class SourceRunInProcess:
         on_status: Callable[[SourceStatus], None] = lambda _: None,
     ) -> None:
         self.source = RabbitMqSource(config, MAPPING)
-        self.source.on_call = self._called
         self._changes = changes
         self.management = ManagementLink(stage.scheduler, changes.management)
         self._next_call: Timer | None = None
@@ -90,6 +98,9 @@ class SourceRunInProcess:
     def perform(self, effects: Iterable[Effect], *, sooner: bool = False) -> None:
         """Carry out what the agent wants; ``sooner``: a request may be due at once."""
         self.carry_out(effects)
+        if self._next_call is not None and self.source.call_at <= self._clock.now():
+            self._next_call.cancel()
+            self._next_call = self._scheduler.after(0, self._call)
         status = self.source.status
         if status != self._status:
             self._status = status
@@ -113,7 +124,11 @@ class SourceRunInProcess:
 
     def event(self, key: str, headers: Mapping[str, object]) -> None:
         """An event of the broker arrived."""
-        self.perform(self.source.event(key, headers, None, self._clock.now()))
+        self.handle(BrokerEventReceived(key, headers))
+
+    def handle(self, event: SourceEvent, *, sooner: bool = False) -> None:
+        """Hand an event to the source; ``sooner``: a request may be due at once."""
+        self.perform(self.source.handle(event, self._clock.now()), sooner=sooner)
 
     def now(self) -> int:
         """The process's clock."""
@@ -129,20 +144,15 @@ class SourceRunInProcess:
             wait = min(max(MILLISECOND, self.source.request_at - now), _LONGEST_WAIT)
             self._waiting = self._scheduler.after(wait, self._ask)
             return
-        self.perform(self.source.asked(now))
+        self.handle(RequestSent())
         self.management.ask(request, lambda answer: self._answered(request, answer, now))
-
-    def _called(self) -> None:
-        if self._next_call is not None:  # else a request is under way
-            self._next_call.cancel()
-            self._next_call = self._scheduler.after(0, self._call)
 
     def _call(self) -> None:
         self._next_call = None
         if self._stopped:
             return
         now = self._clock.now()
-        self.perform(self.source.advance_calls(now))
+        self.handle(WorkContinues(Work.CALLS))
         request = self.source.next_call_request()
         if request is None:
             wait = min(max(MILLISECOND, self.source.call_at - now), _LONGEST_WAIT)
@@ -155,21 +165,21 @@ class SourceRunInProcess:
         if self._stopped:
             return
         self._scheduler.tell("rabbitmq-agent", f"is answered {answer}")
-        self.perform(self.source.call_answered(answer, self._clock.now()))
+        self.handle(CallAnswered(answer))
         self._call()
 
     def _answered(self, request: ManagementRequest, answer: Answer, began: int) -> None:
         if self._stopped:
             return
         self._scheduler.tell("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
-        self.perform(self.source.answered(request, answer, began, self._clock.now()))
+        self.handle(AnswerReceived(request, answer, began))
         self._advance()
 
     def _advance(self) -> None:
         if self._stopped:
             return
         if self.source.busy:
-            self.perform(self.source.advance(self._clock.now()))
+            self.handle(WorkContinues(Work.LISTING))
             self._scheduler.after(10_000, self._advance)
         else:
             self._ask()
@@ -229,13 +239,13 @@ class EventLink:
         if self in self._rabbitmq.listeners:
             return
         if not self._rabbitmq.up:
-            self._run.perform(self._run.source.events_missing("connection refused", self._run.now()))
+            self._run.handle(LinkDown("connection refused"))
             self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
             return
         self._pipe = Pipe(self._scheduler, self._arrived, self.delay, self._limit)
         self._fine_at = self._scheduler.now
         self._rabbitmq.listeners.append(self)
-        self._run.perform(self._run.source.events_connected(self._run.now()), sooner=True)
+        self._run.handle(LinkUp(""), sooner=True)
         self._later(_WATCH, self._watch)
 
     def lose(self, reason: str) -> None:
@@ -251,7 +261,7 @@ class EventLink:
             silence.falls([], [self._pipe], lambda: self.lose("no heartbeat of the peer"))
 
     def _lost(self, reason: str) -> None:
-        self._run.perform(self._run.source.events_missing(reason, self._run.now()))
+        self._run.handle(LinkDown(reason))
         self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
 
     def close(self) -> None:
@@ -288,7 +298,7 @@ class EventLink:
             reason = f"{self._pipe.dropped} events were dropped"
             now = self._run.now()
             since = now - (self._scheduler.now - self._fine_at)
-            self._run.perform(self._run.source.events_lost(reason, now, since), sooner=True)
+            self._run.handle(LossSuspected(reason, since), sooner=True)
         if self._pipe.longest < doubtful:
             self._fine_at = self._scheduler.now
         self._later(_WATCH, self._watch)

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from gateway.dialects.qmf.agent import AgentConfig
-from gateway.dialects.session import Effect, Event, EventNotTakenError, TimerExpired
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
-from gateway.service.sources.rabbitmq import RabbitMqPort
+from gateway.service.sources.console_port import ConsolePort
 from gateway.service.state.restored_objects import restored_identities, restored_rabbitmq_objects
 from gateway.snmp.registry_files import load_shipped_registries
-from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
@@ -182,11 +180,11 @@ class RabbitMqSite:
             stage.scheduler,
             core.clock,
             "rabbitmq-source",
-            _Woken(run.source),
+            run.source,
             observed,
             answered=core.answered(source),
         )
-        core.operations.connect(source.identity.number, RabbitMqPort(run.source, run.perform, core.clock))
+        core.operations.connect(source.identity.number, ConsolePort(run.source, run, core.clock))
         run.begin()
         self._run = run
         return run
@@ -281,15 +279,3 @@ class RabbitMqSite:
 
     def _uuid(self) -> UUID:
         return UUID(int=self._stage.scheduler.random.getrandbits(128))
-
-
-class _Woken:
-    """A source as a conversation wakes it; no link leads to it, and no message arrives."""
-
-    def __init__(self, source: RabbitMqSource) -> None:
-        self._source = source
-
-    def handle(self, event: Event, now: int) -> list[Effect]:
-        if isinstance(event, TimerExpired):
-            return self._source.tick(now)
-        raise EventNotTakenError(self, event)

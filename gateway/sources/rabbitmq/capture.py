@@ -11,15 +11,22 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
-from gateway.dialects.session import Effect
+from gateway.dialects.session import (
+    BacklogFollows,
+    Effect,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    TimerExpired,
+)
 from gateway.links.capture import operation_fields, read_operation
 from gateway.links.capture_file import CaptureFile, Directions
 from gateway.links.capture_reading import Capture, CaptureError, Record
 from gateway.links.replay import Outcome, Player, Said, Witness
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import (
@@ -57,6 +64,17 @@ from gateway.sources.rabbitmq.prometheus_samples import (
 )
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_events import (
+    AnswerReceived,
+    BrokerEventReceived,
+    CallAnswered,
+    ConnectionBlocked,
+    MetricsReceived,
+    RequestSent,
+    SourceEvent,
+    Work,
+    WorkContinues,
+)
 
 AS_SOURCE: Final = Directions(received="to-gateway", sent="to-broker")
 
@@ -69,11 +87,9 @@ _ANSWERS: Final[Mapping[str, type[Any]]] = {
 }
 """The kinds of answers by the name that they have in a capture."""
 
-_Effects: TypeAlias = list[Effect]
-
 
 class CapturedSource(RabbitMqSource):
-    """A `RabbitMqSource` that records its inputs and requests.
+    """A `RabbitMqSource` that records its events and requests.
 
     Args:
         config, mapping, secrets: as there.
@@ -90,123 +106,37 @@ class CapturedSource(RabbitMqSource):
         super().__init__(config, mapping, secrets)
         self._file = file
 
-    def _record(self, now: int, event: str, **about: object) -> None:
-        self._file.write({"ns": now, "event": event, **about}, now, {})
-
-    def _sent(self, now: int, request: ManagementRequest | BrokerRequest | None) -> None:
-        if request is not None:
-            self._file.write({"ns": now, "dir": AS_SOURCE.sent, **request_fields(request)}, now, {})
-
-    def _received(self, now: int, answer: BrokerAnswer, **about: object) -> None:
-        record = {"ns": now, "dir": AS_SOURCE.received, **about, **answer_fields(answer)}
-        self._file.write(record, now, {})
+    def handle(self, event: SourceEvent, now: int) -> list[Effect]:
+        """Record the event and take it in, and record the request of an operation that follows."""
+        about = event_fields(event, catching_up=self.is_catching_up)
+        if about is not None:
+            self._write(now, about)
+        effects = super().handle(event, now)
+        if event == WorkContinues(Work.CALLS):
+            self._sent(now, self.next_call_request())
+        return effects
 
     def next_request(self, now: int) -> ManagementRequest | None:
-        """As of a source."""
+        """As of a source; recorded."""
         request = super().next_request(now)
         if request is not None:
-            self._record(now, "asked")
+            self._write(now, {"event": "asked"})
             self._sent(now, request)
         return request
 
-    def asked(self, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "sent")
-        return super().asked(now)
-
-    def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> _Effects:
-        """As of a source."""
-        self._received(ended, answer, began=began)
-        return super().answered(request, answer, began, ended)
-
-    def advance(self, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "advance")
-        return super().advance(now)
-
     def next_scrape(self, now: int) -> ScrapeRequest | None:
-        """As of a source."""
+        """As of a source; recorded."""
         request = super().next_scrape(now)
         if request is not None:
-            self._record(now, "scrape", url=request.address)
+            self._write(now, {"event": "scrape", "url": request.address})
         return request
 
-    def scraped(
-        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
-    ) -> _Effects:
-        """As of a source."""
-        self._record(ended, "scraped", began=began, **outcome_fields(outcome))
-        return super().scraped(request, outcome, began, ended)
+    def _sent(self, now: int, request: ManagementRequest | BrokerRequest | None) -> None:
+        if request is not None:
+            self._write(now, {"dir": AS_SOURCE.sent, **request_fields(request)})
 
-    def advance_statistics(self, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "advance-statistics")
-        return super().advance_statistics(now)
-
-    def tick(self, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "tick")
-        return super().tick(now)
-
-    def call(self, call: MethodCall, now: int) -> _Effects:
-        """As of a source."""
-        self._file.write({"ns": now, **operation_fields(call)}, now, {})
-        return super().call(call, now)
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> _Effects:
-        """As of a source."""
-        self._file.write({"ns": now, **operation_fields(fetch)}, now, {})
-        return super().fetch(fetch, now)
-
-    def advance_calls(self, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "advance-calls")
-        effects = super().advance_calls(now)
-        self._sent(now, self.next_call_request())
-        return effects
-
-    def call_answered(self, answer: BrokerAnswer, now: int) -> _Effects:
-        """As of a source."""
-        self._received(now, answer, call=True)
-        return super().call_answered(answer, now)
-
-    def event(
-        self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
-    ) -> _Effects:
-        """As of a source."""
-        plain = plain_headers(headers)
-        self._record(now, "broker-event", key=key, headers=plain, time=event_time(plain, timestamp))
-        return super().event(key, headers, timestamp, now)
-
-    def events_connected(self, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "events-connected")
-        return super().events_connected(now)
-
-    def events_resumed(self, missed: str, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "events-resumed", missed=missed)
-        return super().events_resumed(missed, now)
-
-    def events_lost(self, reason: str, now: int, since: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "events-lost", reason=reason, since=max(0, since))
-        return super().events_lost(reason, now, since)
-
-    def events_missing(self, reason: str, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "events-missing", reason=reason)
-        return super().events_missing(reason, now)
-
-    def events_caught_up(self, now: int) -> _Effects:
-        """As of a source."""
-        self._record(now, "events-caught-up")
-        return super().events_caught_up(now)
-
-    def connection_blocked(self, now: int) -> None:
-        """As of a source."""
-        self._record(now, "blocked")
-        super().connection_blocked(now)
+    def _write(self, now: int, about: Mapping[str, object]) -> None:
+        self._file.write({"ns": now, **about}, now, {})
 
 
 def replay_source(capture: Capture, source: RabbitMqSource, witness: Witness) -> Outcome:
@@ -237,90 +167,116 @@ class _SourcePlayer(Player):
         """Do nothing: a source begins without a link."""
 
     def woken(self, now: int) -> Iterable[Effect]:
-        return self._source.tick(now)
+        return self._source.handle(TimerExpired(), now)
 
     def handed_in(self, record: Record, now: int) -> Iterable[Effect] | None:
-        match record.event:
-            case "":
-                return self._received(record, now)
-            case "call" | "fetch" | "modify":
-                return self._operated(record, now)
-        return self._event(record, now)
-
-    def _operated(self, record: Record, now: int) -> Iterable[Effect] | None:
-        match read_operation(record):
-            case MethodCall() as call:
-                return self._source.call(call, now)
-            case ObjectFetch() as fetch:
-                return self._source.fetch(fetch, now)
-        return None
-
-    def _received(self, record: Record, now: int) -> Iterable[Effect]:
-        answer = read_answer(record)
-        if record.value("call", bool, False):
-            return self._source.call_answered(answer, now)
-        if self._request is None:
-            return []  # the request stands in a former file, which is not there any more
-        request, self._request = self._request, None
-        return self._source.answered(request, cast("Answer", answer), record.value("began", int), now)
-
-    def _event(self, record: Record, now: int) -> Iterable[Effect] | None:
         source = self._source
         match record.event:
             case "asked":
                 self._request = source.next_request(now)
                 self._says(self._request)
                 return []
-            case "sent":
-                return source.asked(now)
-            case "advance":
-                return source.advance(now) if source.busy else None
-            case "advance-calls":
-                effects = source.advance_calls(now)
-                self._says(source.next_call_request())
-                return effects
-            case "blocked":
-                source.connection_blocked(now)
-                return []
-        take = self._metrics if record.event in _OF_METRICS else self._broker_event
-        return take(record, now)
-
-    def _metrics(self, record: Record, now: int) -> Iterable[Effect] | None:
-        source, statistics = self._source, self._source.statistics
-        match record.event:
             case "scrape":
                 self._scrape = source.next_scrape(now)
-            case "scraped" if self._scrape is not None and statistics is not None:
-                outcome = read_outcome(record, source.sheet_for(self._scrape))
-                return source.scraped(self._scrape, outcome, record.value("began", int), now)
-            case "advance-statistics" if source.takes_metrics:
-                return source.advance_statistics(now)
-        return []
+                return []
+            case Work.LISTING.value if not source.busy:
+                return None
+            case Work.METRICS.value if not source.takes_metrics:
+                return []
+        event = self._event(record)
+        if event is None:
+            return []  # the request stands in a former file, which is not there any more
+        effects = source.handle(event, now)
+        if event == WorkContinues(Work.CALLS):
+            self._says(source.next_call_request())
+        return effects
 
-    def _broker_event(self, record: Record, now: int) -> Iterable[Effect]:
-        source = self._source
-        match record.event:
-            case "broker-event":
-                headers = record.told.get("headers")
-                if not isinstance(headers, dict):
-                    raise CaptureError(f"line {record.line}: 'headers' is not an object")
-                timestamp = datetime.fromtimestamp(record.value("time", int) // 10**9, UTC)
-                return source.event(record.value("key", str), headers, timestamp, now)
-            case "events-connected":
-                return source.events_connected(now)
-            case "events-resumed":
-                return source.events_resumed(record.value("missed", str), now)
-            case "events-caught-up":
-                return source.events_caught_up(now)
-            case "events-missing":
-                return source.events_missing(record.value("reason", str), now)
-            case "events-lost":
-                return source.events_lost(record.value("reason", str), now, record.value("since", int))
-        raise CaptureError(f"line {record.line}: '{record.event}' is nothing that happens to a source")
+    def _event(self, record: Record) -> SourceEvent | None:
+        if record.event == "scraped":
+            if self._scrape is None or self._source.statistics is None:
+                return None
+            outcome = read_outcome(record, self._source.sheet_for(self._scrape))
+            return MetricsReceived(self._scrape, outcome, record.value("began", int))
+        if record.event or record.value("call", bool, False):
+            return read_event(record)
+        if self._request is None:
+            return None
+        request, self._request = self._request, None
+        return AnswerReceived(request, cast("Answer", read_answer(record)), record.value("began", int))
 
     def _says(self, request: ManagementRequest | BrokerRequest | None) -> None:
         if request is not None:
             self.said(request_fields(request))
+
+
+def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | None:  # noqa: C901, PLR0911, PLR0912  a case for each event
+    """An event as JSON; ``None`` for what is not captured."""
+    match event:
+        case AnswerReceived(_, answer, began):
+            return {"dir": AS_SOURCE.received, "began": began, **answer_fields(answer)}
+        case CallAnswered(broker_answer):
+            return {"dir": AS_SOURCE.received, "call": True, **answer_fields(broker_answer)}
+        case MetricsReceived(_, outcome, began):
+            return {"event": "scraped", "began": began, **outcome_fields(outcome)}
+        case BrokerEventReceived(key, headers, timestamp):
+            plain = plain_headers(headers)
+            time = event_time(plain, timestamp)
+            return {"event": "broker-event", "key": key, "headers": plain, "time": time}
+        case MethodCall() | ObjectModify() | ObjectFetch():
+            return operation_fields(event)
+        case LinkUp():
+            return {"event": "events-caught-up" if catching_up else "events-connected"}
+        case LinkDown(reason):
+            return {"event": "events-missing", "reason": reason}
+        case BacklogFollows(missed):
+            return {"event": "events-resumed", "missed": missed}
+        case LossSuspected(reason, since):
+            return {"event": "events-lost", "reason": reason, "since": max(0, since)}
+        case WorkContinues(work):
+            return {"event": work.value}
+        case TimerExpired():
+            return {"event": "tick"}
+        case RequestSent():
+            return {"event": "sent"}
+        case ConnectionBlocked():
+            return {"event": "blocked"}
+    return None
+
+
+def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911  likewise
+    """The event that `event_fields` made this record of, where it stands alone.
+
+    Raises:
+        CaptureError: it made it of none.
+    """
+    match record.event:
+        case "":
+            return CallAnswered(read_answer(record))
+        case "broker-event":
+            headers = record.told.get("headers")
+            if not isinstance(headers, dict):
+                raise CaptureError(f"line {record.line}: 'headers' is not an object")
+            timestamp = datetime.fromtimestamp(record.value("time", int) // 10**9, UTC)
+            return BrokerEventReceived(record.value("key", str), headers, timestamp)
+        case "call" | "fetch" | "modify":
+            return read_operation(record)
+        case "events-connected" | "events-caught-up":
+            return LinkUp("")
+        case "events-missing":
+            return LinkDown(record.value("reason", str))
+        case "events-resumed":
+            return BacklogFollows(record.value("missed", str), 0)
+        case "events-lost":
+            return LossSuspected(record.value("reason", str), record.value("since", int))
+        case "advance" | "advance-statistics" | "advance-calls":
+            return WorkContinues(Work(record.event))
+        case "tick":
+            return TimerExpired()
+        case "sent":
+            return RequestSent()
+        case "blocked":
+            return ConnectionBlocked()
+    raise CaptureError(f"line {record.line}: '{record.event}' is nothing that happens to a source")
 
 
 def request_fields(request: ManagementRequest | BrokerRequest) -> dict[str, Any]:
@@ -424,7 +380,6 @@ def _is_row(row: list[Any], columns: LabelledColumns) -> bool:
     )
 
 
-_OF_METRICS: Final = frozenset({"scrape", "scraped", "advance-statistics"})
 _KINDS: Final[Mapping[str, type[Any]]] = {"str": str, "bool": bool, "int": int}
 
 

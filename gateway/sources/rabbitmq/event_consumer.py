@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
+from typing import TypeAlias
 
 import structlog
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aiormq import exceptions
 
-from gateway.dialects.session import Binding
+from gateway.clock import Clock
+from gateway.dialects.session import BacklogFollows, Binding, LinkDown, LinkUp, LossSuspected
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -27,6 +27,7 @@ from gateway.links.durable_queue import DurableSubscription, Loss, Unacknowledge
 from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -48,8 +49,8 @@ class KeptEvents:
 
     Attributes:
         subscription: of the queue.
-        heard: whether there is somebody to tell; until then events wait.
-        told: called after each event: what it led to must be told when it returns.
+        heard: whether events can be taken; until then they wait.
+        told: called after each event was taken: what it led to has been observed by then.
     """
 
     subscription: DurableSubscription
@@ -57,35 +58,8 @@ class KeptEvents:
     told: Callable[[], None]
 
 
-class EventSink(Protocol):
-    """Who is told of events; everything on the event loop, in order."""
-
-    def events_connected(self) -> None:
-        """From now on events arrive."""
-        ...
-
-    def events_resumed(self, missed: str, waiting: int) -> None:
-        """From now on events arrive, first the ``waiting`` ones of meanwhile.
-
-        ``missed`` says why some may be lost before these; empty where none is.
-        """
-        ...
-
-    def events_caught_up(self) -> None:
-        """Those of meanwhile have been told."""
-        ...
-
-    def events_missing(self, reason: str) -> None:
-        """No events arrive; ``reason`` is one line for people."""
-        ...
-
-    def events_lost(self, reason: str, seconds: float) -> None:
-        """Events arrive, but some of the last ``seconds`` may have been lost."""
-        ...
-
-    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
-        """An event, with its routing key."""
-        ...
+Received: TypeAlias = LinkUp | LinkDown | BacklogFollows | LossSuspected | BrokerEventReceived
+"""What a consumer hands over, on the event loop, in order."""
 
 
 class EventConsumer:
@@ -98,22 +72,25 @@ class EventConsumer:
     Args:
         endpoint: the virtual host in which the broker declares its event exchange, ``/`` by default.
         keys: routing keys of the events wanted.
-        sink: told of everything.
+        receive: given everything that happens.
+        clock: the gateway's.
         kept: consume a queue that is kept, in place of one that goes with the connection.
-        understood: whether events can be told. Until they can they wait in the queue.
+        understood: whether events can be taken. Until they can they wait in the queue.
     """
 
     def __init__(
         self,
         endpoint: AmqpEndpoint,
         keys: Sequence[str],
-        sink: EventSink,
+        receive: Callable[[Received], None],
+        clock: Clock,
         kept: KeptEvents | None = None,
         understood: Callable[[], bool] = lambda: True,
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
         self._keys = keys
-        self._sink = sink
+        self._receive = receive
+        self._clock = clock
         self._kept = kept
         self._understood = understood
         self._missing_told = False  # that the kept queue is; it could not be made since
@@ -128,7 +105,7 @@ class EventConsumer:
 
     def _down(self, error: LinkError) -> None:
         self._nodes.failed(self._endpoint)
-        self._sink.events_missing(str(error))
+        self._receive(LinkDown(str(error)))
 
     @property
     def _endpoint(self) -> AmqpEndpoint:
@@ -156,8 +133,8 @@ class EventConsumer:
         channel = await connection.channel(publisher_confirms=False)
         with self._exchange_missing():
             queue = await self._queue.declare(channel, self._bindings)
-        self._sink.events_connected()
-        watch = self._queue.watch(connection, queue.name, self._sink.events_lost)
+        self._receive(LinkUp(""))
+        watch = self._queue.watch(connection, queue.name, self._lost)
 
         async def consume(arrived: Arrived) -> None:
             while not self._understood():  # noqa: ASYNC110  of a source that knows no event loop
@@ -179,7 +156,7 @@ class EventConsumer:
         if first:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
             self._missing_told = True
-            self._sink.events_resumed(missed, 0)
+            self._receive(BacklogFollows(missed, 0))
             await subscription.ledger.lasting(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
@@ -192,25 +169,28 @@ class EventConsumer:
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
         if not first:
             # What waits in a queue whose node was down is from before: the loss lasts until now.
-            self._sink.events_resumed(missed, 0 if loss is Loss.DOWN else waiting or 0)
+            self._receive(BacklogFollows(missed, 0 if loss is Loss.DOWN else waiting or 0))
         self._missing_told = False
 
         async def catch_up() -> None:
             await queue.drained(channel)
             await deliveries.all_told()
             log.info("caught-up", role="events", queue=queue.name, repeated=deliveries.repeated)
-            self._sink.events_caught_up()
+            self._receive(LinkUp(""))
             await asyncio.Event().wait()
 
         await until_one_ends(
             self._until_failed(),
             ended(channel),
             ended(connection),
-            queue.watch(connection, queue.name, self._sink.events_lost),
+            queue.watch(connection, queue.name, self._lost),
             deliveries.acknowledge(),
             deliveries.release(),
             catch_up(),
         )
+
+    def _lost(self, reason: str, seconds: float) -> None:
+        self._receive(LossSuspected(reason, self._clock.now() - int(seconds * 10**9)))
 
     def _bindings(self, _queue: str) -> list[Binding]:
         return [Binding(EVENT_EXCHANGE, key) for key in self._keys]
@@ -239,7 +219,7 @@ class EventConsumer:
         # Anybody who may publish to the default exchange can put a message into this queue; only the
         # broker can publish to its event exchange.
         if message.exchange == EVENT_EXCHANGE:
-            self._sink.event(message.routing_key or "", message.headers, message.timestamp)
+            self._receive(BrokerEventReceived(message.routing_key or "", message.headers, message.timestamp))
         else:
             log.warning("foreign-event-refused", exchange=message.exchange)
 

@@ -21,7 +21,7 @@ UNDER_WAY: Final = 1_000_000_000
 """Nanoseconds. The broker collects events for so long before it publishes them."""
 
 
-class Hearing:
+class GapTracker:
     """What was not heard of one broker. All times are nanoseconds since 1970 UTC.
 
     Attributes:

@@ -167,28 +167,25 @@ class MethodCalls:
             return _answered(call.token, Status.UNKNOWN_OBJECT, "UnknownObject").answer
         return None
 
-    def called(self, call: MethodCall, now: int) -> list[Effect]:
-        """A method is to be called."""
+    def begin(self, operation: MethodCall | ObjectFetch, now: int) -> list[Effect]:
+        """Begin a call or a fresh read, or answer at once why it is not begun."""
         self._now = now
-        objection = self.objection(call, now)
-        if objection is not None:
-            return [Answered(objection)]
-        method = METHODS[call.key.name][call.method]
-        target = self._found(call.key.name, call.native_id)
-        assert target is not None  # the objection says so
-        invocation = Invocation(target.name, target.created, self._named(call), self._lockout)
-        self._deadlines[call.token] = call.deadline
-        self._tasks.append(_Task(self._call(call, target, method, invocation), call.deadline, now))
-        return []
-
-    def asked(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """An object is to be read again."""
-        self._now = now
-        refusal = self._no_room(fetch, now)
+        if isinstance(operation, ObjectFetch):
+            refusal = self._no_room(operation, now)
+        else:
+            refusal = self.objection(operation, now)
         if refusal is not None:
             return [Answered(refusal)]
-        self._deadlines[fetch.token] = fetch.deadline
-        self._tasks.append(_Task(self._fetch(fetch), 0, now))
+        if isinstance(operation, ObjectFetch):
+            task = _Task(self._fetch(operation), 0, now)
+        else:
+            method = METHODS[operation.key.name][operation.method]
+            target = self._found(operation.key.name, operation.native_id)
+            assert target is not None  # the objection says so
+            invocation = Invocation(target.name, target.created, self._named(operation), self._lockout)
+            task = _Task(self._call(operation, target, method, invocation), operation.deadline, now)
+        self._deadlines[operation.token] = operation.deadline
+        self._tasks.append(task)
         return []
 
     @property

@@ -1,4 +1,4 @@
-"""Drives a RabbitMQ source: makes the requests it asks for, hands it events, has its effects carried out."""
+"""Drives a RabbitMQ source: makes the requests it asks for, hands in events, has its effects carried out."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Protocol
 
 from gateway.clock import Clock
-from gateway.dialects.session import Effect
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import (
+    BacklogFollows,
+    Effect,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    Session,
+    TimerExpired,
+)
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents
+from gateway.links.durable_queue import DurableSubscription
+from gateway.links.session_driver import SessionDriver
+from gateway.model.observations import Observation
+from gateway.model.operations import Answer as OperationAnswer
+from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
@@ -20,10 +32,26 @@ from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_events import (
+    AnswerReceived,
+    BrokerEventReceived,
+    CallAnswered,
+    ConnectionBlocked,
+    EventsDropped,
+    MetricsReceived,
+    RequestSent,
+    SourceEvent,
+    Work,
+    WorkContinues,
+)
 from gateway.sources.rabbitmq.status import SourceStatus
 
 LONGEST_WAIT_SECONDS = 1.0
 """The source is asked at least so often whether a request is due: the clock may have been set."""
+
+_NO_EVENTS = "none are configured: write `events: { url: amqp://HOST:5672 }` under the source"
+_URGENT = (LinkUp, BacklogFollows, LossSuspected, ConnectionBlocked)
+"""Events after which a request may be due at once."""
 
 
 class Reader(Protocol):
@@ -52,6 +80,40 @@ class Scraper(Protocol):
         ...
 
 
+class SourceDriver(SessionDriver):
+    """Carries the effects of a source out, and wakes it."""
+
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        observe: Callable[[tuple[Observation, ...]], None],
+        clock: Clock,
+        counters: Counter[str],
+        answered: Callable[[OperationAnswer], None],
+    ) -> None:
+        super().__init__(name, session, observe, clock, counters, answered)
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def failed(self) -> None:
+        """Wait for an error of the source where nothing else awaits it.
+
+        Raises:
+            Exception: that error.
+        """
+        await self._failure
+
+    def _carry(self, effect: Effect) -> None:
+        raise LocalProtocolError(f"a source that is no session of a link wants {type(effect).__name__}")
+
+    def _woken(self) -> None:
+        try:
+            self.handle(TimerExpired())
+        except Exception as error:  # noqa: BLE001  the event loop would only log it, and the source would stand still
+            if not self._failure.done():
+                self._failure.set_exception(error)
+
+
 class SourceRunner:
     """Runs a RabbitMQ source.
 
@@ -63,10 +125,10 @@ class SourceRunner:
         events: where the broker's event exchange is; ``None`` for a source without events.
         on_status: called with each change of what can be seen of the broker.
         on_event: called with each event of the broker, after the source has taken it.
-        kept: a durable subscription to the events.
-        on_missed: called where events are missing before those of a durable subscription: why, and until when
-            (ns).
-        writer: makes the requests of calls; without it no call is carried out and nothing is read again.
+        subscription: a durable one to the events.
+        received_until: when the last event of the subscription was received, before the start (ns); 0 for
+            never.
+        writer: makes the requests of operations; without it none is carried out.
         scraper: reads metrics; without it statistics come from listings.
         counters: ``messages`` and ``octets`` of answers and events are counted here.
     """
@@ -81,50 +143,51 @@ class SourceRunner:
         events: AmqpEndpoint | None = None,
         on_status: Callable[[SourceStatus], None] | None = None,
         on_event: Callable[[str, Mapping[str, object], int], None] | None = None,
-        kept: KeptEvents | None = None,
-        on_missed: Callable[[str, int], None] = lambda _reason, _until: None,
+        subscription: DurableSubscription | None = None,
+        received_until: int = 0,
         writer: Writer | None = None,
         scraper: Scraper | None = None,
         counters: Counter[str] | None = None,
     ) -> None:
-        self._writer = writer
-        self._scraper = scraper
-        self._scrape_wanted = asyncio.Event()
-        self._called = asyncio.Event()
-        source.on_call = self._called.set
         self._source = source
         self._reader = reader
+        self._writer = writer
+        self._scraper = scraper
         self._perform_effects = perform
         self._clock = clock
         self._on_status = on_status
         self._on_event = on_event
         self._counters = Counter() if counters is None else counters
         self._status: SourceStatus | None = None
-        self._sooner = asyncio.Event()
+        self._request_due = asyncio.Event()
+        self._call_due = asyncio.Event()
+        self._scrape_due = asyncio.Event()
         self._missed = ""
-        self._on_missed = on_missed
+        self._received_until = received_until
         self._consumer: EventConsumer | None = None
         if events is not None:
+            kept = None
+            if subscription is not None:
+                kept = KeptEvents(subscription, lambda: source.understands_events, self._event_taken)
             self._consumer = EventConsumer(
-                events, source.event_keys, self, kept, lambda: source.knows_what_others_hang_on
+                *(events, source.event_keys, self._received, clock, kept),
+                lambda: source.knows_what_others_hang_on,
             )
 
-    def connection_blocked(self) -> None:
-        """The broker seems to take no messages from our link."""
-        self._source.connection_blocked(self._clock.now())
-        self._perform([])
-        self._sooner.set()
+    def handle(self, event: SourceEvent) -> None:
+        """Hand an event to the source, and have its effects carried out."""
+        now = self._clock.now()
+        self._perform(self._source.handle(event, now))
+        if isinstance(event, _URGENT):
+            self._request_due.set()
+        if self._source.call_at <= now:
+            self._call_due.set()
 
     async def run(self) -> None:
         """Read and listen; ends by cancellation only."""
         async with asyncio.TaskGroup() as parts:
             if self._consumer is None:
-                self._perform(
-                    self._source.events_missing(
-                        "none are configured: write `events: { url: amqp://HOST:5672 }` under the source",
-                        self._clock.now(),
-                    )
-                )
+                self.handle(LinkDown(_NO_EVENTS))
             else:
                 parts.create_task(self._consumer.run())
             parts.create_task(self._read())
@@ -138,46 +201,46 @@ class SourceRunner:
             now = self._clock.now()
             request = self._source.next_request(now)
             if request is None:
-                await self._wait(self._sooner, (self._source.request_at - now) / 1e9)
+                await self._wait(self._request_due, (self._source.request_at - now) / 1e9)
                 continue
             began = self._clock.now()
-            self._perform(self._source.asked(began))
+            self.handle(RequestSent())
             answer = await self._reader.read(request)
             self._counters["messages"] += 1
             self._counters["octets"] += answer.size if isinstance(answer, Document) else 0
-            self._perform(self._source.answered(request, answer, began, self._clock.now()))
+            self.handle(AnswerReceived(request, answer, began))
             while self._source.busy:
                 # Few objects at a time, giving way in between: a page must not hold the loop.
-                self._perform(self._source.advance(self._clock.now()))
+                self.handle(WorkContinues(Work.LISTING))
                 await asyncio.sleep(0)
 
     async def _scrape(self, scraper: Scraper, statistics: PrometheusStatistics) -> None:
         """Read metrics, beside the listings: a long listing does not make them old."""
         while True:
             while self._source.takes_metrics:
-                self._perform(self._source.advance_statistics(self._clock.now()))
+                self.handle(WorkContinues(Work.METRICS))
                 await asyncio.sleep(0)
             now = self._clock.now()
             request = self._source.next_scrape(now)
             if request is None:
-                await self._wait(self._scrape_wanted, LONGEST_WAIT_SECONDS)
+                await self._wait(self._scrape_due, LONGEST_WAIT_SECONDS)
                 continue
             outcome = await scraper.scrape(request, self._source.sheet_for(request), statistics.names)
             self._counters["messages"] += 1
             self._counters["octets"] += outcome.size if isinstance(outcome, Scraped) else 0
-            self._perform(self._source.scraped(request, outcome, now, self._clock.now()))
+            self.handle(MetricsReceived(request, outcome, now))
 
     async def _carry_out(self, writer: Writer) -> None:
-        """Make the requests of calls, beside the listings: nobody who waits for one waits for these."""
+        """Make the requests of calls, beside the listings: an operation does not wait for a listing."""
         while True:
             now = self._clock.now()
-            self._perform(self._source.advance_calls(now))
+            self._perform(self._source.handle(WorkContinues(Work.CALLS), now))
             request = self._source.next_call_request()
             if request is None:
-                await self._wait(self._called, (self._source.call_at - now) / 1e9)
+                await self._wait(self._call_due, (self._source.call_at - now) / 1e9)
                 continue
             answer = await writer.make(request)
-            self._perform(self._source.call_answered(answer, self._clock.now()))
+            self._perform(self._source.handle(CallAnswered(answer), self._clock.now()))
 
     @staticmethod
     async def _wait(sooner: asyncio.Event, seconds: float) -> None:
@@ -195,47 +258,33 @@ class SourceRunner:
             if self._on_status is not None:
                 self._on_status(status)
 
-    # The consumer's sink.
+    def _event_taken(self) -> None:
+        """An event of a durable subscription was taken, and what it led to was observed."""
+        self._received_until = self._clock.now()
 
-    def events_connected(self) -> None:
-        """From now on events arrive."""
-        self._perform(self._source.events_connected(self._clock.now()))
-        self._sooner.set()
+    def _received(self, event: Received) -> None:
+        """Take what the consumer of events reports.
 
-    def events_resumed(self, missed: str, waiting: int) -> None:
-        """From now on events arrive, first those of meanwhile."""
+        Where events are missing before those that a durable subscription kept, the gap ends with the first of
+        these, or with the backlog.
+        """
         now = self._clock.now()
-        self._missed = self._missed or missed
-        if not waiting:
-            self._tell_missed(now)
-        self._perform(self._source.events_resumed(missed, now))
-        self._sooner.set()
+        match event:
+            case BacklogFollows(missed, waiting):
+                self._missed = self._missed or missed
+                if not waiting:
+                    self._report_missed(now)
+            case LinkUp():
+                self._report_missed(now)
+            case BrokerEventReceived(_, headers, timestamp):
+                self._counters["messages"] += 1
+                self._report_missed(min(event_time(plain_headers(headers), timestamp) or now, now))
+        self.handle(event)
+        if isinstance(event, BrokerEventReceived) and self._on_event is not None:
+            self._on_event(event.key, event.headers, now)
 
-    def events_caught_up(self) -> None:
-        """Those of meanwhile have been told."""
-        self._tell_missed(self._clock.now())
-        self._perform(self._source.events_caught_up(self._clock.now()))
-
-    def _tell_missed(self, until: int) -> None:
+    def _report_missed(self, until: int) -> None:
         missed, self._missed = self._missed, ""
-        if missed:
-            self._on_missed(missed, until)
-
-    def events_missing(self, reason: str) -> None:
-        """No events arrive."""
-        self._perform(self._source.events_missing(reason, self._clock.now()))
-
-    def events_lost(self, reason: str, seconds: float) -> None:
-        """Some events may have been lost."""
-        now = self._clock.now()
-        self._perform(self._source.events_lost(reason, now, now - int(seconds * 10**9)))
-        self._sooner.set()
-
-    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
-        """An event arrived."""
-        now = self._clock.now()
-        self._tell_missed(min(event_time(plain_headers(headers), timestamp) or now, now))
-        self._counters["messages"] += 1
-        self._perform(self._source.event(key, headers, timestamp, now))
-        if self._on_event is not None:
-            self._on_event(key, headers, now)
+        if missed and self._received_until:
+            self.handle(EventsDropped(self._received_until, until, missed))
+            self._received_until = until

@@ -8,34 +8,58 @@ publishes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 
 from gateway.dialects.event_backlog import Loss
-from gateway.dialects.session import Effect, Note, Observed, WakeAt
+from gateway.dialects.session import (
+    Answered,
+    BacklogFollows,
+    Effect,
+    EventNotTakenError,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    Note,
+    Observed,
+    TimerExpired,
+    WakeAt,
+    cannot_be_set,
+)
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Gap, SourceState, SourceStateSeen
 from gateway.model.operations import Answer as ResultAnswer
-from gateway.model.operations import MethodCall, ObjectFetch
+from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
-from gateway.sources.rabbitmq.event_gaps import Hearing
+from gateway.sources.rabbitmq.event_gaps import GapTracker
 from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.events import Changed
 from gateway.sources.rabbitmq.known_objects import KnownObject, Put
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
-from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
+from gateway.sources.rabbitmq.management_changes import BrokerRequest
 from gateway.sources.rabbitmq.method_calls import MethodCalls
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
-from gateway.sources.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
+from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest, Sheet
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
 from gateway.sources.rabbitmq.reading import ClassReader, class_readers
 from gateway.sources.rabbitmq.rights import TAGS_EVENT, ImpersonatorCheck
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_events import (
+    AnswerReceived,
+    BrokerEventReceived,
+    CallAnswered,
+    ConnectionBlocked,
+    EventsDropped,
+    MetricsReceived,
+    RequestSent,
+    SourceEvent,
+    Work,
+    WorkContinues,
+)
 from gateway.sources.rabbitmq.status import SourceStatus
 
 OLDEST_ANSWER = 30_000_000_000
@@ -90,13 +114,11 @@ class RabbitMqSource:
         self._calls = MethodCalls(
             self._readers, self._view, self._answers, self._stream, config.writer, config.lockout
         )
-        self.on_call: Callable[[], None] = lambda: None
-        """Called when `advance_calls` has something new to do."""
         self._plan = self._answers.plan
         self._visibility = self._answers.visibility
         self._woken_at = 0
         self._events_are_kept = False  # while nobody listens, by a durable subscription
-        self._hearing = Hearing()
+        self._gaps = GapTracker()
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
     # What the driver asks.
@@ -143,7 +165,7 @@ class RabbitMqSource:
         """Whether what objects hang on is known, so that events of the time before can be told."""
         known = self._visibility.has_listed(NEEDED_BY_EVENTS)
         # Whether a node was started again says what events of creations mean.
-        return known and self._visibility.listed_since("node", self._hearing.resumed_at)
+        return known and self._visibility.listed_since("node", self._gaps.resumed_at)
 
     @property
     def knows_what_others_hang_on(self) -> bool:
@@ -172,12 +194,98 @@ class RabbitMqSource:
         """The objects of a class as they are known."""
         return self._view.known.of_class(class_name)
 
-    def connection_blocked(self, now: int) -> None:
-        """The broker takes nothing from a connection of ours, although no alarm was reported."""
-        self._events.alarms.connection_blocked(now)
-        self._plan.hurry(now, "node")
+    @property
+    def call_at(self) -> int:
+        """When to hand in that the work on calls continues (ns)."""
+        return self._calls.due
 
-    def tick(self, now: int) -> list[Effect]:
+    @property
+    def takes_metrics(self) -> bool:
+        """Whether metrics that arrived are still to be taken."""
+        return self._answers.metrics.busy
+
+    @property
+    def statistics(self) -> PrometheusStatistics | None:
+        """Where statistics come from beside the listings."""
+        return self._view.statistics
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether events of the time before the last connection are being received."""
+        return self._visibility.catching_up
+
+    def handle(self, event: SourceEvent, now: int) -> list[Effect]:
+        """Take in what happened at ``now`` (ns); return what is to be done.
+
+        Raises:
+            EventNotTakenError: this can happen to other sessions only.
+        """
+        return self._awake(self._effects_of(event, now), now)
+
+    def _effects_of(self, event: SourceEvent, now: int) -> list[Effect]:  # noqa: C901, PLR0911, PLR0912  a case for each event
+        match event:
+            case TimerExpired():
+                return self._tick(now)
+            case BrokerEventReceived():
+                return self._broker_event(event, now)
+            case LinkUp():
+                return self._caught_up(now) if self.is_catching_up else self._events_connected(now)
+            case LinkDown(reason):
+                return self._events_missing(reason, now)
+            case BacklogFollows(missed):
+                return self._events_resumed(missed, now)
+            case LossSuspected(reason, since):
+                return self._events_lost(reason, now, since)
+            case EventsDropped(since, until, reason):
+                gaps = self._gaps.dropped(since, until, reason)
+                return [Observed(tuple(gaps))] if gaps else []
+            case ConnectionBlocked():
+                self._events.alarms.connection_blocked(now)
+                self._plan.hurry(now, "node")
+                return []
+            case RequestSent():
+                self._visibility.asked_at = now
+                return []
+            case AnswerReceived(request, answer, began):
+                return self._answered(request, answer, began, now)
+            case MetricsReceived(metrics_request, outcome, began):
+                return self._answers.metrics.scraped(metrics_request, outcome, began, now)
+            case CallAnswered(broker_answer):
+                return self._calls.answered(broker_answer, now)
+            case WorkContinues(work):
+                return self._continued(work, now)
+            case MethodCall() | ObjectFetch():
+                unreachable = self._unreachable(event.token)
+                return [Answered(unreachable)] if unreachable else self._calls.begin(event, now)
+            case ObjectModify():
+                return [Answered(cannot_be_set(event))]
+            case _:
+                raise EventNotTakenError(self, event)
+
+    def precheck(self, request: MethodCall | ObjectModify, now: int) -> ResultAnswer | None:
+        """Return what would be answered at once; ``None`` where the request would be carried out."""
+        if isinstance(request, ObjectModify):
+            return cannot_be_set(request)
+        return self._unreachable(request.token) or self._calls.objection(request, now)
+
+    def _unreachable(self, token: int) -> ResultAnswer | None:
+        status = self.status
+        if status.state not in {SourceState.CONNECTING, SourceState.DOWN}:
+            return None
+        text = f"not sent: the broker is not reached: {status.detail or status.state.value}"
+        return ResultAnswer(token, Outcome.SOURCE_DOWN, text)
+
+    def _continued(self, work: Work, now: int) -> list[Effect]:
+        match work:
+            case Work.LISTING:
+                return self._answers.advance(now)
+            case Work.METRICS:
+                effects = self._answers.metrics.advance()
+                return effects if self.takes_metrics else [*effects, *self._answers.metrics_taken(now)]
+            case Work.CALLS:
+                return self._calls.advance(now)
+
+    def _tick(self, now: int) -> list[Effect]:
         """Do what is due: a heartbeat, or the end of trust in a broker that has been silent for too long."""
         self._woken_at = 0
         self._view.known.forget_old_ends(now)
@@ -187,13 +295,13 @@ class RabbitMqSource:
         if not silent_since or now - silent_since < self._config.silence_limit:
             answers = not self._visibility.failure
             effects += self._answers.forget_unread(now)
-            return self._awake([*effects, *self._stream.tick(now, answers=answers)], now)
+            return [*effects, *self._stream.tick(now, answers=answers)]
         effects += self._answers.silent(silent_since)
         if self._stream.synchronised:
             effects += self._stream.doubted(self._visibility.failure)
-            self._hearing.missed(silent_since, now, "the management API did not answer")
+            self._gaps.missed(silent_since, now, "the management API did not answer")
             effects.append(Note("agent-silent", self._visibility.failure))
-        return self._awake(effects, now)
+        return effects
 
     def _stood_still(self, now: int) -> list[Effect]:
         """Nobody was woken for a heartbeat for long: what is known is as old, and is read again."""
@@ -211,7 +319,7 @@ class RabbitMqSource:
         if gaps:
             effects = [Observed(tuple(gaps)), *effects]
         status = self.status
-        heard_until = self._hearing.heard_until
+        heard_until = self._gaps.heard_until
         state = SourceStateSeen(status.state, status.detail, status.changes_wait, heard_until)
         if state != self._state:
             self._state = state
@@ -232,23 +340,23 @@ class RabbitMqSource:
     def _regained(self, now: int) -> list[Gap]:
         """The time in which not everything was heard, when that is over."""
         visibility = self._visibility
-        if not self._hearing.since or visibility.failure or not visibility.complete or self._awaits_events:
+        if not self._gaps.since or visibility.failure or not visibility.complete or self._awaits_events:
             return []
-        return self._hearing.regained(now) if visibility.all_listed_from(self._hearing.listed_from) else []
+        return self._gaps.regained(now) if visibility.all_listed_from(self._gaps.listed_from) else []
 
     def _note_unheard(self, now: int) -> None:
         """Take note of what is not heard, where answers alone show that."""
         visibility = self._visibility
         if visibility.failure:
             return
-        resumed_at, hears = self._hearing.resumed_at, not visibility.events_missing
+        resumed_at, hears = self._gaps.resumed_at, not visibility.events_missing
         if resumed_at and hears and not visibility.catching_up and self._nodes_dated(resumed_at):
-            self._hearing.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
+            self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
         never_heard = not hears and not visibility.last_event and self._config.awaits_events
         if never_heard and visibility.complete and not self._events_are_kept:
             # Everything was read, and what comes and goes from now on is missed.
             visibility.last_event = now
-            self._hearing.missed(now, now, f"no events arrived: {visibility.events_missing}")
+            self._gaps.missed(now, now, f"no events arrived: {visibility.events_missing}")
 
     def _nodes_dated(self, since: int) -> bool:
         """Whether a listing that began then (ns), or later, told since when each node has run."""
@@ -261,7 +369,7 @@ class RabbitMqSource:
 
     # Events.
 
-    def events_connected(self, now: int) -> list[Effect]:
+    def _events_connected(self, now: int) -> list[Effect]:
         """Events arrive from now on; what happened before is in doubt."""
         again = bool(self._visibility.last_event)
         self._visibility.events_missing = ""
@@ -273,9 +381,9 @@ class RabbitMqSource:
             self._doubt_limits(now)
             effects += self._missed("they were not connected", now, now)
         self._visibility.last_event = now
-        return self._awake(effects, now)
+        return effects
 
-    def events_resumed(self, missed: str, now: int) -> list[Effect]:
+    def _events_resumed(self, missed: str, now: int) -> list[Effect]:
         """Events arrive from now on, first those of meanwhile; ``missed``: why some before them may be lost.
 
         Until `events_caught_up` nobody is told that all is known.
@@ -284,7 +392,7 @@ class RabbitMqSource:
         self._visibility.unbroken_since = now
         self._visibility.catching_up = self._events_are_kept = True
         self._visibility.last_event = now
-        self._hearing.resumed(now)
+        self._gaps.resumed(now)
         self._view.known.events_arrive = True
         self._plan.hold(now + CATCHING_UP_LIMIT)
         if missed:
@@ -293,27 +401,22 @@ class RabbitMqSource:
             self._doubt_limits(now)
             self._view.known.events_of_meanwhile_missed()
         reason = missed or "events are connected again"
-        return self._awake(self._answers.doubted(reason, now, events_lost=bool(missed)), now)
+        return self._answers.doubted(reason, now, events_lost=bool(missed))
 
-    def events_dropped(self, since: int, until: int, reason: str) -> list[Effect]:
-        """Events of this time do not wait for a durable subscription any more, or never did."""
-        gaps = self._hearing.dropped(since, until, reason)
-        return [Observed(tuple(gaps))] if gaps else []
-
-    def events_caught_up(self, now: int) -> list[Effect]:
+    def _caught_up(self, now: int) -> list[Effect]:
         """The events of meanwhile have all been told."""
         self._visibility.catching_up = False
-        self._hearing.caught_up(now)
+        self._gaps.caught_up(now)
         self._plan.release()
-        return self._awake(self._answers.doubted("events have been caught up with", now), now)
+        return self._answers.doubted("events have been caught up with", now)
 
-    def events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
+    def _events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
         self._visibility.unbroken_since = self._view.known.events_since = now
         self._doubt_limits(now)
         lost = self._answers.doubted(reason, now, events_lost=True)
-        return self._awake([*lost, *self._missed(reason, now, since)], now)
+        return [*lost, *self._missed(reason, now, since)]
 
     def remember(
         self, objects: Iterable[KnownObject], now: int, *, events_kept: bool, heard_until: int = 0
@@ -332,7 +435,7 @@ class RabbitMqSource:
         if former:
             self._answers.await_nodes(now)
         if events_kept and heard_until:
-            self._hearing.left(heard_until)
+            self._gaps.left(heard_until)
         if events_kept:
             self._view.known.restore(former)
             self._plan.hold(now + CATCHING_UP_LIMIT)
@@ -343,7 +446,6 @@ class RabbitMqSource:
         """Virtual hosts may have been made again unheard: limits, which no listing tells, are not known."""
         self._view.hosts.learn_limits(None)
         self._calls.answers_again(now)
-        self.on_call()
 
     def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
         since = min(since, self._visibility.last_event)
@@ -354,16 +456,16 @@ class RabbitMqSource:
     def _unheard(self, since: int, now: int, reason: str) -> None:
         """Something is missed; of the time before everything was read the log knows that by itself."""
         if self._visibility.was_complete or self._events_are_kept:
-            self._hearing.missed(since, now, reason)
+            self._gaps.missed(since, now, reason)
 
-    def events_missing(self, reason: str, now: int) -> list[Effect]:
+    def _events_missing(self, reason: str, now: int) -> list[Effect]:
         """No events arrive, for ``reason``, which people are told."""
         news = reason != self._visibility.events_missing
         if self._visibility.last_event and not self._visibility.events_missing:
             # A connection that tells nothing is found to be dead within that time.
             self._visibility.last_event = max(self._visibility.last_event, now - SILENT_LINK_LIMIT)
             if self._events_are_kept:
-                self._hearing.left(self._visibility.last_event)
+                self._gaps.left(self._visibility.last_event)
             else:
                 self._unheard(self._visibility.last_event, now, f"no events arrived: {reason}")
         self._visibility.events_missing = reason
@@ -375,18 +477,16 @@ class RabbitMqSource:
         else:
             self._plan.release()
         notes: list[Effect] = [Note("events-missing", reason)] if news else []
-        return self._awake([*notes, *self._answers.unheard.judge(now)], now)
+        return [*notes, *self._answers.unheard.judge(now)]
 
-    def event(
-        self, key: str, headers: Mapping[str, object], timestamp: datetime | None, now: int
-    ) -> list[Effect]:
-        """An event arrived: its routing key, its headers and its AMQP timestamp."""
+    def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
+        key, headers, timestamp = event.key, event.headers, event.timestamp
         self._visibility.last_event = now
-        if self._hearing.resumed_at:
+        if self._gaps.resumed_at:
             time = event_time(plain_headers(headers), timestamp) or now
             starts = map(self._view.nodes.started, self._view.nodes.names)
-            self._hearing.told(time, starts, connects=key == "connection.created")
-        heard = self._events.take(key, headers, timestamp, now, recovering=self._hearing.recovering)
+            self._gaps.told(time, starts, connects=key == "connection.created")
+        heard = self._events.take(key, headers, timestamp, now, recovering=self._gaps.recovering)
         effects = self._stream.apply(heard.changes)
         # Of a durable subscription they cannot wait: what has been told of an event is acknowledged. What
         # they refer to is known from before the start, or by them.
@@ -404,7 +504,7 @@ class RabbitMqSource:
         elif key in _HURRIED:
             self._plan.hurry(now, _HURRIED[key])
         self._calls.heard(key, headers, heard.event, now)
-        return self._awake(effects, now)
+        return effects
 
     # Requests to the management API.
 
@@ -412,12 +512,7 @@ class RabbitMqSource:
         """The request to make now, if one is due and the last answer has been taken whole."""
         return None if self.busy else self._plan.next_request(now)
 
-    def asked(self, now: int) -> list[Effect]:
-        """The request is made now: silence counts from here, long before the request's own deadline."""
-        self._visibility.asked_at = now
-        return self._awake([], now)
-
-    def answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+    def _answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
         if ended - began > OLDEST_ANSWER and isinstance(answer, Document):
             answer = Unavailable("its answer was taken too late", late=True)
@@ -428,23 +523,7 @@ class RabbitMqSource:
                 self._plan.hold(ended + RESUMING_LIMIT)
             self._calls.answers_again(ended)
             effects += self._stream.answers_again()
-        return self._awake(effects, ended)
-
-    def advance(self, now: int) -> list[Effect]:
-        """Take some more objects of the page that arrived; call it while `busy`."""
-        return self._awake(self._answers.advance(now), now)
-
-    # Prometheus' metrics.
-
-    @property
-    def statistics(self) -> PrometheusStatistics | None:
-        """Where statistics come from beside the listings."""
-        return self._view.statistics
-
-    @property
-    def takes_metrics(self) -> bool:
-        """Whether `advance_statistics` has something to do."""
-        return self._answers.metrics.busy
+        return effects
 
     def next_scrape(self, now: int) -> ScrapeRequest | None:
         """The metrics to ask for now, beside the requests of `next_request`."""
@@ -456,54 +535,10 @@ class RabbitMqSource:
         """What takes the answer to ``request``."""
         return self._answers.metrics.sheet_for(request)
 
-    def scraped(
-        self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
-    ) -> list[Effect]:
-        """What came of ``request``, made at ``began`` and over at ``ended`` (ns)."""
-        return self._awake(self._answers.metrics.scraped(request, outcome, began, ended), ended)
-
-    def advance_statistics(self, now: int) -> list[Effect]:
-        """Take the metrics of some more objects; call it while `takes_metrics`."""
-        effects = self._answers.metrics.advance()
-        return self._awake(
-            effects if self.takes_metrics else [*effects, *self._answers.metrics_taken(now)], now
-        )
-
-    # Calls of methods, and objects to be read again.
-
-    def call(self, call: MethodCall, now: int) -> list[Effect]:
-        """Call a method, or answer at once why it is not called; `Answered` says what came of it."""
-        return self._begun(self._calls.called(call, now), now)
-
-    def fetch(self, fetch: ObjectFetch, now: int) -> list[Effect]:
-        """Read an object again; `Answered` follows, after what was read was observed."""
-        return self._begun(self._calls.asked(fetch, now), now)
-
-    def objection(self, call: MethodCall, now: int) -> ResultAnswer | None:
-        """What `call` would answer at once; ``None`` where it would be carried out."""
-        return self._calls.objection(call, now)
-
-    def abandon(self, reason: str) -> list[Effect]:
-        """The source ends, for ``reason``: the outcome of every call and read that waits is unknown."""
-        return self._calls.abandon(reason)
-
-    def _begun(self, effects: list[Effect], now: int) -> list[Effect]:
-        self.on_call()
-        return self._awake(effects, now)
-
-    @property
-    def call_at(self) -> int:
-        """When to call `advance_calls` (ns)."""
-        return self._calls.due
-
-    def advance_calls(self, now: int) -> list[Effect]:
-        """Go on with calls and fresh reads, until `next_call_request` gives a request or nothing is due."""
-        return self._awake(self._calls.advance(now), now)
-
     def next_call_request(self) -> BrokerRequest | None:
-        """The request that a call or fresh read wants made now; beside those of `next_request`."""
+        """The request that an operation wants made now; beside those of `next_request`."""
         return self._calls.next_request()
 
-    def call_answered(self, answer: BrokerAnswer, now: int) -> list[Effect]:
-        """What came of the request of `next_call_request`."""
-        return self._awake(self._calls.answered(answer, now), now)
+    def abandon(self, reason: str) -> list[Effect]:
+        """The source ends, for ``reason``: the outcome of every operation that waits is unknown."""
+        return self._calls.abandon(reason)

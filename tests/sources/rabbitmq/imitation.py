@@ -52,6 +52,14 @@ from gateway.sources.rabbitmq.management_api import (
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_events import (
+    AnswerReceived,
+    BrokerEventReceived,
+    RequestSent,
+    SourceEvent,
+    Work,
+    WorkContinues,
+)
 from tests.components.served_rabbitmq import ServedRabbitMq
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
@@ -327,18 +335,18 @@ class World:
         assert request is not None, "a request was due"
         self._asked = (request, self.broker.answer(request), self.now)
         self._answer_at = self.now + self.request_takes
-        self.source_does(self.source.asked(self.now))
+        self.source_does(self.source.handle(RequestSent(), self.now))
 
     def _answer(self, request: ManagementRequest, answer: Answer, began: int) -> None:
         self._asked, self._answer_at = None, 0
-        self.source_does(self.source.answered(request, answer, began, self.now))
+        self.source_does(self.source.handle(AnswerReceived(request, answer, began), self.now))
         while self.source.busy:
-            self.source_does(self.source.advance(self.now))
+            self.source_does(self.source.handle(WorkContinues(Work.LISTING), self.now))
 
     def event(self, key: str, **headers: object) -> None:
         """The broker tells an event, now."""
         told = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
-        self.source_does(self.source.event(key, told, None, self.now))
+        self.source_does(self.source.handle(BrokerEventReceived(key, told), self.now))
         self.agent_does(self.agent.event(key, told, self.now))
 
     def queue_created(self, name: str, vhost: str = "/", **more: object) -> None:
@@ -417,7 +425,8 @@ class _NotedSource(RabbitMqSource):
         super().__init__(noted_by.config, MAPPING)
         self._noted_by = noted_by
 
-    def tick(self, now: int) -> list[Effect]:
-        effects = super().tick(now)
-        self._noted_by.note(effects)
+    def handle(self, event: SourceEvent, now: int) -> list[Effect]:
+        effects = super().handle(event, now)
+        if isinstance(event, TimerExpired):
+            self._noted_by.note(effects)
         return effects

@@ -24,6 +24,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Lookup,
     Purge,
 )
+from gateway.sources.rabbitmq.source_events import CallAnswered, Work, WorkContinues
 from tests.sources.rabbitmq.imitation import MAPPING, NODE, World
 from tests.sources.rabbitmq.story import world
 
@@ -86,11 +87,11 @@ class Play:
 
     def request(self) -> BrokerRequest | None:
         """What the broker is asked now."""
-        self._source_does(self.world.source.advance_calls(self.now))
+        self._source_does(self.world.source.handle(WorkContinues(Work.CALLS), self.now))
         return self.world.source.next_call_request()
 
     def answers(self, answer: BrokerAnswer) -> None:
-        self._source_does(self.world.source.call_answered(answer, self.now))
+        self._source_does(self.world.source.handle(CallAnswered(answer), self.now))
 
     def asked(self, expected: BrokerRequest, answer: BrokerAnswer) -> None:
         """The broker is asked just this, and answers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.dialects.session import LinkUp
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, World
 
@@ -14,6 +15,6 @@ def world(*, events: bool = True, **config: object) -> World:
     new.broker.add_queue("orders", messages=3)
     new.broker.add_connection("peer -> us", CONNECTED_AT)
     if events:
-        new.source_does(new.source.events_connected(new.now))
+        new.source_does(new.source.handle(LinkUp(""), new.now))
     new.run(12)
     return new

@@ -220,7 +220,7 @@ def test_a_policy_that_is_set_again_at_once_is_shown_at_once() -> None:
 def test_users_who_may_not_be_read_are_not_shown_by_halves() -> None:
     shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = None
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
     assert shop.source.status.state is SourceState.SYNCHRONISED
     assert "users, permissions and runtime parameters are not shown" in shop.source.status.detail
@@ -250,7 +250,7 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
 
     shop.broker.failure = refused
     shop.broker.add_queue("orders")
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
     assert shop.source.status.state is SourceState.SYNCHRONISED
     assert "Login failed" in shop.source.status.detail
@@ -276,7 +276,7 @@ def test_where_nobody_writes_a_refused_login_is_not_that_of_who_writes_and_is_tr
         return Refused(login=True, reason="Login failed") if asked[-1] == "user" else None
 
     shop.broker.failure = refused
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
     assert "user" in asked
     assert shop.names("user") == []
@@ -294,7 +294,7 @@ def test_users_whom_the_broker_could_not_list_once_are_listed_soon() -> None:
     shop.broker.failure = lambda request: (
         Broken("status 500") if getattr(request, "class_name", "") == "user" else None
     )
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
     assert shop.names("user") == []
     shop.broker.failure = lambda _: None

@@ -498,7 +498,7 @@ def test_whatever_the_broker_answers_the_agent_goes_on(answers: list[Answer]) ->
 
 def test_after_any_churn_the_console_and_the_broker_agree() -> None:
     shop = World()
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     for number in range(200):
         name = f"q{number % 17}"
         if ("/", name) in shop.broker.objects["queue"]:

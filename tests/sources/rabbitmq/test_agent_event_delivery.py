@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gateway.dialects.event_backlog import MAX_AGE, MAX_WAITING
-from gateway.dialects.session import LinkDown, LinkUp
+from gateway.dialects.session import LinkDown, LinkUp, LossSuspected
 from gateway.model.values import Reference
+from gateway.sources.rabbitmq.source_events import ConnectionBlocked
 from tests.sources.rabbitmq.imitation import NODE, SECOND
 from tests.sources.rabbitmq.story import world
 
@@ -72,9 +73,9 @@ def test_lost_events_of_the_broker_are_told() -> None:
     shop.queue_created("last")
     heard = shop.now
     shop.run(30)
-    shop.source_does(shop.source.events_missing("connection refused", shop.now))
+    shop.source_does(shop.source.handle(LinkDown("connection refused"), shop.now))
     shop.run(10)
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     lost = shop.events()[-1]
     assert lost.name == "eventsLost"
     assert (lost.arguments["since"], lost.arguments["until"]) == (heard, shop.now)
@@ -86,7 +87,7 @@ def test_events_that_a_full_queue_dropped_are_lost_since_it_was_not_full_though_
     fine = shop.now
     shop.run(20)
     shop.queue_created("last")
-    shop.source_does(shop.source.events_lost("too many waited", shop.now, fine))
+    shop.source_does(shop.source.handle(LossSuspected("too many waited", fine), shop.now))
     shop.run(1)
     (lost,) = [event for event in shop.events() if event.name == "eventsLost"]
     assert lost.arguments["since"] == fine
@@ -147,7 +148,7 @@ def test_an_alarm_that_only_listings_tell_blocks_too() -> None:
 
 def test_a_blocked_connection_is_believed_until_listings_know_better() -> None:
     shop = world()
-    shop.source.connection_blocked(shop.now)
+    shop.source.handle(ConnectionBlocked(), shop.now)
     assert shop.source.status.blocked
     shop.run(10)
     assert shop.source.status.blocked

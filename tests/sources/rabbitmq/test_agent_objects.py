@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.dialects.session import LinkUp, LossSuspected
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.management_api import (
     ListingRequest,
@@ -155,7 +156,7 @@ def test_a_connection_comes_by_event_before_any_listing_shows_it_and_goes_by_eve
 def test_lost_events_make_the_agent_read_everything_again_at_once() -> None:
     shop = world()
     shop.broker.requests.clear()
-    shop.source_does(shop.source.events_lost("too many waited", shop.now, shop.now))
+    shop.source_does(shop.source.handle(LossSuspected("too many waited", shop.now), shop.now))
     shop.run(0.1)
     listed = {request.class_name for request in shop.broker.requests if isinstance(request, ListingRequest)}
     assert listed == {name for name, rule in MAPPING.classes.items() if rule.listing}
@@ -242,7 +243,7 @@ def test_what_may_not_be_read_is_shown_as_such_and_not_as_empty() -> None:
     shop.broker.add_vhost("secret")
     shop.broker.add_queue("hidden", "secret")
     shop.broker.forbidden.add("secret")
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
     assert shop.value("vhost", "secret", "state") == "notPermitted"
     assert shop.value("vhost", "secret", "messages") is None
@@ -305,7 +306,7 @@ def test_a_virtual_host_that_is_made_anew_is_shown_as_soon_as_it_may_be_read() -
     shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "late"])
     assert shop.names("exchange") == ["//"]
     shop.broker.forbidden.clear()
-    shop.source_does(shop.source.events_lost("read everything", shop.now, shop.now))
+    shop.source_does(shop.source.handle(LossSuspected("read everything", shop.now), shop.now))
     shop.run(1)
     assert shop.names("exchange") == ["//", "team/early", "team/late"]
 
@@ -330,7 +331,7 @@ def test_a_virtual_host_that_could_not_be_read_takes_its_contents_with_it_unhear
     shop.broker.add_vhost("team")
     shop.run(12)
     shop.broker.forbidden.add("team")
-    shop.source_does(shop.source.events_lost("read everything", shop.now, shop.now))
+    shop.source_does(shop.source.handle(LossSuspected("read everything", shop.now), shop.now))
     shop.run(12)
     assert shop.names("exchange") == ["//", "team/"]
     del shop.broker.objects["vhost"]["team",]

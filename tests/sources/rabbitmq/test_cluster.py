@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
+from gateway.dialects.session import LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes
@@ -54,7 +55,7 @@ def test_definitions_are_in_khepri_where_its_flag_is_enabled() -> None:
 def test_feature_flags_are_objects_and_a_node_shows_where_definitions_are() -> None:
     shop = World()
     shop.broker.objects["featureFlag"]["khepri_db",] = flag("khepri_db")
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(20)
     assert shop.names("featureFlag") == ["khepri_db"]
     assert shop.value("featureFlag", "khepri_db", "state") == "enabled"
@@ -68,7 +69,7 @@ def test_a_deprecated_feature_shows_whether_it_is_in_use_and_keeps_showing_it() 
         "deprecation_phase": "permitted_by_default",
     }
     shop.broker.used_features = [{"name": TRANSIENT}]
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(20)
     assert shop.value("deprecatedFeature", TRANSIENT, "inUse") is True
     heard = len(shop.seen)
@@ -211,7 +212,7 @@ def shop_with_a_bound_queue(queue: Mapping[str, Json] = MappingProxyType({})) ->
         "properties_key": "bills",
         "arguments": {},
     }
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(30)
     assert shop.names("queue") == ["//bills"]
     assert len(shop.names("binding")) == 1

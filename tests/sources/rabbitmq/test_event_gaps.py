@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
 from gateway.model.values import Reference, Value
@@ -69,9 +70,9 @@ def former(
 
 def resumed(shop: World) -> None:
     """The subscription is consumed, and all that waited was told."""
-    shop.source_does(shop.source.events_resumed("", shop.now))
+    shop.source_does(shop.source.handle(BacklogFollows("", 0), shop.now))
     shop.run(3)
-    shop.source_does(shop.source.events_caught_up(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
 
 
 def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
@@ -80,11 +81,11 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     shop.queue_created("orders-2")
     last = shop.now
     shop.run(5)
-    shop.source_does(shop.source.events_missing("cut", shop.now))
+    shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
     shop.run(7)
     assert gaps(shop) == []
     assert heard_until(shop) == last - UNDER_WAY
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     connected = shop.now
     shop.run(60)
     (gap,) = gaps(shop)
@@ -130,7 +131,7 @@ def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
     restarted(shop, 2)
     shop.run(1)
     resumed(shop)
-    shop.source_does(shop.source.events_missing("cut", shop.now))
+    shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
     fails(shop, 15)
     restarted(shop, 3)
     shop.run(1)

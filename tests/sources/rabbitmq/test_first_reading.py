@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.dialects.session import Effect, Observed
+from gateway.dialects.session import Effect, LinkUp, Observed
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import ObjectSeen, SourceState
 from gateway.sources.rabbitmq.management_api import (
@@ -17,6 +17,7 @@ from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, Scraped
 from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_events import AnswerReceived, MetricsReceived, Work, WorkContinues
 from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, NODE, SECOND, ImitatedBroker
 
 QUEUES = 2_000
@@ -43,7 +44,7 @@ class Reading:
             user="gateway", statistics=StatisticsConfig(urls=("http://127.0.0.1:15692",))
         )
         self.source = RabbitMqSource(config, load_shipped_mappings()["rabbitmq"])
-        self.source.events_connected(EPOCH)
+        self.source.handle(LinkUp(""), EPOCH)
         self.now = EPOCH
         self.seen: list[ObjectSeen] = []
 
@@ -58,9 +59,9 @@ class Reading:
         request = self.source.next_request(self.now)
         assert request is not None
         began, self.now = self.now, self.now + MILLISECOND
-        self._done(self.source.answered(request, self.broker.answer(request), began, self.now))
+        self._done(self.source.handle(AnswerReceived(request, self.broker.answer(request), began), self.now))
         while self.source.busy:
-            self._done(self.source.advance(self.now))
+            self._done(self.source.handle(WorkContinues(Work.LISTING), self.now))
         return request
 
     def until_whole_page(self, page: int) -> None:
@@ -92,9 +93,13 @@ class Reading:
         sheet.finish()
         list(sheet.resolve(statistics.names))
         began, self.now = self.now, self.now + MILLISECOND
-        self._done(self.source.scraped(request, Scraped(sheet, MILLISECOND, MILLISECOND, 1), began, self.now))
+        self._done(
+            self.source.handle(
+                MetricsReceived(request, Scraped(sheet, MILLISECOND, MILLISECOND, 1), began), self.now
+            )
+        )
         while statistics.busy:
-            self._done(self.source.advance_statistics(self.now))
+            self._done(self.source.handle(WorkContinues(Work.METRICS), self.now))
         return True
 
     def state(self) -> SourceState:

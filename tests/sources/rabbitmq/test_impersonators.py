@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.messages import GetQuery
-from gateway.dialects.session import Delivery
+from gateway.dialects.session import Delivery, LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.management_api import Broken, Document, NotManagement, Unavailable, UsersRequest
@@ -109,7 +109,7 @@ def world(users: dict[str, list[str]] | None) -> World:
     )
     new.broker.users = users
     new.broker.add_queue("orders")
-    new.source_does(new.source.events_connected(new.now))
+    new.source_does(new.source.handle(LinkUp(""), new.now))
     new.run(12)
     return new
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime
 
 import aio_pika
 import pytest
 
+from gateway.clock import SystemClock
 from gateway.links import own_queue
 from gateway.links.durable_queue import DurableSubscription
 from gateway.sources.rabbitmq import event_consumer
-from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents
+from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import VirtualHost
 from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.test_live import Sink, until
@@ -40,9 +41,10 @@ class Listener(Sink):
         """Of the queues of our virtual host that events told of."""
         return [str(headers["name"]) for _, headers in self.events if headers["vhost"] == self._vhost]
 
-    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
-        super().event(key, headers, timestamp)
-        if self.fails_at and headers["name"] == self.fails_at:
+    def receive(self, event: Received) -> None:
+        super().receive(event)
+        fails = isinstance(event, BrokerEventReceived) and event.headers["name"] == self.fails_at
+        if self.fails_at and fails:
             raise ValueError("a fault of ours")
 
 
@@ -55,7 +57,8 @@ async def listening(
     subscription = DurableSubscription(queue, 10_000, 60 * SECOND, ledger)
     kept = KeptEvents(subscription, lambda: sink.hears, told)
     endpoint = event_endpoint(vhost.broker, vhost.broker.administrator)
-    running = asyncio.create_task(EventConsumer(endpoint, ["queue.created"], sink, kept).run())
+    consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock(), kept)
+    running = asyncio.create_task(consumer.run())
     try:
         yield sink
     finally:

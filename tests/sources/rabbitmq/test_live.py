@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 import aio_pika
 import pytest
 
+from gateway.clock import SystemClock
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, LossSuspected
+from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq import event_consumer
-from gateway.sources.rabbitmq.event_consumer import EventConsumer
+from gateway.sources.rabbitmq.event_consumer import EventConsumer, Received
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import VirtualHost, login_refusal, new_virtual_host
 from tests.components.waiting import eventually
 from tests.sources.rabbitmq.watching import Watch, event_endpoint, reading_user, watch
@@ -167,28 +170,31 @@ class Sink:
         self.told: list[str] = []
         self._delay = delay
 
-    def events_connected(self) -> None:
-        self.told.append("connected")
+        self._catching_up = False
 
-    def events_resumed(self, missed: str, waiting: int) -> None:
-        self.told.append(f"resumed with {waiting}: {missed}")
+    def receive(self, event: Received) -> None:
+        match event:
+            case LinkUp():
+                self.told.append("caught up" if self._catching_up else "connected")
+                self._catching_up = False
+            case BacklogFollows(missed, waiting):
+                self._catching_up = True
+                self.told.append(f"resumed with {waiting}: {missed}")
+            case LinkDown(reason):
+                self._catching_up = False
+                self.told.append(reason)
+            case LossSuspected(reason, since):
+                assert since < time.time_ns()
+                self.told.append(f"lost: {reason}")
+            case BrokerEventReceived(key, headers):
+                self.events.append((key, headers))
+                if self._delay:
+                    # As a gateway that has more to do than it can: nothing else runs meanwhile.
+                    time.sleep(self._delay)
 
-    def events_caught_up(self) -> None:
-        self.told.append("caught up")
 
-    def events_missing(self, reason: str) -> None:
-        self.told.append(reason)
-
-    def events_lost(self, reason: str, seconds: float) -> None:
-        assert seconds > 0
-        self.told.append(f"lost: {reason}")
-
-    def event(self, key: str, headers: Mapping[str, object], timestamp: datetime | None) -> None:
-        del timestamp
-        self.events.append((key, headers))
-        if self._delay:
-            # As a gateway that has more to do than it can: nothing else runs meanwhile.
-            time.sleep(self._delay)
+def consumer_of_queues(endpoint: AmqpEndpoint, sink: Sink) -> EventConsumer:
+    return EventConsumer(endpoint, ["queue.*"], sink.receive, SystemClock())
 
 
 async def test_more_events_than_can_be_consumed_raise_a_doubt(
@@ -206,7 +212,7 @@ async def test_more_events_than_can_be_consumed_raise_a_doubt(
                 client.delete(f"queues/{virtual_host.path}/q{number % 2}").raise_for_status()
 
     with reading_user(virtual_host.broker, []) as user:
-        consumer = EventConsumer(event_endpoint(virtual_host.broker, user), ["queue.*"], sink)
+        consumer = consumer_of_queues(event_endpoint(virtual_host.broker, user), sink)
         running = asyncio.create_task(consumer.run())
         await until(lambda: sink.told == ["connected"], "events arrive")
         await asyncio.to_thread(flood)
@@ -219,7 +225,7 @@ async def test_only_the_broker_itself_is_believed(virtual_host: VirtualHost) -> 
     sink = Sink()
     broker = virtual_host.broker
     with reading_user(broker, []) as user, broker.http() as client:
-        consumer = EventConsumer(event_endpoint(broker, user), ["queue.*"], sink)
+        consumer = consumer_of_queues(event_endpoint(broker, user), sink)
         running = asyncio.create_task(consumer.run())
         await until(lambda: sink.told == ["connected"], "events arrive")
         queues = [one["name"] for one in client.get("queues/%2F").raise_for_status().json()]
@@ -239,7 +245,7 @@ async def test_only_the_broker_itself_is_believed(virtual_host: VirtualHost) -> 
 
 async def test_a_connection_that_the_broker_ends_is_opened_again(own_rabbitmq: PrivateBroker) -> None:
     sink = Sink()
-    consumer = EventConsumer(event_endpoint(own_rabbitmq, own_rabbitmq.administrator), ["queue.*"], sink)
+    consumer = consumer_of_queues(event_endpoint(own_rabbitmq, own_rabbitmq.administrator), sink)
     running = asyncio.create_task(consumer.run())
     await until(lambda: sink.told == ["connected"], "events arrive")
     await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "close_all_connections", "maintenance")

@@ -321,7 +321,7 @@ def test_what_is_only_checked_is_refused_as_it_would_be(
     (known,) = (one for one in play.world.source.known("queue") if one.name.leaf == "orders")
     key = play.world.source.readers["queue"].schema.key
     call = MethodCall(1, key, "", native or native_id(known.number), "purge", (), play.now + 10 * SECOND)
-    objection = play.world.source.objection(call, play.now)
+    objection = play.world.source.precheck(call, play.now)
     assert (objection and objection.outcome) == outcome
 
 

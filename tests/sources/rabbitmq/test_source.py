@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, LossSuspected, TimerExpired
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -25,6 +26,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.sources.rabbitmq.management_changes import Change, Changed
+from gateway.sources.rabbitmq.source_events import AnswerReceived, CallAnswered, Work, WorkContinues
 from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
 from tests.sources.rabbitmq.play import Play
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
@@ -109,7 +111,7 @@ def test_a_channel_of_a_connection_that_was_opened_again_is_another_one() -> Non
 
 def test_events_wait_until_everything_was_read_and_come_at_once_afterwards() -> None:
     shop = World()
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.queue_created("early")
     assert not any(isinstance(one, EventSeen) for one in shop.observed)
     shop.run(12)
@@ -129,7 +131,7 @@ def test_events_wait_until_everything_was_read_and_come_at_once_afterwards() -> 
 def test_references_follow_a_virtual_host_that_was_missed_for_a_while() -> None:
     shop = unable_to_list("vhosts")
     former = seen(shop.observed, "vhost")[-1].native_id
-    shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
+    shop.source_does(shop.source.handle(LossSuspected("the queue was too long", shop.now), shop.now))
     shop.run(150)
     assert seen(shop.observed, "vhost")[-1].deleted
     shop.broker.failure = lambda _: None
@@ -180,12 +182,12 @@ def test_a_broker_that_is_silent_is_lost_and_the_time_is_a_gap_when_it_answers_a
 def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again() -> None:
     shop = unable_to_list("queues")
     before = len(shop.observed)
-    shop.source_does(shop.source.events_missing("the connection was reset", shop.now))
+    shop.source_does(shop.source.handle(LinkDown("the connection was reset"), shop.now))
     assert [type(one) for one in shop.observed[before:]].count(AgentLost) == 1
     assert not seen(shop.observed[before:], "queue")  # it may live: nobody knows
 
     shop.broker.failure = lambda _: None
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(90)
     assert shop.observed[before:].count(ResyncEnded(complete=True)) == 1
     assert not [one for one in seen(shop.observed[before:], "queue") if one.deleted]
@@ -194,7 +196,7 @@ def test_what_may_have_ended_unheard_is_stale_until_its_class_is_asked_for_again
 def test_what_may_have_ended_unheard_is_given_up_where_its_class_cannot_be_listed_again() -> None:
     shop = unable_to_list("queues")
     before = len(shop.observed)
-    shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now))
+    shop.source_does(shop.source.handle(LossSuspected("the queue was too long", shop.now), shop.now))
     shop.run(150)
     assert [one.deleted > 0 for one in seen(shop.observed[before:], "queue")] == [True]
     assert shop.observed[before:].count(ResyncEnded(complete=True)) == 1
@@ -204,7 +206,7 @@ def test_a_source_that_stood_still_vouches_for_nothing_before_it_has_read_again(
     shop = world()
     before = len(shop.observed)
     shop.now += 60 * SECOND
-    shop.source.tick(shop.now)
+    shop.source.handle(TimerExpired(), shop.now)
     after = shop.observed[before:]
     assert [type(one) for one in after].count(AgentLost) == 1
     assert HeartbeatSeen not in [type(one) for one in after]
@@ -215,14 +217,14 @@ def test_an_answer_that_waited_while_the_process_stood_still_is_none() -> None:
     shop.broker.objects["queue"].clear()
     request = OverviewRequest()
     late = Document({"cluster_name": "of long ago"})
-    shop.source_does(shop.source.answered(request, late, shop.now - 60 * SECOND, shop.now))
+    shop.source_does(shop.source.handle(AnswerReceived(request, late, shop.now - 60 * SECOND), shop.now))
     assert "does not answer" in shop.source.status.detail
 
 
 def test_limits_of_virtual_hosts_are_not_known_while_events_that_tell_them_may_be_lost() -> None:
     play = Play()
     assert play.is_idle()
-    play.world.source.events_lost("the queue was too long", play.now, play.now)
+    play.world.source.handle(LossSuspected("the queue was too long", play.now), play.now)
     play.looks("vhost-limits", Document([]))
 
 
@@ -230,18 +232,18 @@ def test_a_call_without_an_answer_in_time_is_unknown_until_its_answer_comes() ->
     shop = Play().world
     queue = seen(shop.observed, "queue")[0]
     call = MethodCall(7, queue.key, "1.0", queue.native_id, "delete", (None, None), shop.now + 2 * SECOND)
-    shop.source_does(shop.source.call(call, shop.now))
-    shop.source_does(shop.source.advance_calls(shop.now))
+    shop.source_does(shop.source.handle(call, shop.now))
+    shop.source_does(shop.source.handle(WorkContinues(Work.CALLS), shop.now))
     assert isinstance(shop.source.next_call_request(), Change)
     shop.run(5)
     assert [(one.token, one.outcome, one.code) for one in shop.answers] == [(7, Outcome.UNKNOWN, None)]
 
-    shop.source_does(shop.source.call_answered(Changed(), shop.now))
+    shop.source_does(shop.source.handle(CallAnswered(Changed()), shop.now))
     while len(shop.answers) == 1:
         shop.run(1)
-        shop.source_does(shop.source.advance_calls(shop.now))
+        shop.source_does(shop.source.handle(WorkContinues(Work.CALLS), shop.now))
         if shop.source.next_call_request() is not None:
-            shop.source_does(shop.source.call_answered(NotFound(), shop.now))
+            shop.source_does(shop.source.handle(CallAnswered(NotFound()), shop.now))
     assert shop.answers[1].outcome is Outcome.APPLIED
     assert seen(shop.observed, "queue")[-1].deleted
 
@@ -251,9 +253,9 @@ def test_events_of_a_durable_subscription_do_not_wait_until_everything_has_been_
     shop.broker.failure = lambda request: (
         Unavailable("busy") if getattr(request, "class_name", "") == "connection" else None
     )
-    shop.source_does(shop.source.events_resumed("", shop.now))
+    shop.source_does(shop.source.handle(BacklogFollows("", 0), shop.now))
     shop.run(3)
-    shop.source_does(shop.source.events_caught_up(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(3)
     shop.queue_created("orders")
     assert shop.source.status.state is not SourceState.SYNCHRONISED

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from gateway.dialects.session import BacklogFollows, LinkUp, LossSuspected
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.management_api import (
     UNMEASURED_COLLECTIONS,
@@ -34,7 +35,7 @@ def without_statistics() -> World:
     shop.broker.statistics_off = True
     shop.broker.failure = refuse_unmeasured
     shop.broker.add_queue("orders", messages=3)
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
     return shop
 
@@ -89,7 +90,9 @@ def test_connections_and_channels_come_and_go_by_events_and_no_listing_ends_them
 def test_connections_whose_end_may_have_been_lost_are_shown_no_longer() -> None:
     shop = without_statistics()
     client_connects(shop, "client")
-    shop.source_does(shop.source.events_lost("the queue was too long", shop.now, shop.now - MILLISECOND))
+    shop.source_does(
+        shop.source.handle(LossSuspected("the queue was too long", shop.now - MILLISECOND), shop.now)
+    )
     shop.run(1)
     assert (shop.names("connection"), shop.names("channel")) == ([], [])
     client_connects(shop, "next")
@@ -99,8 +102,8 @@ def test_connections_whose_end_may_have_been_lost_are_shown_no_longer() -> None:
 def test_a_durable_subscription_that_missed_nothing_keeps_them() -> None:
     shop = without_statistics()
     client_connects(shop, "client")
-    shop.source_does(shop.source.events_resumed("", shop.now))
-    shop.source_does(shop.source.events_caught_up(shop.now))
+    shop.source_does(shop.source.handle(BacklogFollows("", 0), shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(1)
     assert shop.names("connection") == ["client"]
 
@@ -109,7 +112,7 @@ def test_statistics_that_a_restart_switches_off_and_on_again() -> None:
     shop = World()
     shop.broker.add_connection("before", CONNECTED_AT)
     shop.broker.objects["queue"].clear()
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
     assert shop.names("connection") == ["before"]
 
@@ -118,7 +121,7 @@ def test_statistics_that_a_restart_switches_off_and_on_again() -> None:
     shop.broker.statistics_off = True
     shop.broker.objects["connection"].clear()
     shop.broker.failure = refuse_unmeasured
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     client_connects(shop, "after")
     shop.run(40)
     assert shop.names("connection") == ["after"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from gateway.dialects.session import LinkUp
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.management_api import Answer, ListingRequest, ManagementRequest, NotFound
 from tests.sources.rabbitmq.documents import sample
@@ -81,7 +82,7 @@ def test_a_broker_without_the_plugin_is_asked_for_them_seldom_and_all_is_well() 
     shop = World()
     shop.broker.failure = lacks_streams
     shop.broker.add_queue("orders")
-    shop.source_does(shop.source.events_connected(shop.now))
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(120)
     assert (shop.source.status.state, shop.source.status.detail) == (SourceState.SYNCHRONISED, "")
     assert requests_for(shop, "streamConsumer") == 1

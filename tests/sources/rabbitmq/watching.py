@@ -33,7 +33,6 @@ from gateway.model.observations import (
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Reference, Value
-from gateway.service.sources.rabbitmq import SourceDriver
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import Answer as ManagementAnswer
@@ -42,7 +41,7 @@ from gateway.sources.rabbitmq.polling import PollingConfig
 from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, hearing_events, watching
-from gateway.sources.rabbitmq.runner import SourceRunner
+from gateway.sources.rabbitmq.runner import SourceDriver, SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import SourceStatus
@@ -276,6 +275,9 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
             writer=changes,
             scraper=scraper,
         )
+        if not by_am2:
+            watched.call_source = lambda call, _: runner.handle(call)
+            watched.fetch_source = lambda fetch, _: runner.handle(fetch)
         async with _in_background(runner.run()):
             yield watched
 
@@ -284,9 +286,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
 async def _directly(
     source: RabbitMqSource, watched: Watch, clock: SystemClock
 ) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
-    driver = SourceDriver("broker", source, watched.observed, watched.answered, clock, Counter())
-    watched.call_source = lambda call, now: driver.perform(source.call(call, now))
-    watched.fetch_source = lambda fetch, now: driver.perform(source.fetch(fetch, now))
+    driver = SourceDriver("broker", source, watched.observed, clock, Counter(), watched.answered)
 
     def perform(effects: Iterable[Effect]) -> None:
         driver.perform(effects)
