@@ -59,6 +59,9 @@ class FreshnessTracker(Generic[AnyGroup]):
         new_group: makes the group of a source's agent.
         changed: called with a group whose freshness has changed.
         serve_stale_for: nanoseconds for which the values of stale objects are still shown.
+
+    Attributes:
+        awaited: the sources that `confirm_sources` makes trusted.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class FreshnessTracker(Generic[AnyGroup]):
         self._changed = changed
         self._serve_stale_for = serve_stale_for
         self._stale_sources: dict[int, int] = {}  # since when each source is stale; 0 while it is trusted
-        self._awaited: set[int] = set()
+        self.awaited: set[int] = set()
         self._agents: dict[tuple[int, str], AgentRecord] = {}
         self._groups: dict[tuple[int, str], AnyGroup] = {}
         self._gone: set[tuple[int, str]] = set()
@@ -90,9 +93,9 @@ class FreshnessTracker(Generic[AnyGroup]):
         former = self._stale_sources.setdefault(record.number, lost)
         if record.state in TRUSTED:
             if former or not known:
-                self._awaited.add(record.number)
+                self.awaited.add(record.number)
         elif record.state in _NOT_REACHED:
-            self._awaited.discard(record.number)
+            self.awaited.discard(record.number)
             self._stale_sources[record.number] = former or lost
         if known and bool(self._stale_sources[record.number]) == bool(former):
             return False
@@ -101,7 +104,7 @@ class FreshnessTracker(Generic[AnyGroup]):
 
     def will_be_trusted(self, source: int) -> bool:
         """Whether the source is trusted, or will be with `confirm_sources`."""
-        return source in self._awaited or not self.is_stale(source)
+        return source in self.awaited or not self.is_stale(source)
 
     def confirm_sources(self, now: int) -> list[int]:
         """Trust the sources whose state says so; return which they are.
@@ -109,8 +112,8 @@ class FreshnessTracker(Generic[AnyGroup]):
         To be called when what is shown of them is what the core said: after a snapshot, and when all that it
         did not contain has been removed. Before, values from before the snapshot would be shown as fresh.
         """
-        confirmed = sorted(self._awaited)
-        self._awaited.clear()
+        confirmed = sorted(self.awaited)
+        self.awaited.clear()
         for number in confirmed:
             self._stale_sources[number] = 0
             self._judge(self.of_source(number), now)
@@ -162,7 +165,7 @@ class FreshnessTracker(Generic[AnyGroup]):
 
     def mark_all_stale(self, now: int) -> None:
         """Nothing is fresh until the core has given the state of its source again."""
-        self._awaited.clear()
+        self.awaited.clear()
         for number, since in self._stale_sources.items():
             self._stale_sources[number] = since or now
         self._judge(self, now)
@@ -207,7 +210,7 @@ class FreshnessTracker(Generic[AnyGroup]):
     def remove_source(self, source: int) -> None:
         """A source is configured no longer."""
         del self._stale_sources[source]
-        self._awaited.discard(source)
+        self.awaited.discard(source)
         self._gone.update(key for key in self._agents if key[0] == source)
         self._groups = {key: group for key, group in self._groups.items() if group.source != source}
 

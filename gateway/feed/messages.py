@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
 import msgspec
@@ -34,6 +34,7 @@ FeedRequest: TypeAlias = OperationRequest | Interest
 
 _LENGTH = struct.Struct(">I")
 
+_Message = TypeVar("_Message")
 _Struct = TypeVar("_Struct", bound=FeedStruct)
 
 
@@ -66,42 +67,20 @@ def encode(message: FeedMessage | FeedRequest) -> bytes:
     return _LENGTH.pack(len(packed)) + packed
 
 
-class FrameReader:
-    """Cuts what the core sends into messages; holds at most one frame."""
+class _Reader(Generic[_Message]):
+    """Cuts a stream into messages; holds at most one frame."""
 
-    def __init__(self) -> None:
-        self._frames = _Frames(MAX_FRAME_OCTETS)
+    def __init__(self, limit: int, decoder: msgspec.msgpack.Decoder[_Message]) -> None:
+        self._limit = limit
+        self._decoder = decoder
+        self._pending = bytearray()
 
-    def feed(self, octets: bytes) -> Iterator[FeedMessage]:
+    def feed(self, octets: bytes) -> Iterator[_Message]:
         """Messages completed by ``octets``.
 
         Raises:
             FeedError: a frame is too long or does not hold a message of this version.
         """
-        return map(decode, self._frames.cut(octets))
-
-
-class RequestReader:
-    """Cuts what a front end sends into requests; holds at most one frame."""
-
-    def __init__(self) -> None:
-        self._frames = _Frames(MAX_REQUEST_OCTETS)
-
-    def feed(self, octets: bytes) -> Iterator[FeedRequest]:
-        """Requests, and what objects are wanted, completed by ``octets``.
-
-        Raises:
-            FeedError: a frame is too long or does not hold a request of this version.
-        """
-        return map(decode_request, self._frames.cut(octets))
-
-
-class _Frames:
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._pending = bytearray()
-
-    def cut(self, octets: bytes) -> Iterator[bytes]:
         self._pending += octets
         while len(self._pending) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._pending)
@@ -112,7 +91,21 @@ class _Frames:
                 return
             packed = bytes(self._pending[_LENGTH.size : end])
             del self._pending[:end]
-            yield packed
+            yield _decoded(packed, self._decoder)
+
+
+class FrameReader(_Reader[FeedMessage]):
+    """Cuts what the core sends into messages."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_FRAME_OCTETS, _MESSAGES)
+
+
+class RequestReader(_Reader[FeedRequest]):
+    """Cuts what a front end sends into requests, and what objects are wanted."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_REQUEST_OCTETS, _REQUESTS)
 
 
 def decode(packed: bytes) -> FeedMessage:
@@ -121,8 +114,7 @@ def decode(packed: bytes) -> FeedMessage:
     Raises:
         FeedError: it is not one.
     """
-    message: FeedMessage = _decoded(packed, _MESSAGES)
-    return message
+    return _decoded(packed, _MESSAGES)
 
 
 def decode_request(packed: bytes) -> FeedRequest:
@@ -131,14 +123,13 @@ def decode_request(packed: bytes) -> FeedRequest:
     Raises:
         FeedError: it is not one.
     """
-    request: FeedRequest = _decoded(packed, _REQUESTS)
-    return request
+    return _decoded(packed, _REQUESTS)
 
 
-def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:  # noqa: ANN401  what the decoder is for
+def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[_Message]) -> _Message:
     try:
         message = decoder.decode(packed)
-        for part in _parts(message):
+        for part in message.records if isinstance(message, Batch) else (_with_values(message),):
             for name in _VALUES_OF.get(type(part), ()):
                 _restore(getattr(part, name))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
@@ -146,15 +137,9 @@ def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:  # no
     return message
 
 
-def _parts(message: FeedMessage | FeedRequest) -> tuple[FeedStruct, ...]:
-    """Return the parts of a message that may carry values."""
-    match message:
-        case Batch():
-            return message.records
-        case OperationRequest():
-            return (message.action,)
-        case _:
-            return (message,)
+def _with_values(message: object) -> object:
+    """Return the part of a message that may carry values: of a request, its action."""
+    return message.action if isinstance(message, OperationRequest) else message
 
 
 # ---- values that msgpack has no type for ------------------------------------------------------------------
@@ -237,7 +222,7 @@ def _extension(code: int, data: bytes | memoryview) -> UUID | bytes | tuple[obje
 _PLAIN: Final = frozenset({bool, int, float, str, ObjectLink, type(None)})
 """Types of values that travel as they are."""
 
-_VALUES_OF: Final[dict[type[FeedStruct], tuple[str, ...]]] = {
+_VALUES_OF: Final[dict[type[object], tuple[str, ...]]] = {
     kind: tuple(
         field.name
         for field in msgspec.structs.fields(kind)
@@ -250,5 +235,9 @@ _VALUES_OF: Final[dict[type[FeedStruct], tuple[str, ...]]] = {
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _LINKS: Final = msgspec.msgpack.Decoder(ObjectLink)
 _LISTS: Final = msgspec.msgpack.Decoder(tuple[Any, ...], ext_hook=_extension)
-_MESSAGES: Final = msgspec.msgpack.Decoder(FeedMessage, ext_hook=_extension)
-_REQUESTS: Final = msgspec.msgpack.Decoder(FeedRequest, ext_hook=_extension)
+_MESSAGES: Final[msgspec.msgpack.Decoder[FeedMessage]] = msgspec.msgpack.Decoder(
+    FeedMessage, ext_hook=_extension
+)
+_REQUESTS: Final[msgspec.msgpack.Decoder[FeedRequest]] = msgspec.msgpack.Decoder(
+    FeedRequest, ext_hook=_extension
+)

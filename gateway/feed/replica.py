@@ -323,10 +323,11 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         Returns:
             What is left of the budget; 0 or less where there may be more to do.
         """
-        budget = self._sweep_some(budget, cost)
+        if self._sweeps:
+            budget = self._sweep_some(budget, cost)
         if not self._sweeps:
-            if not self.in_snapshot and (judged := self._tracker.confirm_sources(now)):
-                self._view.sources_judged(judged)
+            if self._tracker.awaited and not self.in_snapshot:
+                self._view.sources_judged(self._tracker.confirm_sources(now))
             for number in tuple(self._leaving):
                 self._remove_source(number)
         return budget

@@ -31,10 +31,16 @@ class AgentTable:
     Attributes:
         pending_losses: agents whose loss was reported and is still to be applied; the empty name stands for
             all. None of them becomes fresh until then.
+        is_source_trusted: whether a new agent is fresh.
+        last_heard: when an agent last reported something; 0 for never.
+        leaving: agents that are gone and may still have objects.
     """
 
     def __init__(self, scope: SourceScope, recorder: EventRecorder, objects: ObjectLifecycle) -> None:
         self.pending_losses: Counter[str] = Counter()
+        self.is_source_trusted = False
+        self.last_heard = 0
+        self.leaving: dict[str, None] = {}
         self._source = scope.number
         self._source_name = scope.identity.name
         self._recorder = recorder
@@ -43,7 +49,6 @@ class AgentTable:
         self._agents: dict[str, AgentRecord] = {}
         self._lost_in_resync: set[str] = set()
         self._reported_lost: set[str] = set()
-        self._gone: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[AgentRecord]:
         return iter(tuple(self._agents.values()))
@@ -53,19 +58,20 @@ class AgentTable:
         known = self._agents.get(agent)
         return known is not None and known.fresh
 
-    def received(self, agent: str, now: int, *, trusted: bool) -> None:
-        """Note that an agent reported something; a new one is fresh where the source is ``trusted``."""
+    def received(self, agent: str, now: int) -> None:
+        """Note that an agent reported something."""
+        self.last_heard = now
         known = self._agents.get(agent)
         if known is None:
-            fresh = trusted and not self._is_about_to_be_lost(agent)
+            fresh = self.is_source_trusted and not self._is_about_to_be_lost(agent)
             self._agents[agent] = AgentRecord(self._source, agent, fresh, now, now)
             self._out.append(self._agents[agent])
         elif known.confirmed != now:  # many objects of one body come at once
             self._agents[agent] = AgentRecord(known.source, agent, known.fresh, known.since, now)
         if self._lost_in_resync:
             self._lost_in_resync.discard(agent)
-        if self._gone:
-            self._gone.pop(agent, None)
+        if self.leaving:
+            self.leaving.pop(agent, None)
 
     def publish(self, agent: str) -> None:
         """Publish a known agent as it stands."""
@@ -111,14 +117,14 @@ class AgentTable:
         """Mark an agent gone: it is removed behind the last of its objects."""
         self._mark_stale(agent, now)
         if agent in self._agents:
-            self._gone[agent] = None
+            self.leaving[agent] = None
 
     def remove_gone(self, now: int) -> None:
         """Remove the agents that are gone and have no object left."""
-        for agent in list(self._gone):
+        for agent in list(self.leaving):
             if self._objects.count_of(agent):
                 continue
-            del self._gone[agent], self._agents[agent]
+            del self.leaving[agent], self._agents[agent]
             self._lost_in_resync.discard(agent)
             self._reported_lost.discard(agent)
             self._out.append(AgentGoneRecord(self._source, agent, now))

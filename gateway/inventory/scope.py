@@ -51,9 +51,3 @@ class SourceScope:
     def number(self) -> int:
         """The source's number."""
         return self.identity.number
-
-    def take(self) -> list[Record]:
-        """Take out what is to be published."""
-        records = list(self.records)
-        self.records.clear()
-        return records

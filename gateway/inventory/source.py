@@ -85,6 +85,7 @@ class SourceInventory:
         counters: see `SHOWN_COUNTERS`.
         was_read: whether all objects were read once: what is not known does not exist.
         agents: of the source.
+        steps: what is left to do of what was applied.
     """
 
     def __init__(self, scope: SourceScope, max_objects: int = 200_000) -> None:
@@ -97,7 +98,7 @@ class SourceInventory:
         self._out = scope.records
         self._event_classes: dict[ClassKey, EventClassRecord] = {}
         self._objects = ObjectLifecycle(scope, max_objects)
-        self._steps = self._objects.steps
+        self.steps = self._objects.steps
         self._recorder = EventRecorder(scope, self._objects)
         self.agents = AgentTable(scope, self._recorder, self._objects)
         self._alarms = AlarmTable(scope)
@@ -109,7 +110,6 @@ class SourceInventory:
         self._detail = ""
         self._since = 0
         self._reached: bool | None = None
-        self._last_heard = 0
         self._published: SourceRecord | None = None
 
     def __len__(self) -> int:
@@ -128,7 +128,7 @@ class SourceInventory:
     @property
     def last_heard(self) -> int:
         """When an agent last spoke; 0 for never."""
-        return self._last_heard
+        return self.agents.last_heard
 
     @property
     def alarm_count(self) -> int:
@@ -156,11 +156,6 @@ class SourceInventory:
         """Take in objects that lived when the core before this one ended (`RestoredObjects.restore`)."""
         self._objects.restore(objects, by_native_id=by_native_id)
 
-    @property
-    def is_settling(self) -> bool:
-        """Whether something is left to do of what was applied."""
-        return self._steps.left > 0
-
     def apply(
         self, observations: deque[Observation], now: int, budget: int | None = None
     ) -> tuple[list[Record], int]:
@@ -170,12 +165,12 @@ class SourceInventory:
             observations: in the order of the body; those that are applied are taken out.
             now: receipt, nanoseconds, the gateway's clock.
             budget: steps that this may take, each of about one object; ``None`` for no such limit. It is to
-                be called again while observations are left, or it `is_settling`.
+                be called again while observations or ``steps`` are left.
 
         Returns:
             The records that this makes, in order, and the number of steps.
         """
-        queue = self._steps
+        queue = self.steps
         steps = queue.run(budget) if queue.left else 0
         while observations and (budget is None or steps < budget):
             self._observe(observations.popleft(), now)
@@ -183,7 +178,7 @@ class SourceInventory:
             if queue.left:
                 steps += queue.run(None if budget is None else budget - steps)
         self._settle(now)
-        return self._scope.take(), steps
+        return self._take_records(), steps
 
     def _observe(self, observation: Observation, now: int) -> None:
         match observation:
@@ -194,7 +189,7 @@ class SourceInventory:
             case RecordLost():
                 self._record_lost(observation, now)
             case HeartbeatSeen():
-                self._received(observation.agent, now)
+                self.agents.received(observation.agent, now)
                 self.agents.publish(observation.agent)
             case ClassLearned() | EventLearned():
                 self._learned(observation)
@@ -212,7 +207,7 @@ class SourceInventory:
     def tick(self, now: int) -> None:
         """Once a second: settle what waited long enough, and publish counters that moved; to be applied."""
         self._objects.settle_overdue(now)
-        self._steps.add(self._ticked(now))
+        self.steps.add(self._ticked(now))
 
     def _ticked(self, now: int) -> Iterator[None]:
         self._evaluator.tick(now)
@@ -223,7 +218,7 @@ class SourceInventory:
     def mark_pending_losses(self, now: int) -> list[Record]:
         """Mark the objects of those agents stale whose loss is still to be applied."""
         self.agents.mark_pending_losses(now)
-        return self._scope.take()
+        return self._take_records()
 
     def remove(self, now: int) -> list[Record]:
         """Take the source out: its alarms are cleared, its objects removed."""
@@ -232,7 +227,7 @@ class SourceInventory:
         self._objects.touched.clear()
         self._state, self._detail, self._since = SourceState.DOWN, "taken out of the configuration", now
         self._publish_source()
-        return self._scope.take()
+        return self._take_records()
 
     def surroundings(self) -> Iterator[SourceRecord | AgentRecord]:
         """Yield the source and its agents: what a snapshot has before any object."""
@@ -248,7 +243,7 @@ class SourceInventory:
         return self._alarms.records()
 
     def _object_seen(self, seen: ObjectSeen, now: int) -> None:
-        self._received(seen.agent, now)
+        self.agents.received(seen.agent, now)
         class_record = self._objects.known.get(seen.key)
         if class_record is not None:
             self._objects.seen(seen, class_record, now)
@@ -259,7 +254,7 @@ class SourceInventory:
             self.counters["unknown_class"] += 1  # the resync that follows its schema reports it again
 
     def _event_seen(self, seen: EventSeen, now: int) -> None:
-        self._received(seen.agent, now)
+        self.agents.received(seen.agent, now)
         if seen.key.package == PACKAGE:
             self.counters["refused"] += 1
             return
@@ -271,7 +266,7 @@ class SourceInventory:
         self._evaluator.reported(self._recorder.of_agent(seen, event_class, rule, now), rule, now)
 
     def _record_lost(self, lost: RecordLost, now: int) -> None:
-        self._received(lost.agent, now)
+        self.agents.received(lost.agent, now)
         self.counters["unknown_class"] += 1
         self._unread.note(now)
 
@@ -294,7 +289,7 @@ class SourceInventory:
             self._objects.begin_resync(resync, now)
         else:
             self._objects.end_resync(resync, now)
-            self._steps.add(self._resync_settled(resync, now))
+            self.steps.add(self._resync_settled(resync, now))
 
     def _resync_settled(self, ended: ResyncEnded, now: int) -> Iterator[None]:
         """Apply what holds once the objects are removed that the resync did not report."""
@@ -329,6 +324,7 @@ class SourceInventory:
             self._since = now
         self._state, self._detail, self._changes_wait = seen.state, seen.detail, seen.changes_wait
         self._heard_until = seen.heard_until
+        self.agents.is_source_trusted = seen.state is SourceState.SYNCHRONISED
         if seen.state in UNREACHED:
             self.agents.mark_all_stale(now)
         self._publish_source()
@@ -357,17 +353,19 @@ class SourceInventory:
                 event = self._recorder.own(SOURCE_DOWN, arguments, Severity.MAJOR, text, now)
                 self._evaluator.raised_by(event, key, now)
 
-    def _received(self, agent: str, now: int) -> None:
-        self._last_heard = now
-        self.agents.received(agent, now, trusted=self._state is SourceState.SYNCHRONISED)
-
     def _settle(self, now: int) -> None:
         """Apply what follows from a body, or a second, as a whole."""
         self._evaluator.evaluate(self._objects.touched, now)
-        self.agents.remove_gone(now)
-        gap = self._unread.take_gap(now)
-        if gap is not None:
+        if self.agents.leaving:
+            self.agents.remove_gone(now)
+        if self._unread.count and (gap := self._unread.take_gap(now)) is not None:
             self._gap_seen(gap, now)
+
+    def _take_records(self) -> list[Record]:
+        """Take out what is to be published."""
+        records = list(self._out)
+        self._out.clear()
+        return records
 
     def _source_record(self) -> SourceRecord:
         return SourceRecord(
@@ -377,7 +375,7 @@ class SourceInventory:
             self._state,
             self._detail,
             self._since,
-            self._last_heard,
+            self.agents.last_heard,
             {name: self.counters[name] for name in SHOWN_COUNTERS},
             self._heard_until,
         )
@@ -390,21 +388,25 @@ class SourceInventory:
 
 
 class _UnreadRecords:
-    """Events and ends of short-lived objects that came before their schema: published as gaps."""
+    """Events and ends of short-lived objects that came before their schema: published as gaps.
+
+    Attributes:
+        count: how many are not published yet.
+    """
 
     def __init__(self) -> None:
-        self._count = 0
+        self.count = 0
         self._since = 0
         self._published: int | None = None
 
     def note(self, now: int) -> None:
-        self._since = self._since if self._count else now
-        self._count += 1
+        self._since = self._since if self.count else now
+        self.count += 1
 
     def take_gap(self, now: int) -> Gap | None:
         """Return the gap to publish now, if there is one and the last one was published long enough ago."""
-        if not self._count or (self._published is not None and 0 <= now - self._published < _GAP_INTERVAL):
+        if self._published is not None and 0 <= now - self._published < _GAP_INTERVAL:
             return None
-        count, self._count, self._published = self._count, 0, now
+        count, self.count, self._published = self.count, 0, now
         reason = f"{count} events or short-lived objects came before their schema"
         return Gap(min(self._since, now), now, reason)  # the clock may have been set back meanwhile

@@ -80,7 +80,7 @@ def float_encoder(*, single: bool) -> PairEncoder:
     """The encoder of a number and its text column; ``single`` as in `float_text`."""
 
     def encode(value: FeedValue) -> tuple[bytes | None, bytes | None]:
-        number = _float(value)
+        number = value if isinstance(value, float) else _float(value)
         return (None, None) if number is None else (float64(number), float_text(number, single=single))
 
     return encode

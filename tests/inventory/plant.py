@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.feed.records import AlarmRecord, EventRecord, Record
 from gateway.feed.values import ObjectLink
-from gateway.inventory.batch_applier import BatchSettings
+from gateway.inventory.inventory import BatchSettings
 from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import EventSeen, ObjectSeen, Severity

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
-from gateway.inventory.batch_applier import BatchSettings
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.inventory import Inventory
+from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import (
     ClassLearned,

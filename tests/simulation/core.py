@@ -18,10 +18,9 @@ from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import Alive, Batch, FeedMessage, Hello
 from gateway.feed.server import ALIVE_SECONDS
 from gateway.feed.subscription import Subscription
-from gateway.inventory.batch_applier import BatchSettings
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.inventory import Inventory
+from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile

@@ -44,7 +44,8 @@ def test_a_trace_of_a_set_goes_from_the_request_to_the_broker_and_back() -> None
     trace = traces()["a SET, to the broker and back"]
     assert trace.calls[0] == ("snmp/requests.py", "Responder.answer")
     assert {"operations/manager.py", "feed/messages.py", "dialects/qmf/codec.py"} <= trace.files
-    assert trace.calls.count(("feed/messages.py", "RequestReader.feed")) == 1, "one round trip over the feed"
+    requests = trace.calls.count(("operations/manager.py", "OperationManager.submit"))
+    assert requests == 1, "one round trip over the feed"
 
 
 def test_a_trace_goes_from_the_body_of_a_peer_to_what_a_manager_reads() -> None:

@@ -27,11 +27,10 @@ from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, Hello
 from gateway.feed.server import FeedServer
-from gateway.inventory.batch_applier import BatchSettings
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.inventory import Inventory
+from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import MappingError, secret_patterns
 from gateway.model.secrets import SecretRules

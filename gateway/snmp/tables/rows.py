@@ -424,7 +424,7 @@ class ClassTable:
     def _count(self, row: Row, cells: Cells) -> None:
         """Change sums by what these cells will show in place of those that the row shows now."""
         slots, summary = self._slots, row.summary
-        summed = [column for column in cells if column in slots]
+        summed = cells.keys() & slots.keys()
         if not summed:
             return
         for column, before in zip(summed, self._table.cells(row.index, summed), strict=True):

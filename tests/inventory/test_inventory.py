@@ -9,8 +9,8 @@ import pytest
 
 from gateway.feed.records import AgentRecord, AlarmRecord, DeleteRecord, ObjectRecord, Record, SourceRecord
 from gateway.feed.values import ObjectLink
-from gateway.inventory import batch_applier
-from gateway.inventory.batch_applier import BatchSettings
+from gateway.inventory import inventory
+from gateway.inventory.inventory import BatchSettings
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -274,7 +274,7 @@ def test_a_tick_between_two_slices_waits_for_the_next_one(sliced: Sliced) -> Non
 
 
 def test_where_too_much_waits_all_is_applied_at_once(sliced: Sliced, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_applier, "MAX_WAITING", 3)
+    monkeypatch.setattr(inventory, "MAX_WAITING", 3)
     playbook = sliced.playbook
     playbook.tell(ResyncBegan())
     playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
