@@ -1,7 +1,7 @@
 """Files that have their old content or their new one, whole, whatever happens while they are written.
 
 The new content is written beside the file, brought to the disk, and put in its place by one rename; then the
-folder is brought to the disk too. A power cut leaves at most a hidden draft, which nobody reads.
+folder is brought to the disk too. A power cut leaves at most a hidden draft, which no program reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The state folder: what must survive a gateway and cannot be made again.
 
 ``VERSION``, ``identity`` (the gateway's uuid), ``boots``, ``instances.sqlite3``, ``secrets/`` (0600) and
-``LOCK``, and what norths keep beside them. A folder that is missing is never made again in passing: every row
-number would change, so that takes an explicit ``init``.
+``LOCK``, and what front ends keep beside them. A folder that is missing is never made again in passing: every
+row number would change, so that takes an explicit ``init``.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def _try_lock(folder: Path) -> int | None:
 
 
 def _advice(path: Path) -> str:
-    """What somebody can do who may not look into a folder, as far as it can be seen whose it is."""
+    """Return what a user who may not read a folder can do, as far as its owner is known."""
     try:
         name = user_name(path.stat().st_uid)
     except OSError:

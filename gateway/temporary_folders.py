@@ -18,7 +18,7 @@ class TemporaryFolder:
     """A folder for the time of one run.
 
     A process that is killed leaves its folder behind; the next one that makes a folder for the same purpose
-    removes it. A lock on a file in the folder tells whether its run lives.
+    removes it. A lock on a file in the folder shows whether its run lives.
 
     Args:
         purpose: what the names of these folders begin with.
@@ -37,7 +37,7 @@ class TemporaryFolder:
         new = Path(tempfile.mkdtemp(prefix=f"{_NEW}{purpose}-", dir=place))
         self._lock = (new / _LOCK).open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        # Nobody finds it before it is locked.
+        # No other run finds it before it is locked.
         self.path: Final = new.rename(place / new.name.removeprefix(_NEW))
 
     def remove(self) -> None:

@@ -1,6 +1,6 @@
 """YAML files that people write, read strictly: unknown keys, duplicates and wrong types are errors.
 
-Every complaint carries file and line, so that whoever wrote the file can go there at once.
+Every complaint carries file and line, so that the author of the file finds the place at once.
 """
 
 from __future__ import annotations

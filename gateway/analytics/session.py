@@ -162,7 +162,7 @@ def check_java() -> None:
     ).stderr
     version = _VERSION.search(said)
     if version is None or int(version[1]) < JAVA_VERSION:
-        found = f"{java} is of version {version[1]}" if version else f"{java} does not tell its version"
+        found = f"{java} is of version {version[1]}" if version else f"{java} does not print its version"
         raise MissingError(f"{found}. {_ADVICE}")
 
 

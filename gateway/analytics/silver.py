@@ -33,8 +33,8 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
     """One row for each object, element and sample.
 
     Columns: the record's place, times and object; ``kind`` of the record (a ``snapshot`` repeats what was
-    told before); ``element``; ``type`` (``integer``, ``number``, ``boolean``, ``text``, ``list``, ``map``,
-    ``absent``); the value in ``integer`` (exact, DECIMAL(20,0)), ``number`` (any number, as DOUBLE),
+    recorded before); ``element``; ``type`` (``integer``, ``number``, ``boolean``, ``text``, ``list``,
+    ``map``, ``absent``); the value in ``integer`` (exact, DECIMAL(20,0)), ``number`` (any number, as DOUBLE),
     ``boolean`` or ``text`` (lists and maps as JSON); of counters ``delta`` (exact), ``interval_ns``,
     ``reset``, and ``rate`` per second: null where the interval is not known, never negative.
 
@@ -42,10 +42,10 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
         records: bronze.
         elements: which ones; all where it is left out.
     """
-    told = records.where(
+    chosen = records.where(
         F.col("kind").isin(*VALUE_KINDS) & (F.col("values").isNotNull() | F.col("absent").isNotNull())
     ).withColumn("deltas", F.from_json("deltas", DELTAS))
-    entries = told.withColumn("entry", F.explode(_entries(elements))).withColumn(
+    entries = chosen.withColumn("entry", F.explode(_entries(elements))).withColumn(
         "element", F.col("entry.key")
     )
     value = F.col("entry.value")
@@ -77,11 +77,11 @@ def deltas(records: DataFrame) -> DataFrame:
 
     Columns: as of `samples`, but ``type``, ``integer``, ``number``, ``boolean`` and ``text``.
     """
-    told = records.where(F.col("kind").isin(*VALUE_KINDS) & F.col("deltas").isNotNull())
+    chosen = records.where(F.col("kind").isin(*VALUE_KINDS) & F.col("deltas").isNotNull())
     entry = F.explode(F.from_json("deltas", DELTAS))
     delta, interval_ns = F.col("counter")["delta"], F.col("counter")["interval_ns"]
     return (
-        told.select("*", entry.alias("element_name", "counter"))
+        chosen.select("*", entry.alias("element_name", "counter"))
         .select(
             *_PLACE,
             *("sample_ts", "sample_ns", "source", "package", "class", "object_id", "object_name"),
@@ -221,8 +221,8 @@ def schemas(records: DataFrame) -> DataFrame:
         records.where((F.col("kind") == "schema") & F.col("class").isNotNull())
         .withColumn("newest", newest)
         .where(F.col("newest") == 1)
-        .withColumn("told", F.from_json("values", f"struct<elements:array<{element}>>"))
-        .select("log_id", "package", "class", F.explode("told.elements").alias("element"))
+        .withColumn("schema", F.from_json("values", f"struct<elements:array<{element}>>"))
+        .select("log_id", "package", "class", F.explode("schema.elements").alias("element"))
         .select("log_id", "package", "class", "element.*")
         .withColumnRenamed("name", "element")
     )

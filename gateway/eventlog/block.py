@@ -369,7 +369,7 @@ def _without_values(record: AnyRecord, octets: int) -> LogRecord:
         event_id=_cut_text(record.event_id),
         event=_cut_text(record.event),
         severity=_cut_text(record.severity),
-        text=f"a record of {octets} octets is too large: it is told without its values",
+        text=f"a record of {octets} octets is too large: it is recorded without its values",
         sample_ts=record.sample_ts,
         create_ts=record.create_ts,
         delete_ts=record.delete_ts,

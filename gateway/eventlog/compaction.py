@@ -2,8 +2,8 @@
 
 The steps, each on the disk before the next: the segment's blocks are checked; a draft is made in a hidden
 folder of the lake, with a checksum of its own, and read back; it takes its name; the segment is deleted.
-Whoever is killed in between leaves a draft, which the next one removes, or a segment beside its file, which
-the next one deletes. A file of the lake is never written again while it holds what its segment holds.
+A process that is killed in between leaves a draft, which the next one removes, or a segment beside its file,
+which the next one deletes. A file of the lake is never written again while it holds what its segment holds.
 
 A damaged segment is set aside in ``lost/``; the file then has what is whole in it.
 """

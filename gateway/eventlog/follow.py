@@ -107,7 +107,7 @@ _MEMORY_MEBIBYTES: Final = 512
 
 
 class LogEnd:
-    """Tells the last records of a log, then those that come.
+    """Yields the last records of a log, then new ones.
 
     Attributes:
         remarks: what could not be read, in words; the caller takes them out.

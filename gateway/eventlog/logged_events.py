@@ -22,7 +22,6 @@ from gateway.eventlog.record import (
     known_time,
     link_text,
     microseconds_text,
-    nanoseconds_text,
     object_id,
 )
 from gateway.eventlog.retention import Deleted, Why
@@ -40,6 +39,7 @@ from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue
 from gateway.model.observations import TRUSTED, EventState, SourceState
 from gateway.model.schema import Argument, Element, Kind
+from gateway.model.texts import utc_time
 
 HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
@@ -143,7 +143,7 @@ class LoggedSource:
         self._recorded, self.recorded_at = record, now
         values: dict[str, object] = dict(counters)
         values |= {
-            name: nanoseconds_text(time)
+            name: utc_time(time)
             for name, time in (
                 ("since", record.since),
                 ("last_heard", record.last_heard),
@@ -204,7 +204,7 @@ def _agent(agent: str, state: str, source: SourceRecord | None, ingest_ts: str, 
         dialect=source.kind if source is not None else None,
         agent=agent,
         state=state,
-        values={name: nanoseconds_text(time) for name, time in times.items() if time},
+        values={name: utc_time(time) for name, time in times.items() if time},
     )
 
 

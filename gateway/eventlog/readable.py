@@ -17,7 +17,7 @@ _KIND_WIDTH = max(len(kind) for kind in RecordKind)
 
 
 def readable_line(record: Mapping[str, object], *, whole: bool = False) -> str:
-    """One line without its end, and without anything that a terminal would obey.
+    """Return one line without its end, and without control characters.
 
     Args:
         record: the fields of a line of the log by name; whatever is in it gives a line.
@@ -33,7 +33,7 @@ def readable_line(record: Mapping[str, object], *, whole: bool = False) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text with whatever does not print written as an escape: names come from strangers."""
+    """Return the text with what is not printable as escapes, because names come from peers."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 
@@ -42,7 +42,7 @@ def _printable(character: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """What `harmless` made of other characters, made these again: for names that were copied from a line."""
+    """Return the text that `harmless` was given, for names that were copied from a line."""
     return _ESCAPED.sub(lambda found: found[0].encode("ascii").decode("unicode_escape"), text)
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
+from gateway.model.texts import utc_time
 from gateway.model.values import ValueType
 
 VERSION: Final = 1
@@ -218,33 +219,13 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by hand: always Z
-_SECOND: Final = 10**9
-_MICROSECOND: Final = 1000
-_CACHED_SECONDS: Final = 4096
 _CACHED_TIMES: Final = 1024  # objects that were read together have one time
 
 
 @lru_cache(maxsize=_CACHED_TIMES)
 def microseconds_text(time: int) -> str | None:
-    """``2026-11-20T14:05:06.123456Z``, cut to the microsecond; ``None`` outside the years 1 to 9999.
-
-    Args:
-        time: nanoseconds since 1970-01-01 UTC.
-    """
-    seconds, rest = divmod(time, _SECOND)
-    text = _second(seconds)
-    return None if text is None else f"{text}.{rest // _MICROSECOND:06d}Z"
-
-
-def nanoseconds_text(time: int) -> str | None:
-    """``2026-11-20T14:05:06.123456789Z``; ``None`` outside the years 1 to 9999.
-
-    Args:
-        time: nanoseconds since 1970-01-01 UTC.
-    """
-    seconds, rest = divmod(time, _SECOND)
-    text = _second(seconds)
-    return None if text is None else f"{text}.{rest:09d}Z"
+    """Return a time as `gateway.model.texts.utc_time` does, cut to the microsecond."""
+    return utc_time(time, 6)
 
 
 def known_time(time: int) -> str | None:
@@ -262,14 +243,6 @@ def nanoseconds_of(text: object) -> int:
         return 0
     since = time.replace(tzinfo=None) - offset - _EPOCH
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
-
-
-@lru_cache(maxsize=_CACHED_SECONDS)
-def _second(seconds: int) -> str | None:
-    try:
-        return (_EPOCH + dt.timedelta(seconds=seconds)).isoformat()
-    except OverflowError:
-        return None
 
 
 Convert: TypeAlias = Callable[["FeedValue", str], object]
@@ -312,7 +285,7 @@ def _time(value: FeedValue, source: str) -> object:
     if not isinstance(value, int):
         return json_value(value, source)
     # Beyond the year 9999 no calendar has a text for it: the number is all there is.
-    return (nanoseconds_text(value) or value) if value else None
+    return (utc_time(value) or value) if value else None
 
 
 def _float(value: FeedValue, source: str) -> object:

@@ -402,7 +402,7 @@ def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
     """The segments at the end of the log in ``folder`` that say how everything stands, oldest first.
 
     More than one where the core ended again before it had recorded that again. The first of them is missing
-    where somebody took it away.
+    where it was removed.
 
     Args:
         folder: of the log.

@@ -124,7 +124,7 @@ class _Reader:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Read what follows with another database."""
         self._stack.close()
         self._open()
@@ -209,7 +209,7 @@ class _Verification:
             return
         except ParquetError as error:
             self._read.add(file.path)
-            reader.begin_anew()
+            reader.restart()
             yield Problem(file.path, None, f"cannot be read: {error}")
             return
         self._read.add(file.path)
@@ -226,7 +226,7 @@ class _Verification:
         except FileNotFoundError:
             return
         except ChecksumError as error:
-            reader.begin_anew()
+            reader.restart()
             yield Problem(file.path, None, str(error))
 
     def _contiguity(self) -> Iterator[Problem]:

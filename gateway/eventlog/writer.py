@@ -1,6 +1,6 @@
 """The event log of a running gateway: records in, in order, and on the disk in groups.
 
-Whoever appends never waits, and learns of a disk's trouble through `EventLog.state` only. Records are
+Appending never waits, and reports a disk's trouble through `EventLog.state` only. Records are
 numbered and encoded on the event loop; a thread writes and syncs what was taken from the queue on the loop,
 so that no record is taken twice or forgotten. All methods are for the loop's own thread.
 """
@@ -337,7 +337,7 @@ class EventLog:
             if is_due or segments != self._files.segments:
                 segments, listed = self._files.segments, loop.time()
                 await self._upkeep.keep(self._files.written)
-            self._tell()
+            self._publish_state()
             await asyncio.sleep(step)
             now = self._clock.now()
             why = self._rotation.of_time(self._waiting.appended, now)
@@ -366,7 +366,7 @@ class EventLog:
             self._lost_recorded = self._waiting.lost
             now = self._clock.now()
             self._begin_segment(Why.TROUBLE, time_text(now), now)
-        self._tell()
+        self._publish_state()
 
     def _is_stuck(self) -> bool:
         return self._state.state not in {EventLogState.WRITING, EventLogState.UPKEEP, EventLogState.SLOW}
@@ -380,9 +380,9 @@ class EventLog:
             state = EventLogState.UPKEEP
         since = self._state.since if state is self._state.state else self._clock.now()
         self._state = EventLogRecord(state, detail, since)
-        self._tell()
+        self._publish_state()
 
-    def _tell(self) -> None:
+    def _publish_state(self) -> None:
         state = self.state
         key = (state.state, state.lost, state.segments, state.deleted_files)
         if key != self._recorded:

@@ -13,6 +13,7 @@ from uuid import UUID
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import NamedValue
+from gateway.model.texts import utc_time
 from gateway.model.values import Reference, Value, ValueType
 
 
@@ -150,13 +151,7 @@ def text_of(value: FeedValue, described: ValueType | None = None, named: Sequenc
 
 
 def _time_text(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, _SECOND)
-    try:
-        moment = _EPOCH + dt.timedelta(seconds=seconds)
-    except OverflowError:
-        return str(nanoseconds)
-    fraction = f".{rest:09d}" if rest else ""
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+    return utc_time(nanoseconds, 9 if nanoseconds % _SECOND else 0) or str(nanoseconds)
 
 
 def _integer(text: str, wanted: ValueType, named: Sequence[NamedValue]) -> int:

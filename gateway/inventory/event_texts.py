@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID
 
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.mapping.rules import filled
 from gateway.model.schema import Argument, Element, EventSchema
+from gateway.model.texts import utc_time
 from gateway.model.values import Reference, ValueType
 
 ABSENT = "?"
@@ -29,7 +29,6 @@ _CUT = "\N{HORIZONTAL ELLIPSIS}"
 _SPACES = re.compile("[\t-\r\x85\u2028\u2029 ]+")
 # Controls, marks that reverse the direction of what follows, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND, _MILLISECOND, _SECOND = 10**3, 10**6, 10**9
 _TENTHS_BELOW = 10 * _SECOND
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -88,15 +87,8 @@ def _json(value: object) -> object:
 
 
 def time_text(time: int) -> str:
-    """Nanoseconds since 1970 as ISO 8601 in UTC, to the millisecond; ``?`` for 0, which means unknown."""
-    if not time:
-        return ABSENT
-    try:
-        moment = _EPOCH + timedelta(microseconds=time // _MICROSECOND)
-    except OverflowError:
-        return str(time)
-    parts = "seconds" if time % _SECOND < _MILLISECOND else "milliseconds"
-    return moment.isoformat(timespec=parts).replace("+00:00", "Z")
+    """Return nanoseconds since 1970 to the millisecond; ``?`` for 0, which means unknown."""
+    return (utc_time(time, 3 if time % _SECOND >= _MILLISECOND else 0) or str(time)) if time else ABSENT
 
 
 def duration_text(duration: int) -> str:

@@ -26,7 +26,6 @@ from gateway.jmx.commands import (
     Result,
 )
 from gateway.jmx.names import DOMAIN, begins_with_parent
-from gateway.jmx.own_beans import FIRST_FREE_CLASS
 from gateway.model.schema import Access, Argument, ClassSchema, Direction, Element, EventSchema, Kind, Method
 from gateway.model.values import ValueType
 
@@ -53,6 +52,9 @@ def units(value: Element | Argument) -> str:
     """The unit in which an element or argument is shown."""
     return value.unit or ("nanoseconds" if value.type is ValueType.DURATION else "")
 
+
+FIRST_FREE_CLASS = 3
+"""Smaller numbers are those of the classes in `gateway.jmx.own_beans`."""
 
 READ_FRESH = Operation(
     "readFresh",

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import structlog
 
 from gateway.feed.records import FeedMessage, SnapshotEnded
 from gateway.jmx.commands import Command, encode_batch
 from gateway.jmx.projection import Projection
-from gateway.jmx.virtual_machine import MAX_BATCH_OCTETS
+from gateway.jmx.virtual_machine import MAX_BATCH_OCTETS, PushResult
 from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
@@ -34,18 +34,6 @@ ALIVE_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.002
 
 
-class Pushed(Protocol):
-    """How a batch was carried out (`gateway.jmx.virtual_machine.PushResult`)."""
-
-    @property
-    def errors(self) -> int:
-        """Commands, or single values, that could not be carried out."""
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """What was wrong with the first ones."""
-
-
 class Delivery:
     """The subscriber of the feed for one virtual machine (`gateway.feed.client.Subscriber`).
 
@@ -58,7 +46,7 @@ class Delivery:
         failed: commands, or single values, that could not be carried out so far.
     """
 
-    def __init__(self, projection: Projection, push: Callable[[bytes], Awaitable[Pushed]]) -> None:
+    def __init__(self, projection: Projection, push: Callable[[bytes], Awaitable[PushResult]]) -> None:
         self.complete = asyncio.Event()
         self.failed = 0
         self._projection = projection
@@ -156,7 +144,7 @@ class Delivery:
             if not reached.done():  # else who waited was cancelled
                 reached.set_result(None)
 
-    def _report(self, result: Pushed) -> None:
+    def _report(self, result: PushResult) -> None:
         self.failed += result.errors
         for text in result.texts:
             left_out = self._errors.admit()

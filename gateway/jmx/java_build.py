@@ -42,7 +42,7 @@ class JavaBuildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A Java compiler: how to call it, and how it is told to make classes for Java 11 without more ado."""
+    """A Java compiler: how to call it, and its options for classes of Java 11."""
 
     command: tuple[str, ...]
     options: tuple[str, ...]
@@ -98,7 +98,7 @@ def find_py4j_jar() -> Path:
 
 
 def source_digest(sources: Path = SOURCES) -> str:
-    """40 hexadecimal digits that tell one state of sources and way of compiling from another."""
+    """Return 40 hexadecimal digits that are different for each state of the sources and way of compiling."""
     digest = hashlib.blake2b(repr((JAVA_RELEASE, find_py4j_jar().name)).encode(), digest_size=20)
     for path in _files(sources, "*.java"):
         content = path.read_bytes()

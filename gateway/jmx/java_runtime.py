@@ -87,7 +87,7 @@ def java_command(java: Path, class_path: tuple[Path, ...], heap: int, temporary:
         "-XX:+UseSerialGC",  # this and the first compiler start fastest, and take the least memory
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",  # half a virtual machine is worse than a new one
-        "-XX:+DisableAttachMechanism",  # nobody loads an agent into it
+        "-XX:+DisableAttachMechanism",  # no other process loads an agent into it
         "-XX:-UsePerfData",
         "-XX:+ErrorFileToStderr",
         "-XX:+DisplayVMOutputToStderr",

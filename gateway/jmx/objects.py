@@ -18,7 +18,7 @@ from gateway.jmx import types
 from gateway.jmx.classes import Own, Resolve, ShownClass, Unfit
 from gateway.jmx.commands import Change, Command, Register, SetGroup, Unregister
 from gateway.jmx.names import name_of
-from gateway.jmx.operation_notices import operation_line
+from gateway.jmx.notifications import operation_line
 
 SHOWN_OPERATIONS: Final = 100
 """The attribute ``LastOperations`` of the Gateway MBean has so many entries for each source."""

@@ -7,7 +7,7 @@ the virtual machine shows the result of the operation.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.feed.client import refused_request
 from gateway.feed.operations import (
@@ -24,7 +24,7 @@ from gateway.jmx import types
 from gateway.jmx.backend import RefusedAttempt, Reply, Status
 from gateway.jmx.classes import READ_FRESH, ShownMethod
 from gateway.jmx.commands import JmxValue
-from gateway.jmx.objects import ShownObject, Target
+from gateway.jmx.objects import ShownObject, ShownObjects, Target
 from gateway.jmx.types import Resolve, Written, model_value
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
@@ -58,16 +58,6 @@ Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 """Has the core carry out a request; it gives the request a number of its own."""
 
 
-class Objects(Protocol):
-    """Knows the MBeans of managed objects (`gateway.jmx.objects.ShownObjects`)."""
-
-    def find(self, number: int) -> ShownObject | None:
-        """The object that the virtual machine knows by this number, while there is one."""
-
-    def at(self, target: Target) -> ShownObject | None:
-        """The object that has a row, if one has."""
-
-
 class Operations:
     """Carries out what clients ask for (`gateway.jmx.backend.Operator`).
 
@@ -81,7 +71,7 @@ class Operations:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ShownObjects,
         ask: Ask,
         caught_up: Callable[[], Awaitable[None]],
         timeout: int,

@@ -34,12 +34,11 @@ from gateway.feed.values import ObjectLink
 from gateway.jmx import own_beans, types
 from gateway.jmx.classes import ClassVersions, ColumnOids, ShownClass
 from gateway.jmx.commands import Command, Emit
-from gateway.jmx.events import EventCursor, ShownEvent
+from gateway.jmx.notifications import EventCursor, OperationCursor, ShownEvent, operation_notice
 from gateway.jmx.objects import Group, Groups, LastOperations, ShownObject, ShownObjects, Target, counts
-from gateway.jmx.operation_notices import OperationCursor, operation_notice
-from gateway.jmx.own_beans import OwnBean
-from gateway.jmx.own_values import (
+from gateway.jmx.own_beans import (
     Health,
+    OwnBean,
     ShownAlarms,
     ShownEventLog,
     ShownSource,

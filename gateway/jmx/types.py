@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -14,12 +13,12 @@ from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx.commands import AttributeType, JmxValue
 from gateway.model.schema import Access, Argument, Element, NamedValue
+from gateway.model.texts import utc_time
 from gateway.model.values import Reference, Value, ValueType
 
 Converter: TypeAlias = Callable[[FeedValue], JmxValue]
 """From a value of the model to one of the attribute's type; raises `UnfitValueError`."""
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 _MAX_UNSIGNED = 2**64 - 1
 
@@ -268,12 +267,8 @@ def _enumeration(values: tuple[NamedValue, ...]) -> Converter:
 
 
 def moment(nanoseconds: int) -> str:
-    """A time for people, in UTC to the millisecond."""
-    try:
-        at = _EPOCH + dt.timedelta(microseconds=nanoseconds // 1000)
-    except OverflowError:
-        return "?"
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return a time for people, in UTC to the millisecond."""
+    return utc_time(nanoseconds, 3) or "?"
 
 
 MAX_LOGGED: Final = 1000

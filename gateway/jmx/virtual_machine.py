@@ -268,13 +268,13 @@ class JavaMachine:
             raise JavaMissingError(f"{java} cannot be run: {error.strerror}") from error
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self._readers.append(asyncio.create_task(self._tell(self._process.stderr)))
+        self._readers.append(asyncio.create_task(self._log_lines(self._process.stderr)))
         try:
             async with asyncio.timeout(_START_SECONDS + settings.listen_for):
                 answer = await self._first_answer(self._process, handed_over)
         except TimeoutError:
             raise JmxError(f"{java} did not start within {_START_SECONDS:g} s") from None
-        self._readers.append(asyncio.create_task(self._tell(self._process.stdout)))
+        self._readers.append(asyncio.create_task(self._log_lines(self._process.stdout)))
         match answer.rstrip().split(maxsplit=2):
             case ["listening", bridge_port, port]:
                 await self._bridge.connect(int(bridge_port))
@@ -346,7 +346,7 @@ class JavaMachine:
             raise MachineEndedError("the Java virtual machine was not started")
         return self._process
 
-    async def _tell(self, stream: asyncio.StreamReader) -> None:
+    async def _log_lines(self, stream: asyncio.StreamReader) -> None:
         """Log what comes on ``stream`` until it ends."""
         while line := await _line(stream):
             self._log(line)

@@ -1,4 +1,4 @@
-"""What no wire tells of a package: kinds, lifetimes, names; and, for agents of ours, where values come from.
+"""Rules for what a protocol does not carry: kinds, lifetimes, names; and where RabbitMQ's values are read.
 
 Strict YAML, one file a package (``mappings/*.yaml``). A mapping never carries OIDs: those are in the
 OID registries, which only grow.

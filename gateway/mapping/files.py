@@ -209,8 +209,8 @@ def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
 def settable_by_methods(schema: ClassSchema, rule: ClassRule | None) -> ClassSchema:
     """``schema`` with as settable what a method of it sets, by the mapping, and nothing else.
 
-    For sources whose dialect has no way to set a property, as QMF AM2, whatever access an agent tells of it:
-    there must be a method, and somebody must know which.
+    For sources whose dialect has no way to set a property, as QMF AM2, whatever access an agent reports of
+    it: there must be a method, and the mapping must name it.
     """
     methods = _arguments_by_method(schema)
     return replace(
@@ -222,15 +222,15 @@ def settable_by_methods(schema: ClassSchema, rule: ClassRule | None) -> ClassSch
     )
 
 
-def settable_natively(schema: ClassSchema, told: ClassSchema, rule: ClassRule | None) -> ClassSchema:
+def settable_natively(schema: ClassSchema, reported: ClassSchema, rule: ClassRule | None) -> ClassSchema:
     """``schema`` with as settable what a method of it sets, by the mapping, or its dialect's own request.
 
-    That sets what the agent tells as settable. Where the mapping knows the element it must say so as well:
+    That sets what the agent reports as settable. Where the mapping knows the element it must say so as well:
     what MIB modules call read-only is not set.
 
     Args:
-        schema: ``told`` with the mapping laid over it.
-        told: as learnt from the wire.
+        schema: ``reported`` with the mapping laid over it.
+        reported: as learnt from the wire.
         rule: what the mapping says of the class.
     """
     methods = _arguments_by_method(schema)
@@ -244,8 +244,8 @@ def settable_natively(schema: ClassSchema, told: ClassSchema, rule: ClassRule | 
 
     return replace(
         schema,
-        properties=tuple(map(settable, schema.properties, told.properties)),
-        statistics=tuple(map(settable, schema.statistics, told.statistics)),
+        properties=tuple(map(settable, schema.properties, reported.properties)),
+        statistics=tuple(map(settable, schema.statistics, reported.statistics)),
     )
 
 

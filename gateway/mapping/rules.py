@@ -51,10 +51,10 @@ class ElementRule(StrictModel):
         values: the enumeration's labels, in the order of their numbers in the lock. Of an integer they stand
             for 0, 1, 2 ... on the wire, of a string for themselves.
         snmp_unit: for durations and times shown as Unsigned32 instead of nanoseconds.
-        secret: dropped in the session: no store, log or north ever sees it.
+        secret: dropped in the session: no store, log or front end ever sees it.
         absent: texts, or numbers written as texts, by which the source says that there is no value.
         words: numbers that the source writes as words.
-        otherwise: the value of an object for which the source tells none.
+        otherwise: the value of an object for which the source reports none.
         unused: the same of an object that the source measures: a counter that it leaves out while there was
             nothing to count.
         until: version of the broker, such as ``4.0``, from which on the value is no measurement: it is absent
@@ -162,8 +162,8 @@ SeverityName = Annotated[Severity, BeforeValidator(_severity)]
 class AlarmRule(StrictModel):
     """A condition that lasts as long as an element of an object says so.
 
-    It is looked at whenever the object is told, so it holds although no event told of it, and ends with its
-    object. Exactly one test decides.
+    It is evaluated at each report of the object, so it is active although no event reported it, and ends with
+    its object. Exactly one test decides.
 
     Attributes:
         element: property or statistic that is tested; an absent value raises nothing.
@@ -198,7 +198,7 @@ class ArgumentRule(StrictModel):
     Attributes:
         type: the model type; required where our own agent makes the event, else what the wire says.
         read: where the agent finds it in the broker event's headers; see `gateway.mapping.paths`.
-        known: the property of the subject, as last known, that stands for it where the headers do not tell.
+        known: the property of the subject, as last known, that stands for it if the headers lack it.
         scale: the value read is multiplied by this.
         optional: empty text, zero or a reference to nothing stands for an absent value; events have no other
             way to say so on the wire.
@@ -237,7 +237,7 @@ class MethodArgumentRule(StrictModel):
         type: the model type; required where our own agent serves the method, else what the wire says.
         optional: empty text, zero, an empty map or a reference to nothing stands for an absent value; methods
             have no other way to say so on the wire.
-        secret: its value is masked wherever the call is told of, and never shown again.
+        secret: its value is masked wherever the call is recorded, and never shown.
     """
 
     type: ValueType | None = None
@@ -259,7 +259,7 @@ class MethodRule(StrictModel):
     """One method of a class.
 
     Attributes:
-        dangerous: what it does cannot be undone, or ends somebody's work: it is allowed by its name only,
+        dangerous: what it does cannot be undone, or ends the work of a user: it is allowed by its name only,
             never by a pattern. A method that no mapping knows is taken for dangerous.
     """
 
@@ -281,7 +281,7 @@ class EventRule(StrictModel):
             name of an object of the class that the argument ``references``.
         text: one line for people; ``{argument}`` is that argument's value, ``?`` where it is absent.
         raises: the alarm of the subject that the event begins: one of its class's ``alarms``, or a name of
-            its own where only events tell of the condition.
+            its own where only events report the condition.
         clears: the alarm that it ends.
     """
 
@@ -365,12 +365,12 @@ class ClassRule(StrictModel):
         listing: collection of the management API that lists the class, e.g. ``queues``.
         may_be_missing: not every broker has the collection: an answer 404 means that it has no such objects.
         metrics: where Prometheus' metrics of its objects are, if it has any.
-        created_event: name of the event that tells of a new object, e.g. ``queue.created``.
-        deleted_event: name of the event that tells of its end.
-        created: the property (a time) that tells when the object was created, where listings tell it.
+        created_event: name of the event that reports a new object, e.g. ``queue.created``.
+        deleted_event: name of the event that reports its end.
+        created: the property (a time) of the object's creation, where listings contain it.
         ends_with: references settled at creation, to what the object hangs on: the agent shows it only while
             all that they lead to is shown, and it ends with whichever ends first.
-        alarms: conditions of its objects that people are told of, by name.
+        alarms: conditions of its objects that raise alarms, by name.
         methods: what can be called on its objects, by name, in wire order.
     """
 

@@ -199,7 +199,8 @@ class Reconciler:
         if answer.token != one.call_token:
             return self._was_read(one, answer, now)
         if answer.outcome is Outcome.UNKNOWN:
-            # With a status, the source says that nobody will find out; without one, it only waits no longer.
+            # With a status, the source reports that the outcome stays unknown; without one, it only waits no
+            # longer.
             is_final = answer.code is not None and not one.operation.can_be_read
             return self._settle(one, one.operation.late(answer), now) if is_final else []
         if one.operation.can_be_read and answer.outcome is Outcome.APPLIED:
@@ -289,7 +290,7 @@ class Reconciler:
         if is_same(found.get(name), operation.former.get(name)) and not difference.bears_secrets:
             text = f"{name} is what it was before"
             return self._settle(one, Ended(Outcome.NOT_APPLIED, text, name, values=found), now)
-        self._pending.remove(one)  # somebody else has set it since: the outcome will never be known
+        self._pending.remove(one)  # another user has set it since: the outcome will never be known
         return []
 
     def _read(self, one: PendingOutcome, now: int) -> list[Effect]:

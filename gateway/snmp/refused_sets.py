@@ -7,7 +7,7 @@ any other name may stand anything, a password under a mistyped name too: of thes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.feed.client import refused_request
 from gateway.feed.operations import FrontEndRefusal, OperationRequest, SetElements
@@ -17,28 +17,18 @@ from gateway.model.secrets import MASK
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
-from gateway.snmp.tables.classes import Target, Variable
+from gateway.snmp.tables.classes import ManagedObjects, Target, Variable
 from gateway.snmp.writable import STATUS_NAMES, Assignment, Rejected
 from gateway.snmp.written_values import WrittenValueError, written_value
 
-MAX_TOLD: Final = 100
+MAX_RECORDED: Final = 100
 """Variable bindings of one SET: the first ones, and the one that was refused."""
 
 _NUMBERS: Final = frozenset({ber.GAUGE32, ber.COUNTER32, ber.COUNTER64, ber.TIME_TICKS})
 
 
-class Variables(Protocol):
-    """Knows the variables of managed objects (`gateway.snmp.projection.Projection`)."""
-
-    def variable(self, name: Oid) -> Variable | None:
-        """The variable of this name; ``None`` outside the tables of objects."""
-
-    def target(self, instance: Oid) -> Target | None:
-        """The object in whose row an instance is; ``None`` outside the tables of objects."""
-
-
 def asked_values(
-    variables: Variables, assignments: Sequence[Assignment], refused: int
+    variables: ManagedObjects, assignments: Sequence[Assignment], refused: int
 ) -> Mapping[str, FeedValue]:
     """The values by name.
 
@@ -51,7 +41,7 @@ def asked_values(
         refused: the place of the one that was refused, from 0.
     """
     about = variables.variable(assignments[refused].name)
-    places = list(range(min(len(assignments), MAX_TOLD)))
+    places = list(range(min(len(assignments), MAX_RECORDED)))
     if refused not in places:
         places[-1] = refused
     values: dict[str, FeedValue] = {}
@@ -85,7 +75,7 @@ def _object(target: Target) -> tuple[int, str, int]:
     return target.source, target.class_name, target.row
 
 
-def _value(variables: Variables, variable: Variable, assignment: Assignment) -> FeedValue:
+def _value(variables: ManagedObjects, variable: Variable, assignment: Assignment) -> FeedValue:
     """As the element's type has it; as SNMP does where it does not fit, or stands for no value."""
     element, entry = variable.element, variable.entry
     if element is not None and entry is not None and entry.syntax in WRITABLE_SYNTAXES:
@@ -160,7 +150,7 @@ class RefusedSets:
         report: takes them.
     """
 
-    def __init__(self, variables: Variables, report: Report = drop_report) -> None:
+    def __init__(self, variables: ManagedObjects, report: Report = drop_report) -> None:
         self._variables = variables
         self._report = report
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -24,7 +24,7 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
-from gateway.snmp.tables.classes import Target, Variable
+from gateway.snmp.tables.classes import ManagedObjects, Target, Variable
 from gateway.snmp.writable import (
     COMMIT_STATUSES,
     TEST_STATUSES,
@@ -106,16 +106,6 @@ Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 """Asks the core (`gateway.feed.client.FeedLink.ask`); never raises for what goes wrong on the way."""
 
 
-class Objects(Protocol):
-    """Knows the variables of managed objects (`gateway.snmp.projection.Projection`)."""
-
-    def variable(self, name: Oid) -> Variable | None:
-        """The variable of this name; ``None`` outside the tables of objects."""
-
-    def target(self, instance: Oid) -> Target | None:
-        """The object in whose row an instance is; ``None`` outside the tables of objects."""
-
-
 @dataclass(frozen=True, slots=True)
 class SetSettings:
     """What is configured of SETs.
@@ -189,7 +179,7 @@ class SetRequests:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ManagedObjects,
         tables: Sequence[WritableTable],
         ask: Ask,
         counters: SnmpCounters,

@@ -6,7 +6,6 @@ null.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from gateway.feed.records import AlarmRecord, SourceRecord
 from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import Argument, Element
+from gateway.model.texts import utc_time
 from gateway.model.values import ValueType
 from gateway.terminal.view import (
     KINDS,
@@ -268,21 +268,12 @@ def _alarm_document(source: str, record: AlarmRecord) -> Document:
     }
 
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by hand: always Z
 _SECOND: Final = 10**9
 
 
 def time_text(time: int) -> str | None:
-    """``2026-11-20T14:05:06.123456789Z``; ``None`` where it is not known (0) or no calendar has it.
-
-    Args:
-        time: nanoseconds since 1970-01-01 UTC.
-    """
-    seconds, rest = divmod(time, _SECOND)
-    try:
-        return f"{(_EPOCH + dt.timedelta(seconds=seconds)).isoformat()}.{rest:09d}Z" if time else None
-    except OverflowError:
-        return None
+    """Return nanoseconds since 1970 with nine digits of a second; ``None`` for 0, which is not known."""
+    return utc_time(time) if time else None
 
 
 def json_form(described: Element | Argument, value: FeedValue, source: str) -> object:

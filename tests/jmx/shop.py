@@ -22,8 +22,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx.commands import JmxValue
-from gateway.jmx.events import EventCursor
-from gateway.jmx.operation_notices import OperationCursor
+from gateway.jmx.notifications import EventCursor, OperationCursor
 from gateway.jmx.own_beans import GATEWAY_NAME, source_name
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.model.observations import EventState, Severity

@@ -15,8 +15,7 @@ from gateway.feed.records import Batch, Hello, SnapshotBegan, SnapshotEnded
 from gateway.jmx import delivery as module
 from gateway.jmx.commands import Unregister, encode_batch
 from gateway.jmx.delivery import Delivery, batches
-from gateway.jmx.events import EventCursor
-from gateway.jmx.operation_notices import OperationCursor
+from gateway.jmx.notifications import EventCursor, OperationCursor
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.virtual_machine import PushResult
 from tests.components.shop import SERVE_STALE_FOR, START, agent, source

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from gateway.jmx.classes import OWN_ATTRIBUTES, STALE
 from gateway.jmx.commands import Attribute, AttributeType
-from gateway.jmx.events import COMMON_ITEMS
-from gateway.jmx.operation_notices import OPERATION_ITEMS
+from gateway.jmx.notifications import COMMON_ITEMS, OPERATION_ITEMS
 from gateway.jmx.own_beans import GATEWAY_ATTRIBUTES, SOURCE_ATTRIBUTES
 from gateway.jmx.types import attribute_type
 from gateway.model.operations import Outcome

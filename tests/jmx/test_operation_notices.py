@@ -10,8 +10,8 @@ from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationState
 from gateway.jmx import own_beans
 from gateway.jmx.commands import AttributeType
+from gateway.jmx.notifications import MAX_SENT, OperationCursor
 from gateway.jmx.objects import SHOWN_OPERATIONS, LastOperations, Target
-from gateway.jmx.operation_notices import MAX_TOLD, OperationCursor
 from gateway.model.operations import Outcome
 from tests.components.shop import SECOND, START, agent, source
 from tests.jmx.shop import GATEWAY, SAFE_NAME, Gateway, operation, safe
@@ -143,8 +143,8 @@ def test_another_virtual_machine_is_not_told_again_and_a_new_core_numbers_anew(g
 def test_what_is_remembered_is_bounded() -> None:
     cursor = OperationCursor()
     cursor.snapshot_ended()
-    assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(1, MAX_TOLD + 3))
-    assert not any(cursor.is_new(1, operation(number), repeated=False) for number in (1, 2, 3, MAX_TOLD))
+    assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(1, MAX_SENT + 3))
+    assert not any(cursor.is_new(1, operation(number), repeated=False) for number in (1, 2, 3, MAX_SENT))
     last = LastOperations(HistoryLimits(operations=2))
     changed = [last.add(operation(row, row=row)) for row in (1, 2, 1, 3)]
     rows = [[target.row for target in targets] for targets in changed]

@@ -7,7 +7,7 @@ import pytest
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.jmx.classes import ShownClass, shown_class
 from gateway.jmx.commands import Attribute, AttributeType
-from gateway.jmx.events import ShownEvent
+from gateway.jmx.notifications import ShownEvent
 from gateway.mapping.files import class_schemas, event_schemas, load_shipped_mappings
 
 MAPPING = load_shipped_mappings()["rabbitmq"]

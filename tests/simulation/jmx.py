@@ -9,8 +9,7 @@ from gateway.feed.freshness import Freshness
 from gateway.feed.records import FeedMessage, Lifetime
 from gateway.jmx.backend import Backend
 from gateway.jmx.commands import JmxValue
-from gateway.jmx.events import EventCursor
-from gateway.jmx.operation_notices import OperationCursor
+from gateway.jmx.notifications import EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.snmp.row_columns import RowColumn, RowLifetime

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from gateway.feed.operations import OperationRecord
-from gateway.jmx.operation_notices import OPERATION
+from gateway.jmx.notifications import OPERATION
 from gateway.model.operations import Outcome
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (

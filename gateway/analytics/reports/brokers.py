@@ -1,7 +1,7 @@
 """Which sources read the same broker, and what went through each broker, counted once.
 
 Two sources are one broker where the configuration says so (``same_as`` of a ``source`` record), or where both
-tell of the same RabbitMQ node: of the same cluster, name and process, and started at the same time.
+report the same RabbitMQ node: the same cluster, name and process, and started at the same time.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def same_as(states: DataFrame) -> dict[Reader, str]:
         states: of `gateway.analytics.silver.source_states`.
     """
     named = F.get_json_object("values", "$.same_as")
-    told = states.where((F.col("kind") == "source") & F.col("source").isNotNull())
+    published = states.where((F.col("kind") == "source") & F.col("source").isNotNull())
     # The last record counts: `max_by` takes null for a value, too.
-    last = told.groupBy("log_id", "source").agg(F.max_by(named, "seq").alias("same_as"))
+    last = published.groupBy("log_id", "source").agg(F.max_by(named, "seq").alias("same_as"))
     return {
         Reader(str(row["log_id"]), str(row["source"])): str(row["same_as"])
         for row in collected(last.where(F.col("same_as").isNotNull()))
@@ -101,7 +101,7 @@ def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
     """
     of_node = (F.col("package") == _PACKAGE) & (F.col("class") == _NODE) & F.col("kind").isin(*VALUE_KINDS)
     facts = [F.get_json_object("values", f"$.{name}").alias(name) for name in _NODE_FACTS]
-    told = (
+    nodes = (
         records.where(of_node)
         .select("log_id", "source", "object_name", "seq", *facts)
         .where(F.coalesce(*_NODE_FACTS).isNotNull())
@@ -112,7 +112,7 @@ def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
     # A record has what changed, so each is put upon those before.
     known: dict[tuple[Reader, str], dict[str, Value]] = {}
     found: dict[Reader, list[RunningNode]] = {}
-    for row in collected(told):
+    for row in collected(nodes):
         reader, name = Reader(str(row["log_id"]), str(row["source"])), str(row["object_name"])
         facts_now = known.setdefault((reader, name), {})
         facts_now |= {fact: row[fact] for fact in _NODE_FACTS if row[fact] is not None}
@@ -124,17 +124,17 @@ def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
 
 
 def brokers(
-    heard: Sequence[Row], names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
+    seen: Sequence[Row], names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
 ) -> list[Broker]:
     """All brokers, or whatever else a source is, in order of their names.
 
     Args:
-        heard: a row for each source: ``log_id``, ``source``, its ``first`` and ``last`` record, and how many
+        seen: a row for each source: ``log_id``, ``source``, its ``first`` and ``last`` record, and how many
             ``messages`` went in and out.
         names: of `same_as`.
         nodes: of `running_nodes`.
     """
-    by_reader = {Reader(str(row["log_id"]), str(row["source"])): row for row in heard}
+    by_reader = {Reader(str(row["log_id"]), str(row["source"])): row for row in seen}
     found = {reader: Broker([reader]) for reader in sorted(by_reader)}
     for reader, name in names.items():
         _unite(found, reader, Reader(reader.log_id, name), "as configured")
@@ -161,12 +161,12 @@ def _unite(found: dict[Reader, Broker], one: Reader, other: Reader, why: str) ->
         first.why.append(why)
 
 
-def _counted(readers: Iterable[Reader], heard: Mapping[Reader, Row]) -> list[Reader]:
+def _counted(readers: Iterable[Reader], seen: Mapping[Reader, Row]) -> list[Reader]:
     """The one with most messages; and others that were there only before or after it."""
-    best = sorted(readers, key=lambda reader: (-number(heard[reader], "messages"), reader))
+    best = sorted(readers, key=lambda reader: (-number(seen[reader], "messages"), reader))
     chosen: list[Reader] = []
     for reader in best:
-        if not any(_meet(heard[reader], heard[other]) for other in chosen):
+        if not any(_meet(seen[reader], seen[other]) for other in chosen):
             chosen.append(reader)
     return chosen
 
@@ -231,8 +231,8 @@ def totals(
     nothing: Row = dict.fromkeys(names)
     rows: list[Row] = []
     for place, broker in enumerate(found):
-        told = sums.get(place, nothing)
-        rows.append(_described(broker) | {name: told[name] for name in names})
+        gained = sums.get(place, nothing)
+        rows.append(_described(broker) | {name: gained[name] for name in names})
     whole: dict[str, Value] = {"broker": None, "sources": None, "counted": None, "why": None}
     return [*rows, whole | {name: _sum(rows, name) for name in names}]
 
@@ -251,5 +251,5 @@ def _listed(readers: Iterable[Reader]) -> str:
 
 
 def _sum(rows: Sequence[Row], name: str) -> int | None:
-    told = [value for row in rows if isinstance(value := row[name], int)]
-    return sum(told) if told else None
+    values = [value for row in rows if isinstance(value := row[name], int)]
+    return sum(values) if values else None

@@ -166,7 +166,7 @@ def is_clock(value: Column, seconds: Column, unit_seconds: Column, begin: dt.dat
     points = F.sort_array(
         F.collect_list(
             F.when(
-                unit_seconds.isNotNull(), F.struct(seconds.alias("at"), (value * unit_seconds).alias("told"))
+                unit_seconds.isNotNull(), F.struct(seconds.alias("at"), (value * unit_seconds).alias("value"))
             )
         )
     )
@@ -174,9 +174,9 @@ def is_clock(value: Column, seconds: Column, unit_seconds: Column, begin: dt.dat
         points,
         F.slice(points, 2, F.size(points)),
         lambda one, next_: F.when(
-            next_["told"] >= one["told"],
+            next_["value"] >= one["value"],
             F.struct(
-                (next_["told"] - one["told"]).alias("gained"), (next_["at"] - one["at"]).alias("passed")
+                (next_["value"] - one["value"]).alias("gained"), (next_["at"] - one["at"]).alias("passed")
             ),
         ),
     )
@@ -253,7 +253,7 @@ def counters(records: DataFrame, schemas: DataFrame, seconds: float) -> DataFram
 def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seconds: int) -> DataFrame:
     """One row for each number of an object that follows a line upwards, and that may grow or not.
 
-    So no counters, which all go up; no properties, which are what somebody set, such as limits, ports and
+    So no counters, which all go up; no properties, which are settings, such as limits, ports and
     ids; no time of day, and no time that passes, such as an uptime (`is_clock`). As for queues (which brokers
     tell, and which are left out here): by least squares through the last number of each step of time.
     Columns: the object and its ``element``; ``points``, ``over``; ``first``, ``last``; ``per_hour``, ``fit``,

@@ -14,7 +14,7 @@ SEVERITIES: Final = ("critical", "major", "minor", "warning", "info", "cleared")
 """The worst first."""
 
 SEVERE: Final = ("critical", "major")
-"""Those that somebody should look at."""
+"""Severities that need attention."""
 
 STORM_A_MINUTE: Final = 60
 """So many events of one name from one source within a minute are a storm."""
@@ -153,11 +153,11 @@ def latest_operations(operations: DataFrame) -> DataFrame:
     Args:
         operations: of `gateway.analytics.silver.operations`.
     """
-    told = F.struct(*(F.col(name) for name in operations.columns))
+    record = F.struct(*(F.col(name) for name in operations.columns))
     return (
         operations.groupBy("log_id", "operation_id")
-        .agg(F.max_by(told, "seq").alias("told"))
-        .select("told.*")
+        .agg(F.max_by(record, "seq").alias("last"))
+        .select("last.*")
         .withColumn("what", F.coalesce("method", F.array_join(F.json_object_keys("values"), ", ")))
     )
 

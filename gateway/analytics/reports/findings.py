@@ -1,4 +1,4 @@
-"""What a report says in one sentence each: what somebody should look at."""
+"""What a report says in one sentence each: what needs attention."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _unknown(report: Report) -> Iterator[str]:
     for row in unknown[:MOST_OF_A_KIND]:
         count = number(row, "unknown")
         changes = "a change" if count == 1 else f"{count:,.0f} changes"
-        yield f"nobody knows what came of {changes} at {_text(row, 'source')}"
+        yield f"the outcome is not known of {changes} at {_text(row, 'source')}"
 
 
 def _doubts(report: Report) -> Iterator[str]:

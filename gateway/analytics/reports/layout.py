@@ -56,7 +56,7 @@ LAYOUTS: Final = {
             Column("records", "Records", Form.COUNT),
             Column("lag_median", "Lag", Form.SECONDS),
         ),
-        "no source was told of",
+        "no source was reported",
     ),
     "brokers": Layout(
         "Each broker once",
@@ -72,7 +72,7 @@ LAYOUTS: Final = {
             Column("ended", "Ended", Form.COUNT),
             Column("open", "Open", Form.COUNT),
         ),
-        "no source was told of",
+        "no source was reported",
     ),
     "queues": Layout(
         "Busiest queues",
@@ -188,7 +188,7 @@ LAYOUTS: Final = {
             Column("who", "Who", most=_NAME),
             Column("last", "Last", Form.TIME),
         ),
-        "nobody changed or called anything through the gateway",
+        "nothing was set or called through the gateway",
         by_source=True,
     ),
     "events": Layout(
@@ -238,14 +238,14 @@ LAYOUTS: Final = {
             Column("times", "Fell silent", Form.COUNT),
             Column("silent_seconds", "Silent for", Form.SECONDS),
         ),
-        "no source was told of",
+        "no source was reported",
     ),
     "gaps": Layout(
         "Gaps",
         (
             Column("source", "Source"),
             Column("gaps", "Gaps", Form.COUNT),
-            Column("seconds", "Not heard for", Form.SECONDS),
+            Column("seconds", "Not received for", Form.SECONDS),
             Column("lost", "Records lost", Form.COUNT),
             Column("text", "Why, at last"),
         ),

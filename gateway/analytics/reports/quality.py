@@ -57,11 +57,11 @@ def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:
         gaps: of `gateway.analytics.silver.gaps`.
         states: of `gateway.analytics.silver.source_states`: these are the sources that there are.
     """
-    told = states.where(F.col("source").isNotNull())
-    known = told.groupBy("log_id").agg(F.collect_set("source").alias("known"))
-    nobody = F.array().cast("array<string>")
+    published = states.where(F.col("source").isNotNull())
+    known = published.groupBy("log_id").agg(F.collect_set("source").alias("known"))
+    none = F.array().cast("array<string>")
     of_all = F.col("source").isNull() & F.col("lost").isNull() & F.col("known").isNotNull()
-    concerned = F.when(of_all, F.array_except("known", F.coalesce("covered", nobody)))
+    concerned = F.when(of_all, F.array_except("known", F.coalesce("covered", none)))
     return (
         gaps.join(F.broadcast(known), "log_id", "left")
         .withColumn("source", F.explode(concerned.otherwise(F.array("source"))))
@@ -81,7 +81,7 @@ def _missed() -> Column:
 
 
 def gaps_by_source(gaps: DataFrame) -> DataFrame:
-    """One row for each source: ``gaps``, ``seconds`` not heard, ``lost`` records, ``last``, ``text``.
+    """One row for each source: ``gaps``, ``seconds`` without reception, ``lost`` records, ``last``, ``text``.
 
     A time in several gaps counts once.
 
@@ -110,14 +110,14 @@ def not_heard(gaps: DataFrame, states: DataFrame) -> Row:
 
 
 def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
-    """What a reader should know before believing the rest: ``what``, ``count``, ``unit``, ``meaning``.
+    """Return what limits the other tables: ``what``, ``count``, ``unit``, ``meaning``.
 
     Args:
         contents: the row of `contents`.
         found: the records and the files they came from.
         unheard: the row of `not_heard`.
     """
-    told: tuple[tuple[str, Value, str, str], ...] = (
+    lines: tuple[tuple[str, Value, str, str], ...] = (
         ("records", contents["records"], "", "in the period, each counted once"),
         ("missing", found.missing, "", "not there between the first and the last of a log"),
         ("lost", contents["lost"], "", "which the log says it could not write"),
@@ -130,7 +130,7 @@ def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
             "longest silence",
             unheard["longest"],
             "s",
-            "of one source or agent, in all: its values were not vouched for",
+            "of one source or agent, in all: its values were not confirmed",
         ),
         ("lag", contents["lag_median"], "s", "from sample to record, half of all updates"),
         ("lag 99 %", contents["lag_p99"], "s", "from sample to record, all but one of a hundred"),
@@ -139,7 +139,7 @@ def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
     )
     return [
         {"what": what, "count": count, "unit": unit, "meaning": meaning}
-        for what, count, unit, meaning in told
+        for what, count, unit, meaning in lines
     ]
 
 

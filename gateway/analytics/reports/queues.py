@@ -68,10 +68,10 @@ def steps(
     of_depth = F.when(depth.isNotNull(), F.col("seq"))
     of_consumers = F.when(consumers.isNotNull(), F.col("seq"))
     # A filter of records would parse each a second time: what has no values goes from the few rows instead.
-    told = F.coalesce(*(F.col("values")[element] for element in QUEUE_ELEMENTS)).isNotNull()
+    reported = F.coalesce(*(F.col("values")[element] for element in QUEUE_ELEMENTS)).isNotNull()
     # Numbers only are gathered, because text would have to be sorted first: the name comes from `lives`.
     found = placed.groupBy(*_OBJECT, "first", "last").agg(
-        F.max(told).alias("told"),
+        F.max(reported).alias("reported"),
         *sums,
         *drawn,
         F.sum(_resets()).alias("resets"),
@@ -84,7 +84,7 @@ def steps(
         F.max_by(consumers, of_consumers).alias("consumers"),
         F.max(of_consumers).alias("consumers_seq"),
     )
-    found = found.where(F.col("told")).drop("told")
+    found = found.where(F.col("reported")).drop("reported")
     return found.join(F.broadcast(_seen(lives, log_end)), ["log_id", "object_id"], "left")
 
 
@@ -249,12 +249,12 @@ def _share(name: str, step_seconds: int) -> Column:
 def _resets() -> Column:
     """How many counters of a record began again; null where it has none."""
     deltas = [F.col("deltas")[element] for element in FLOW_ELEMENTS]
-    told = [
+    lengths = [
         F.when(delta["delta"].isNotNull(), F.coalesce(delta["reset"], F.lit(False)).cast("bigint"))
         for delta in deltas
     ]
-    count = reduce(lambda one, other: one + other, (F.coalesce(one, F.lit(0)) for one in told))
-    return F.when(F.coalesce(*told).isNotNull(), count)
+    count = reduce(lambda one, other: one + other, (F.coalesce(one, F.lit(0)) for one in lengths))
+    return F.when(F.coalesce(*lengths).isNotNull(), count)
 
 
 def _mean(name: str) -> Column:

@@ -45,7 +45,9 @@ _DRAWN_QUEUES: Final = 6
 _DRAWN_GAPS: Final = 1000
 
 
-def make_report(spark: SparkSession, log: str, period: Period, tell: Progress, most_rows: int = 20) -> Report:
+def make_report(
+    spark: SparkSession, log: str, period: Period, progress: Progress, most_rows: int = 20
+) -> Report:
     """Ask everything of the log folder ``log``; no table has more than ``most_rows`` rows.
 
     Raises:
@@ -53,9 +55,9 @@ def make_report(spark: SparkSession, log: str, period: Period, tell: Progress, m
         AnalyticsError: it cannot be read.
     """
     try:
-        tell("reading the log")
+        progress("reading the log")
         with bronze.bronze(spark, log, period) as found:
-            return _Questions(found, period, tell, most_rows).answered(log)
+            return _Questions(found, period, progress, most_rows).answered(log)
     except SPARK_ERRORS as error:
         raise AnalyticsError(reason(error)) from error
 
@@ -81,10 +83,10 @@ def drawn_of(period: Period, contents: Row) -> Period:
 class _Questions:
     """Asks; what several questions share is made once."""
 
-    def __init__(self, found: Bronze, period: Period, tell: Progress, most_rows: int) -> None:
+    def __init__(self, found: Bronze, period: Period, progress: Progress, most_rows: int) -> None:
         self._found = found
         self._period = period
-        self._progress = tell
+        self._progress = progress
         self._most_rows = most_rows
         self._drawn = period
         self._step = step_seconds(period)
@@ -104,16 +106,16 @@ class _Questions:
             _kept(silver.events(records)) as events,
         ):
             contents["objects"] = lives.where(F.col("life") == 1).count()
-            told_states = silver.source_states(records)
-            gaps = quality.gaps_of_sources(silver.gaps(records), told_states)
-            states = silence(told_states, silver.shown_since(records), log_end)
+            states_published = silver.source_states(records)
+            gaps = quality.gaps_of_sources(silver.gaps(records), states_published)
+            states = silence(states_published, silver.shown_since(records), log_end)
             changes = latest_operations(silver.operations(records))
             users = silver.samples(_of_class(records, CONNECTION), USERS)
-            heard = self._heard(records, lives, events, states, changes)
-            found = self._brokers(heard, steps)
+            seen = self._seen_of(records, lives, events, states, changes)
+            found = self._brokers(seen, steps)
             of_connections = _of_class(lives, CONNECTION)
             tables = {
-                "overview": self._overview(heard, found),
+                "overview": self._overview(seen, found),
                 "brokers": self._totals(found, steps, of_connections),
                 "queues": self._queues(steps),
                 "growing": self._growing(steps),
@@ -130,13 +132,13 @@ class _Questions:
             again = _counted_elsewhere(found)
             once = steps.where(~F.col("source").isin(*again)) if again else steps
             series = self._series(once, events, gaps, tables, again)
-        told = tuple(tables[name] for name in LAYOUTS)
-        return Report(log, self._period, contents, told, series, again)
+        shown = tuple(tables[name] for name in LAYOUTS)
+        return Report(log, self._period, contents, shown, series, again)
 
     def _steps(self, records: DataFrame, lives: DataFrame, log_end: dt.datetime) -> DataFrame:
         return queues.steps(records, lives, self._drawn.begin, self._step, log_end)
 
-    def _heard(
+    def _seen_of(
         self,
         records: DataFrame,
         lives: DataFrame,
@@ -149,7 +151,7 @@ class _Questions:
         found = overview(records, lives, events, states, changes)
         return collected(found.orderBy(F.col("source").asc_nulls_last(), F.col("dialect")))
 
-    def _brokers(self, heard: Sequence[Row], steps: DataFrame) -> list[Broker]:
+    def _brokers(self, seen: Sequence[Row], steps: DataFrame) -> list[Broker]:
         standing = self._found.standing
         messages = {
             (row["log_id"], row["source"]): row["messages"]
@@ -157,20 +159,20 @@ class _Questions:
         }
         rows = [
             {**row, "messages": messages.get((row["log_id"], row["source"]))}
-            for row in heard
+            for row in seen
             if row["source"] is not None
         ]
         names = brokers.same_as(silver.source_states(standing))
         return brokers.brokers(rows, names, brokers.running_nodes(standing))
 
-    def _overview(self, heard: Sequence[Mapping[str, Value]], found: Sequence[Broker]) -> Table:
+    def _overview(self, seen: Sequence[Mapping[str, Value]], found: Sequence[Broker]) -> Table:
         shared = {reader: broker.name for broker in found if broker.is_shared for reader in broker.readers}
         rows = [
             {
                 **{name: value for name, value in row.items() if name != "log_id"},
                 "broker": shared.get(Reader(str(row["log_id"]), str(row["source"]))),
             }
-            for row in heard
+            for row in seen
         ]
         return self._filled("overview", rows[: self._most_rows], len(rows))
 

@@ -26,7 +26,7 @@ from gateway.jmx.backend import Users
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import MAX_WAITING, Delivery
 from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError
-from gateway.jmx.operation_notices import MAX_TOLD, OperationCursor
+from gateway.jmx.notifications import MAX_SENT, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
@@ -174,7 +174,7 @@ class _JmxAgent:
         self._told = EventCursorFile(loaded.state_folder)
         self._cursor = self._told.read()
         sources = len(loaded.settings.sources) + 1
-        self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_TOLD)
+        self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_SENT)
         self._starts = 0
         self._logins: Counter[LoginOutcome] = Counter()
         self._was_ready = False

@@ -15,7 +15,7 @@ import structlog
 from pydantic import Field, ValidationError
 
 from gateway.durable_files import write_durably
-from gateway.jmx.events import EventCursor
+from gateway.jmx.notifications import EventCursor
 from gateway.yaml_documents import StrictModel
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from gateway.feed.client import refused_request
 from gateway.feed.operations import FrontEndRefusal, InvokeMethod, OperationRequest
@@ -19,7 +19,7 @@ from gateway.snmp import message
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.fixed_mib import CommandStateNumber, ValueSyntaxNumber
 from gateway.snmp.refused_sets import Report, drop_report
-from gateway.snmp.tables.classes import Target
+from gateway.snmp.tables.classes import ManagedObjects, Target
 
 
 class RowStatus(enum.IntEnum):
@@ -238,13 +238,6 @@ class Command:
 _SECOND = 10**9
 
 
-class ObjectDirectory(Protocol):
-    """Where instances lead to."""
-
-    def target(self, instance: Oid) -> Target | None:
-        """The object in whose row an instance is, or would be; ``None`` outside the tables of objects."""
-
-
 class SecretArguments:
     """Which arguments hold secrets.
 
@@ -307,7 +300,7 @@ class Submission:
 
     def __init__(
         self,
-        directory: ObjectDirectory,
+        directory: ManagedObjects,
         secrets: SecretArguments,
         deadline: int,
         report: Report = drop_report,

@@ -505,7 +505,7 @@ class OwnNotifications:
         return replace(notification, source=source, state=EventState.CLEARED, condition=name)
 
     def test(self, now: int, target: str) -> Notification:
-        """AgTest: somebody tries whether notifications arrive."""
+        """Return AgTest, which a user sends to try a receiver."""
         return self._made(
             now,
             self._own(OwnNotification.TEST),

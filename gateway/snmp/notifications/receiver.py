@@ -121,8 +121,8 @@ class Selection:
 
     def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
         """Whether the receiver was neither sent for certain that a condition began, nor declined that."""
-        untold = condition not in self._raised or condition in self._uncertain
-        return untold and self._declined.get(condition) != event_id
+        unsent = condition not in self._raised or condition in self._uncertain
+        return unsent and self._declined.get(condition) != event_id
 
     def has_raised(self, condition: Condition) -> bool:
         """Whether the receiver was sent, perhaps, that a condition began, and not that it ended."""

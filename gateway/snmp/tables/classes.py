@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from gateway.feed.values import ObjectLink
 from gateway.model.schema import ClassKey, ClassSchema, Element
@@ -57,6 +57,16 @@ class Variable:
     element: Element | None = None
     shown: bytes | None = None
     whole_octets: int | None = None
+
+
+class ManagedObjects(Protocol):
+    """Finds variables and objects by object identifier (`gateway.snmp.projection.Projection`)."""
+
+    def variable(self, name: Oid) -> Variable | None:
+        """The variable of this name; ``None`` outside the tables of objects."""
+
+    def target(self, instance: Oid) -> Target | None:
+        """The object in whose row an instance is; ``None`` outside the tables of objects."""
 
 
 class ClassTables:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.jmx.events import EventCursor
+from gateway.jmx.notifications import EventCursor
 from gateway.service.state.jmx_cursor import FILE, EventCursorFile
 from tests.components.waiting import eventually
 

@@ -62,6 +62,9 @@ SECRETS = SecretArguments(SecretRules(), [("shop:queue", "move", "from")])
 class Queues:
     """Where instances lead to: one queue, and rows of others that have gone."""
 
+    def variable(self, name: Oid) -> None:
+        """No variable of an object can be set here."""
+
     def target(self, instance: Oid) -> Target | None:
         if len(instance) != len(ORDERS) or instance[: len(QUEUE_ENTRY)] != QUEUE_ENTRY:
             return None

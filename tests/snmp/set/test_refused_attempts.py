@@ -10,7 +10,7 @@ from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.refused_sets import MAX_TOLD, asked_values, dotted, snmp_value
+from gateway.snmp.refused_sets import MAX_RECORDED, asked_values, dotted, snmp_value
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.writable import Assignment
 from tests.snmp.set.shop import (
@@ -108,10 +108,10 @@ async def test_all_bindings_are_told_and_which_was_refused() -> None:
 
 async def test_of_very_many_bindings_the_first_and_the_refused_one_are_told() -> None:
     shop = Shop()
-    names = [(*SYSTEM_LOCATION, n) for n in range(MAX_TOLD + 50)]
+    names = [(*SYSTEM_LOCATION, n) for n in range(MAX_RECORDED + 50)]
     assignments = [Assignment(n, name, integer(n)) for n, name in enumerate(names, 1)]
-    told = asked_values(shop.gateway.projection, assignments, MAX_TOLD + 20)
-    assert list(told) == [dotted(name) for name in (*names[: MAX_TOLD - 1], names[MAX_TOLD + 20])]
+    told = asked_values(shop.gateway.projection, assignments, MAX_RECORDED + 20)
+    assert list(told) == [dotted(name) for name in (*names[: MAX_RECORDED - 1], names[MAX_RECORDED + 20])]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.feed.records import EventClassRecord, EventsMadeRecord
 from gateway.jmx.commands import AttributeType
-from gateway.jmx.events import EventCursor
+from gateway.jmx.notifications import EventCursor
 from gateway.model.observations import EventState
 from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.values import ValueType

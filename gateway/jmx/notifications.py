@@ -1,14 +1,18 @@
-"""Events of the feed as notifications: what each contains, and which were sent already."""
+"""Notifications of events and of operations: what each contains, and which were sent already."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import EventClassRecord, EventRecord
-from gateway.feed.values import ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.classes import Resolve, Unfit, event_type, unlike
 from gateway.jmx.commands import AttributeType, Emit, JmxValue
+from gateway.jmx.names import DOMAIN
 from gateway.model.schema import EventSchema
 from gateway.model.values import ValueType
 
@@ -140,8 +144,8 @@ class EventCursor:
 
     def __init__(self, epoch: int = 0, number: int = 0) -> None:
         self._epoch, self._number = epoch, number
-        self._heard_epoch = epoch
-        self._heard_snapshot = False
+        self._known_epoch = epoch
+        self._snapshot_received = False
         self._has_begun = epoch > 0
         self.lost = 0
 
@@ -162,13 +166,13 @@ class EventCursor:
             return not repeated
         if (epoch, number) <= (self._epoch, self._number):
             return False
-        is_told = self._heard_snapshot or not repeated
+        is_sent = self._snapshot_received or not repeated
         if repeated:
-            self._lose(epoch, number - is_told)
+            self._lose(epoch, number - is_sent)
         self._epoch, self._number = epoch, number
         if not repeated:
-            self._heard_epoch, self._has_begun = epoch, True
-        return is_told
+            self._known_epoch, self._has_begun = epoch, True
+        return is_sent
 
     def events_made(self, epoch: int, number: int) -> None:
         """Count as lost what was not sent of the events that a former core made, up to ``number``.
@@ -192,8 +196,150 @@ class EventCursor:
                 start, which is not late at once.
             age: nanoseconds since the gateway received it.
         """
-        return epoch <= self._heard_epoch or age > LATE_AFTER
+        return epoch <= self._known_epoch or age > LATE_AFTER
 
     def snapshot_ended(self) -> None:
         """Note that a snapshot was received completely."""
-        self._heard_snapshot = self._has_begun = True
+        self._snapshot_received = self._has_begun = True
+
+
+OPERATION: Final = f"{DOMAIN}.operation"
+"""What the types of these notifications begin with; ``.set``, ``.invoke`` or ``.read`` follows."""
+
+OPERATION_ITEMS: Final = (
+    ("operationId", AttributeType.STRING),
+    ("kind", AttributeType.STRING),
+    ("state", AttributeType.STRING),
+    ("outcome", AttributeType.STRING),
+    ("principal", AttributeType.STRING),
+    ("origin", AttributeType.STRING),
+    ("source", AttributeType.STRING),
+    ("class", AttributeType.STRING),
+    ("object", AttributeType.STRING),
+    ("objectName", AttributeType.OBJECT_NAME),
+    ("method", AttributeType.STRING),
+    ("values", AttributeType.MAP),
+    ("former", AttributeType.MAP),
+    ("found", AttributeType.MAP),
+    ("element", AttributeType.STRING),
+    ("code", AttributeType.LONG),
+    ("text", AttributeType.STRING),
+    ("began", AttributeType.DATE),
+    ("ended", AttributeType.DATE),
+    ("attempts", AttributeType.LONG),
+)
+"""The user data of each."""
+
+
+MAX_SENT: Final = 10_000
+"""The states of so many operations are remembered, unless snapshots contain more."""
+
+
+def operation_notice(record: OperationRecord, emitter: int, source: str, object_name: str | None) -> Emit:
+    """The notification of an operation that has ended.
+
+    Args:
+        record: what the core says of it.
+        emitter: the MBean that emits it.
+        source: name of the source; empty where it is not known.
+        object_name: of the object's MBean, where there is one.
+    """
+    values: tuple[JmxValue, ...] = (
+        types.text(record.operation_id),
+        record.kind.value,
+        record.state.value,
+        None if record.outcome is None else record.outcome.value,
+        types.text(str(record.principal)),
+        types.text(record.principal.origin) or None,
+        types.text(source) or None,
+        types.text(record.class_name),
+        types.text(record.stable_name) or None,
+        object_name,
+        types.text(record.method) or None,
+        _map(record.values),
+        _map(record.former),
+        _map(record.found),
+        types.text(record.element) or None,
+        record.code,
+        types.text(record.text),
+        types.time(record.began),
+        types.time(record.ended),
+        record.attempts,
+    )
+    return Emit(
+        (emitter,),
+        f"{OPERATION}.{record.kind.value}",
+        f"{types.text(record.leaf_name)}: {operation_line(record)}",
+        types.time(record.ended) or 0,
+        record.number,
+        tuple((name, type_, value) for (name, type_), value in zip(OPERATION_ITEMS, values, strict=True)),
+    )
+
+
+def operation_line(record: OperationRecord) -> str:
+    """One line on an operation: what came of it, what it was, for whom, when, and why."""
+    what = record.kind.value
+    if record.kind is OperationKind.SET:
+        what += f" {', '.join((*record.values, *record.absent))}"
+    elif record.kind is OperationKind.INVOKE:
+        what += f" {record.method}"
+    outcome = "under way" if record.outcome is None else record.outcome.value
+    why = f": {record.text}" if record.text else ""
+    code = "" if record.code is None else f" (code {record.code})"
+    when = types.moment(record.ended or record.began)
+    return types.text(f"{outcome}: {what} by {record.principal} at {when}{why}{code} [{record.operation_id}]")
+
+
+def _map(values: Mapping[str, FeedValue]) -> JmxValue:
+    try:
+        return types.map_value(values)
+    except types.UnfitValueError:
+        return None
+
+
+class OperationCursor:
+    """Which operations were sent to clients, and in which state.
+
+    It outlives virtual machines and projections. A snapshot repeats the last operations. Those that were sent
+    are passed over. Those in the first snapshot of this process ended before a client could listen, and are
+    only remembered.
+
+    Args:
+        most: how many are remembered: more than a snapshot contains.
+    """
+
+    def __init__(self, most: int = MAX_SENT) -> None:
+        self._most = most
+        self._epoch = 0
+        self._told: dict[int, OperationState] = {}
+        self._forgotten = 0
+        self._snapshot_received = False
+
+    def is_new(self, epoch: int, record: OperationRecord, *, repeated: bool) -> bool:
+        """Whether the state of an operation is to be sent; it counts as sent from then on.
+
+        Args:
+            epoch: of the core.
+            record: of the operation; while it is under way, it is not sent.
+            repeated: whether it is part of a snapshot.
+        """
+        if record.outcome is None:
+            return False
+        if epoch != self._epoch:
+            self._epoch, self._forgotten = epoch, 0
+            self._told.clear()
+        if record.number <= self._forgotten or self._told.get(record.number) in (
+            record.state,
+            OperationState.SETTLED,
+        ):
+            return False
+        self._told[record.number] = record.state
+        if len(self._told) > self._most:
+            forgotten = next(iter(self._told))
+            self._forgotten = max(self._forgotten, forgotten)
+            del self._told[forgotten]
+        return self._snapshot_received or not repeated
+
+    def snapshot_ended(self) -> None:
+        """Note that a snapshot was received completely."""
+        self._snapshot_received = True
