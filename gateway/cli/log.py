@@ -39,10 +39,10 @@ from gateway.eventlog.query import (
     line_of_row,
     text_of_value,
 )
-from gateway.eventlog.readable import harmless, readable_line
-from gateway.eventlog.record import RecordKind
+from gateway.eventlog.record import RecordKind, readable_line
 from gateway.eventlog.segment import LAKE, SEGMENTS, compactable
 from gateway.eventlog.verification import Problem, Summary, verify
+from gateway.model.texts import harmless
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 Command = Callable[..., Any]

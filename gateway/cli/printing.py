@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import click
 from rich.console import Console
 
-from gateway.eventlog.readable import harmless
+from gateway.model.texts import harmless
 from gateway.terminal.documents import Document
 
 json_option = click.option(

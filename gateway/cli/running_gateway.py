@@ -15,11 +15,11 @@ import click
 from gateway.cli.options import duration, loaded
 from gateway.cli.printing import at_work
 from gateway.config.files import LoadedConfiguration
-from gateway.eventlog.readable import harmless
 from gateway.feed.operations import Action, OperationAnswer
 from gateway.feed.records import Interest
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
+from gateway.model.texts import harmless
 from gateway.service.diagnostics.feed_session import FeedSession, feed_session
 from gateway.service.diagnostics.object_finding import interest_in, object_of
 from gateway.service.diagnostics.published_names import PublishedNames

@@ -1,6 +1,6 @@
-"""The record of the event log, version 1: one JSON object on a line, one row of Parquet.
+"""The record of the event log, version 1: a JSON object on a line, a row of Parquet; and a line for people.
 
-The form is published (`docs/event-log.md`): fields are added, never changed or taken away. A field that
+The form is published (`docs/event-log.md`): fields are added, never changed or removed. A field that
 does not apply is left out on the line and null in Parquet; absent is never zero. Times with the suffix
 ``_ts`` are text as in RFC 3339, UTC, with six digits of a second and a ``Z``; those with ``_ns`` are integer
 nanoseconds (since 1970 UTC where they are a time). 64-bit numbers stay numbers, unsigned ones up to 2^64-1.
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -19,7 +20,7 @@ import msgspec
 
 from gateway.feed.text_values import as_json
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.texts import utc_time
+from gateway.model.texts import harmless, utc_time
 from gateway.model.values import ValueType
 
 VERSION: Final = 1
@@ -304,3 +305,85 @@ _CONVERTERS: Final[Mapping[ValueType, Convert]] = {
     ValueType.MAP: json_value,
     ValueType.LIST: json_value,
 }
+
+
+DETAIL_LENGTH = 200
+"""Characters of values that a line shows unless all are asked for."""
+
+_WITH_STATE = frozenset({RecordKind.SOURCE, RecordKind.AGENT})
+_KIND_WIDTH = max(len(kind) for kind in RecordKind)
+
+
+def readable_line(record: Mapping[str, object], *, whole: bool = False) -> str:
+    """Return one line without its end, and without control characters.
+
+    Args:
+        record: the fields of a line of the log by name; whatever is in it gives a line.
+        whole: show all values, however long they are.
+    """
+    subject = " ".join(_subject(record))
+    details = " ".join(_details(record))
+    if not whole and len(details) > DETAIL_LENGTH:
+        details = f"{details[:DETAIL_LENGTH]}…"
+    kind = str(record.get("kind", "?"))
+    line = f"{_shown_time(record.get('ingest_ts'))}  {kind:<{_KIND_WIDTH}}  {subject}"
+    return harmless(f"{line}  {details}" if details else line).rstrip()
+
+
+def _shown_time(text: object) -> str:
+    """``2026-11-20 14:05:06.123``, UTC, of a time on a line."""
+    return str(text)[:23].replace("T", " ") if isinstance(text, str) else "-" * 23
+
+
+def _subject(record: Mapping[str, object]) -> Iterator[str]:
+    """Return what the record is about: source, event, class and name."""
+    if "source" in record:
+        yield str(record["source"])
+    if record.get("kind") == RecordKind.EVENT:
+        yield from (str(record[name]) for name in ("severity", "event", "state") if name in record)
+    if record.get("kind") == RecordKind.SCHEMA:
+        yield ":".join(str(record[name]) for name in ("package", "class", "event") if name in record)
+    elif "class" in record:
+        yield str(record["class"])
+    if "object_name" in record:
+        yield str(record["object_name"])
+    elif record.get("kind") == RecordKind.AGENT and "agent" in record:
+        yield str(record["agent"])
+
+
+def _details(record: Mapping[str, object]) -> Iterator[str]:
+    """How it is, or what came of it."""
+    if str(record.get("kind")) in _WITH_STATE and "state" in record:
+        yield str(record["state"])
+    if "from_ts" in record or "to_ts" in record:
+        yield f"from {_shown_time(record.get('from_ts'))} to {_shown_time(record.get('to_ts'))}"
+    if "lost" in record:
+        yield f"{record['lost']} lost"
+    if record.get("inferred"):
+        yield "inferred"
+    if "principal" in record:
+        yield f"by {record['principal']}"
+    yield from (str(record[name]) for name in ("outcome", "text") if name in record)
+    if record.get("kind") != RecordKind.SCHEMA:
+        yield from _values(record)
+
+
+def _values(record: Mapping[str, object]) -> Iterator[str]:
+    values, deltas, absent = record.get("values"), record.get("deltas"), record.get("absent")
+    if isinstance(values, Mapping):
+        for name, value in values.items():
+            yield f"{name}={_value(value)}{_step(deltas, name)}"
+    if isinstance(absent, list) and absent:
+        yield f"absent: {', '.join(map(str, absent))}"
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _step(deltas: object, name: object) -> str:
+    """How a counter went on: ``(+3)``, or ``(reset, +3)``."""
+    delta = deltas.get(name) if isinstance(deltas, Mapping) else None
+    if not isinstance(delta, Mapping) or "delta" not in delta:
+        return ""
+    return f" ({'reset, ' if delta.get('reset') else ''}+{delta['delta']})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -34,6 +35,23 @@ def peer_line(text: str) -> str:
 def error_line(error: BaseException) -> str:
     """Return what an error says on one line; its class where it says nothing."""
     return one_line(str(error), MAX_ERROR_TEXT) or type(error).__name__
+
+
+_ESCAPED: Final = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
+
+
+def harmless(text: str) -> str:
+    """Return the text with what is not printable as escapes, because names come from peers."""
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def unescaped(text: str) -> str:
+    """Return the text that `harmless` was given, for names that were copied from a line."""
+    return _ESCAPED.sub(lambda found: found[0].encode("ascii").decode("unicode_escape"), text)
 
 
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by hand: always Z

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.eventlog.last_state import unfinished_operations
-from gateway.eventlog.readable import readable_line
-from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.record import LogRecord, RecordKind, readable_line
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import Batch

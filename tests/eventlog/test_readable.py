@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.eventlog.readable import DETAIL_LENGTH, harmless, readable_line, unescaped
-from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.eventlog.record import DETAIL_LENGTH, Delta, LogRecord, RecordKind, readable_line
+from gateway.model.texts import harmless, unescaped
 
 NOW = "2026-11-20T14:05:06.123456Z"
 WHEN = "2026-11-20 14:05:06.123"

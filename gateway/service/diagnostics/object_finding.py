@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.eventlog.readable import harmless, unescaped
 from gateway.feed.records import Interest
+from gateway.model.texts import harmless, unescaped
 from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.documents import time_text
