@@ -14,9 +14,12 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import PURGE_SECONDS, AmqpPurger, HttpWriter
-from gateway.sources.rabbitmq.polling import PollingConfig
-from gateway.sources.rabbitmq.prometheus_statistics import METRICS_SHARE, StatisticsConfig
-from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_config import (
+    METRICS_SHARE,
+    PollingConfig,
+    RabbitMqSourceConfig,
+    StatisticsConfig,
+)
 
 
 def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:

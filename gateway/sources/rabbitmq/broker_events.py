@@ -32,7 +32,7 @@ LOGIN_EVENTS = ("user.authentication.success", "user.authentication.failure")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class EventOutcome:
     """What an event means.
 
     Attributes:
@@ -92,7 +92,7 @@ class BrokerEvents:
         now: int,
         *,
         recovering: bool = False,
-    ) -> Heard:
+    ) -> EventOutcome:
         """An event arrived: its routing key, its headers and its AMQP timestamp. Never raises.
 
         ``recovering``: it is from before any client could connect to a node that was started.
@@ -112,29 +112,29 @@ class BrokerEvents:
             case Changed():
                 self._view.changed(event)
             case Created(reading):
-                again = self._view.is_told_again(event, now, recovering=recovering)
+                again = self._view.is_recovered(event, now, recovering=recovering)
                 changes = self._unseen_host(event, now)
                 changes += self._view.born(event, now, recovering=recovering)
                 shown = self._view.shows(reading.name, event.document) and not again
                 if reading.name.class_name == "connection":
                     self._logins.opened(reading.name.leaf, own=not shown)
-                return Heard(event, changes, self._raised(key, plain, time) if shown else [])
+                return EventOutcome(event, changes, self._raised(key, plain, time) if shown else [])
             case Deleted(name):
                 out_of_reach = self._view.failures.went_out_of_reach(name, plain)
                 if out_of_reach is not None:
-                    return Heard(Changed(name.class_name), out_of_reach)
+                    return EventOutcome(Changed(name.class_name), out_of_reach)
                 known = self._view.known.ending(name)
                 shown = self._shows_end(name, plain, known)
                 changes = self._view.ended(event, now)
-                return Heard(event, changes, self._raised(key, plain, time, known) if shown else [])
+                return EventOutcome(event, changes, self._raised(key, plain, time, known) if shown else [])
         if self._kinds.repeats(key, plain):
-            return Heard(event)
+            return EventOutcome(event)
         plain = completed_headers(key, plain)
         # Whatever else is told of an object after its end belongs to its end.
         subjects = () if key in REMOVALS else self.maker.subjects(key, plain)
         if any(self._view.known.has_ended(subject) for subject in subjects):
-            return Heard(event)
-        return Heard(event, self._alarm_told(key, plain), self._raised(key, plain, time))
+            return EventOutcome(event)
+        return EventOutcome(event, self._alarm_told(key, plain), self._raised(key, plain, time))
 
     def _unseen_host(self, event: Created, now: int) -> list[Change]:
         """The virtual host of a new queue or exchange, if the event of its creation was missed.

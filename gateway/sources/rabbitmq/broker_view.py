@@ -1,4 +1,4 @@
-"""The agent's view of the broker: what events and listings, taken together, say exists."""
+"""What exists on the broker, as events and listings say together."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class Finished:
     Attributes:
         changes: objects that are gone, virtual hosts whose state is now known.
         suspects: objects that were missing for the first time.
-        doubted: virtual hosts of which it is to be found out whether they may be read.
+        questioned: virtual hosts of which it is to be found out whether they may be read.
         regained: whether one may be read that could not before.
         learned: whether it is known only now that one may be read, so that its own values can be shown.
     """
 
     changes: list[Change]
     suspects: list[ObjectName]
-    doubted: list[str]
+    questioned: list[str]
     regained: bool
     learned: bool
 
@@ -150,7 +150,7 @@ class BrokerView:
         """The one consumer of a queue that has a tag, among those whose channel or connection is known."""
         found = [
             known.name
-            for known in self.known.hanging_on(ObjectName("queue", (virtual_host, queue)), "consumer")
+            for known in self.known.dependents(ObjectName("queue", (virtual_host, queue)), "consumer")
             if known.name.leaf == tag and not is_anonymous(known.name)
         ]
         return found[0] if len(found) == 1 else None
@@ -165,7 +165,7 @@ class BrokerView:
         source, key = headers.get("source_name"), headers.get("routing_key")
         found = [
             known.name
-            for known in self.known.hanging_on(ObjectName(kind, (host, name)), "binding")
+            for known in self.known.dependents(ObjectName(kind, (host, name)), "binding")
             if self._property(known, "arguments")
             and (self._property(known, "source"), self._property(known, "routingKey")) == (source, key)
         ]
@@ -186,7 +186,7 @@ class BrokerView:
             return []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
-            self.hosts.doubt(name.leaf)
+            self.hosts.question(name.leaf)
             self.known.forget_ends(partial(_is_within, name.leaf))
         lasts = self._outlives_node(event.reading)
         changes = self.known.created(
@@ -286,10 +286,10 @@ class BrokerView:
             regained |= self.hosts.permitted(host) is False
             learned |= self.hosts.permitted(host) is None
             changes += self.learn_permission(host, permitted=True, now=now)
-        doubted: list[str] = []
+        questioned: list[str] = []
         if listing.class_name == "exchange":
             # Every virtual host has exchanges, so one that shows none may not be read.
-            doubted = [
+            questioned = [
                 vhost.name.leaf
                 for vhost in self.known.of_class("vhost")
                 if vhost.name.leaf not in listing.hosts and self.hosts.permitted(vhost.name.leaf) is not False
@@ -310,12 +310,12 @@ class BrokerView:
         if listing.class_name == "queue":
             changes += self.failures.missed(listing.seen, now)
         if listing.class_name in WITHIN_VIRTUAL_HOST:
-            doubted += sorted({name.parts[0] for name in suspects} - set(doubted))
-        for host in doubted:
-            self.hosts.doubt(host)
+            questioned += sorted({name.parts[0] for name in suspects} - set(questioned))
+        for host in questioned:
+            self.hosts.question(host)
         if listing.class_name == "vhost":
             gone = [*gone, *self._contents_of(gone, now)]
-        return Finished(changes + gone, suspects, doubted, regained, learned)
+        return Finished(changes + gone, suspects, questioned, regained, learned)
 
     def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
         """What went with virtual hosts whose end no event told: their contents may not have been readable."""
@@ -372,11 +372,11 @@ class BrokerView:
                 if reading is not None:
                     seen.add(reading.name)
                     changes += self.known.listed(reading, began, (began + now) // 2, now)
-        for session in self.known.hanging_on(known.name, "session"):
+        for session in self.known.dependents(known.name, "session"):
             if session.name not in seen:
                 changes += self.known.ended(session.name, now)
                 continue
-            for link in self.known.hanging_on(session.name, "link"):
+            for link in self.known.dependents(session.name, "link"):
                 if link.name not in seen:
                     changes += self.known.ended(link.name, now)
         return changes, found.left_out
@@ -418,7 +418,7 @@ class BrokerView:
         """A binding with what follows from its two ends: whether it lasts."""
         if reading.name.class_name != "binding":
             return reading
-        ends = self.known.grounds(reading)
+        ends = self.known.dependencies(reading)
         if ends is None:
             return reading
         position = self._readers["binding"].schema.positions["durable"]
@@ -479,7 +479,7 @@ class BrokerView:
         there = self._property(known, "node")
         return there == node or (there is None and alone)
 
-    def is_told_again(self, event: Created, now: int, *, recovering: bool) -> bool:
+    def is_recovered(self, event: Created, now: int, *, recovering: bool) -> bool:
         """Whether a creation event is that of a node which recovers what it had."""
         if not self._outlives_node(event.reading):
             return False

@@ -23,7 +23,7 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "vhost": ("cluster_state",),
     "connection": ("user", "type", "client_properties"),
 }
-"""What the agent needs of a listing for its own work, whether or not the mapping shows it."""
+"""Columns of a listing that the source itself needs, whether or not the mapping shows them."""
 LIMITS: Mapping[str, str] = {"max-connections": "maxConnections", "max-queues": "maxQueues"}
 """What a virtual host may be limited in, and the property that tells it."""
 NO_LIMIT = -1
@@ -200,7 +200,7 @@ class VirtualHosts:
     def __init__(self) -> None:
         self._permitted: dict[str, bool] = {}
         self._refused: set[str] = set()
-        self._doubted: set[str] = set()
+        self._questioned: set[str] = set()
         self._cluster_states: dict[str, str] = {}
         self._limits: Mapping[str, Mapping[str, Json]] | None = None
         self._limits_unread: set[str] = set()  # whose limits were not read since they came
@@ -242,26 +242,26 @@ class VirtualHosts:
         """Whether its contents may be read; ``None`` while that is not known."""
         return self._permitted.get(name)
 
-    def doubt(self, name: str) -> None:
+    def question(self, name: str) -> None:
         """It is being found out whether its contents may (still) be read."""
-        self._doubted.add(name)
+        self._questioned.add(name)
 
-    def undoubt(self, name: str) -> None:
+    def give_up(self, name: str) -> None:
         """It could not be found out."""
-        self._doubted.discard(name)
+        self._questioned.discard(name)
 
     def hides(self, name: str) -> bool:
         """Whether what is missing in a listing may be there all the same, because it may not be read."""
-        return name in self._doubted or name in self._refused
+        return name in self._questioned or name in self._refused
 
     @property
-    def doubted(self) -> bool:
+    def questioned(self) -> bool:
         """Whether anything is still to be found out."""
-        return bool(self._doubted)
+        return bool(self._questioned)
 
     def learn(self, name: str, *, permitted: bool) -> bool:
         """Take note of whether its contents may be read; whether that is news."""
-        self._doubted.discard(name)
+        self._questioned.discard(name)
         news = self._permitted.get(name) is not permitted
         self._permitted[name] = permitted
         (self._refused.discard if permitted else self._refused.add)(name)
@@ -273,7 +273,7 @@ class VirtualHosts:
             self._limits_unread.add(name)
         self._permitted.pop(name, None)
         self._refused.discard(name)
-        self._doubted.discard(name)
+        self._questioned.discard(name)
         self._cluster_states.pop(name, None)
 
     @property
@@ -417,7 +417,6 @@ class NodeFailures:
         ]
 
     def _without_values(self, queue: KnownObject, state: str | None, now: int) -> list[Change]:
-        """The queue has this state, and its statistics are not known."""
         unmeasured = self._known.without_statistics(queue.name, now)
         left = self._known.get(queue.name) or queue
         return [*unmeasured, *self._known.with_property(left, "state", state)]

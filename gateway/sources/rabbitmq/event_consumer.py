@@ -109,7 +109,6 @@ class EventConsumer:
 
     @property
     def _endpoint(self) -> AmqpEndpoint:
-        """The node in use, or to be tried next."""
         return self._nodes.preferred
 
     async def _run_once(self) -> None:

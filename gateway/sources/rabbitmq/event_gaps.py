@@ -22,13 +22,13 @@ UNDER_WAY: Final = 1_000_000_000
 
 
 class GapTracker:
-    """What was not heard of one broker. All times are nanoseconds since 1970 UTC.
+    """Keeps which of one broker's events may be missing. All times are nanoseconds since 1970 UTC.
 
     Attributes:
-        since: when the last was heard before something was missed; 0 while nothing is.
+        since: when the last event before the open gap was received; 0 while there is no gap.
         listed_from: listings that began before do not show all that there is.
         resumed_at: when a durable subscription was resumed; 0 where it is known what was missed before.
-        recovering: the events of it that are told come from a node that no client could reach yet.
+        recovering: its events come from a node that no client could reach yet.
     """
 
     def __init__(self) -> None:
@@ -37,46 +37,46 @@ class GapTracker:
         self.resumed_at = 0
         self.recovering = False
         self._reason = ""
-        self._left_at = 0
-        self._told_until = 0
-        self._told_last = 0
+        self._interrupted_at = 0
+        self._reported_until = 0
+        self._last_event = 0
         self._caught_up_at = 0
 
     @property
-    def heard_until(self) -> int:
-        """Until when all was heard; 0 while all is."""
-        return min(filter(None, (self.since, self._left_at)), default=0)
+    def complete_until(self) -> int:
+        """Until when all events were received; 0 while they are."""
+        return min(filter(None, (self.since, self._interrupted_at)), default=0)
 
     def missed(self, since: int, now: int, reason: str) -> None:
-        """From ``since`` on something was not heard, and everything has to be listed from now on."""
+        """Events from ``since`` on may be missing, and everything has to be listed from now on."""
         since = min(since, now) - UNDER_WAY
         if not self.since:
             self.since, self._reason = since, reason
         self.since = min(self.since, since)
         self.listed_from = max(self.listed_from, now)
 
-    def regained(self, now: int) -> list[Gap]:
-        """All was listed since: the time that is over."""
+    def close(self, now: int) -> list[Gap]:
+        """Close the gap, because all was listed since."""
         since, self.since = self.since, 0
         return self._gap(since, now, self._reason)
 
-    # Of a durable subscription, whose events are told long after they happened.
+    # Of a durable subscription, whose events are received long after they happened.
 
-    def left(self, heard_until: int) -> None:
-        """Its events wait from now on; the broker was listened to ``heard_until`` then.
+    def interrupted(self, received_until: int) -> None:
+        """Its events wait from now on; those until ``received_until`` were received.
 
         Where some still waited that had waited before, that is the time which counts.
         """
-        self._left_at = self._left_at or heard_until
+        self._interrupted_at = self._interrupted_at or received_until
 
     def resumed(self, now: int) -> None:
         """Its events arrive again, first those that waited."""
         self.resumed_at = now
 
-    def told(self, time: int, starts: Iterable[int], *, connects: bool) -> None:
+    def event_happened(self, time: int, starts: Iterable[int], *, connects: bool) -> None:
         """An event of it happened at ``time``, by the broker's clock.
 
-        A node that is started tells of everything that it recovers as if it had just been created, and
+        A node that is started reports everything that it recovers as if it had just been created, and
         lets clients connect after that. So such events follow a silence, and come before any connection.
 
         Args:
@@ -84,50 +84,50 @@ class GapTracker:
             starts: of nodes, by the gateway's clock; up to `START_LATENESS` too late.
             connects: a connection was opened.
         """
-        silence = time - (self._told_last or self._left_at)
-        started = any(0 < self._left_at < start and time >= start - START_LATENESS for start in starts)
+        silence = time - (self._last_event or self._interrupted_at)
+        started = any(0 < self._interrupted_at < start and time >= start - START_LATENESS for start in starts)
         self.recovering = not connects and started and (self.recovering or silence >= _SECOND)
-        self._told_last = max(self._told_last, time)
+        self._last_event = max(self._last_event, time)
 
     def dropped(self, since: int, until: int, reason: str) -> list[Gap]:
         """What happened in this time did not wait, or waits no more."""
         return self._gap(since, until, reason)
 
     def caught_up(self, now: int) -> None:
-        """All that waited was told; what is listed from now on is all there is."""
+        """All that waited was received; what is listed from now on is all there is."""
         self._caught_up_at = now
 
     def nodes_listed(self, starts: Iterable[int]) -> None:
-        """All that waited was told, and since when each node runs is known.
+        """All that waited was received, and since when each node runs is known.
 
-        A node that was killed has lost some of what it had stored, which need not be the last of it, and told
-        nothing of what ended with it.
+        A node that was killed has lost some of what it had stored, which need not be the last of it, and
+        reported nothing of what ended with it.
 
         Args:
             starts: of nodes, by the gateway's clock, to the second.
         """
-        left_at, self._left_at = self._left_at, 0
-        self._told_last = self.resumed_at = 0
+        interrupted_at, self._interrupted_at = self._interrupted_at, 0
+        self._last_event = self.resumed_at = 0
         self.recovering = False
-        if any(0 < left_at < start for start in starts):
-            self.missed(left_at, self._caught_up_at, "a node of the broker was started again")
+        if any(0 < interrupted_at < start for start in starts):
+            self.missed(interrupted_at, self._caught_up_at, "a node of the broker was started again")
 
     def _gap(self, since: int, until: int, reason: str) -> list[Gap]:
-        """A time that is told as missed; no part of it is told twice."""
-        since = max(since, self._told_until)
+        """Report a gap, no part of which was reported before."""
+        since = max(since, self._reported_until)
         if not since or since >= until:
             return []
-        self._told_until = until
+        self._reported_until = until
         return [Gap(since, until, reason)]
 
 
-class UnheardEnds:
-    """Does not let the source vouch for objects for which neither a listing nor events speak.
+class MissedDeletions:
+    """Keeps a source stale while objects may have ended that neither a listing nor an event would report.
 
     Their class cannot be listed, and events may be missing, so that nothing would report their end.
 
     Everything is stale until the class is asked for once more. Objects that cannot be listed then either are
-    given up, so that the rest is vouched for again.
+    given up, so that the rest is fresh again.
 
     Args:
         known: all objects.
@@ -161,7 +161,9 @@ class UnheardEnds:
                     effects += self._stream.apply(self._known.ended(known.name, now))
         if self.awaited:
             self._visibility.complete = False
-            effects += self._stream.doubted("objects may have ended unnoticed: their class cannot be listed")
+            effects += self._stream.mark_stale(
+                "objects may have ended unnoticed: their class cannot be listed"
+            )
         return effects
 
     def _doubtful(self, class_name: str) -> list[KnownObject]:

@@ -42,7 +42,7 @@ class RaisedEvent:
 
     ``time`` is nanoseconds of the broker's clock; ``arguments`` are in schema order, ``None`` for absent.
     ``subject`` is the object concerned as it was known, also where this is its end. ``cause`` is the same
-    text whichever agent made the event of the same message of the broker, and of no other; empty where it
+    text whichever source made the event of the same message of the broker, and of no other; empty where it
     was made of none.
     """
 

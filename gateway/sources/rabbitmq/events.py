@@ -214,7 +214,7 @@ class EventReader:
         return Changed(class_name, reader.name_of(plain))
 
     def _read_with_arguments(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:
-        """Of a binding with arguments no event tells what it is called in listings."""
+        """No event reports what listings call a binding with arguments."""
         name = self._names.binding_of(plain) if event == BINDING_DELETED else None
         return Changed("binding") if name is None else Deleted(name, time)
 

@@ -54,7 +54,7 @@ CONNECT_SECONDS = 3.0
 LISTING_SECONDS = 8.0
 """For a listing: one that takes longer is left out before the broker is said not to answer at all."""
 PATIENCE_SECONDS = 6.0
-"""For an answer of a node while others have not been asked. An agent that has waited 10 s for an answer says
+"""For an answer of a node while others have not been asked. A source that has waited 10 s for an answer says
 that the broker does not answer."""
 
 STARTING_SECONDS = 3.0
@@ -73,7 +73,7 @@ class ManagementEndpoint:
         ca_file: certificates that the server's is checked with; the system's where none is given.
         deadline: seconds that a request may take altogether.
         others: URLs of further nodes of the same cluster, to be asked where the first does not answer.
-        source: name of the source or agent that reads, for the broker's log; may be empty.
+        source: name of the source that reads, for the broker's log; may be empty.
     """
 
     url: str
@@ -294,7 +294,7 @@ class PrometheusReader:
     Args:
         ca_file: certificates that a server's is checked with; the system's where none is given.
         deadline: seconds that a request may take altogether.
-        source: name of the source or agent that reads, for the broker's log; may be empty.
+        source: name of the source that reads, for the broker's log; may be empty.
 
     Raises:
         OSError: the CA file cannot be read.

@@ -116,7 +116,7 @@ class KnownObjects:
         self._readers = readers
         self._limit = limit
         self._objects: dict[str, dict[ObjectName, KnownObject]] = {name: {} for name in readers}
-        self._dependence = Dependence(readers)
+        self._dependencies = Dependencies(readers)
         self._ends: OrderedDict[ObjectName, _End] = OrderedDict()
         self._unconfirmed: set[ObjectName] = set()
         self._remembered: dict[ObjectName, KnownObject] = {}
@@ -165,7 +165,7 @@ class KnownObjects:
         """
         for known in objects:
             self._objects[known.name.class_name][known.name] = known
-            self._dependence.note(known.name, known.properties)
+            self._dependencies.add(known.name, known.properties)
             self._unconfirmed.add(known.name)
             self._unpublished.add(known.name)
 
@@ -173,7 +173,7 @@ class KnownObjects:
         """Not every event since the former gateway ended is told after all."""
         for name in self._unpublished:
             known = self._objects[name.class_name].pop(name)
-            self._dependence.forget(name, known.properties)
+            self._dependencies.remove(name, known.properties)
             self._remembered[name] = known
         self._unconfirmed -= self._unpublished
         self._unpublished.clear()
@@ -204,19 +204,19 @@ class KnownObjects:
         """All objects of a class; do not change them while looking."""
         return self._objects[class_name].values()
 
-    def grounds(self, reading: Reading) -> list[KnownObject] | None:
+    def dependencies(self, reading: Reading) -> list[KnownObject] | None:
         """What an object hangs on; ``None`` where some of that is not there."""
-        grounds = [self.get(name) for name in self._dependence.grounds(reading.name, reading.properties)]
+        grounds = [self.get(name) for name in self._dependencies.of(reading.name, reading.properties)]
         found = [ground for ground in grounds if ground is not None]
         return found if len(found) == len(grounds) else None
 
-    def hanging_on(self, name: ObjectName, class_name: str) -> list[KnownObject]:
+    def dependents(self, name: ObjectName, class_name: str) -> list[KnownObject]:
         """The objects of a class that end with another."""
         objects = self._objects[class_name]
-        return [objects[one] for one in self._dependence.on(name) if one.class_name == class_name]
+        return [objects[one] for one in self._dependencies.dependents(name) if one.class_name == class_name]
 
-    def doubt(self) -> None:
-        """Sight of the broker was lost: whatever is known may have ended unseen."""
+    def mark_unconfirmed(self) -> None:
+        """The broker was out of sight: whatever is known may have ended unseen."""
         self._unconfirmed = {name for objects in self._objects.values() for name in objects}
 
     def unconfirmed(self, class_name: str, hidden: Callable[[KnownObject], bool]) -> bool:
@@ -502,7 +502,7 @@ class KnownObjects:
     ) -> list[Change]:
         """``former``: it is this one, which was known before a restart."""
         objects = self._objects[reading.name.class_name]
-        grounds = self.grounds(reading)
+        grounds = self.dependencies(reading)
         if grounds is None:
             return []
         if len(objects) >= self._limit:
@@ -528,7 +528,7 @@ class KnownObjects:
             listed=listed,
         )
         objects[known.name] = known
-        self._dependence.note(known.name, known.properties)
+        self._dependencies.add(known.name, known.properties)
         self._remembered.pop(known.name, None)
         return [Put(known, new=True)]
 
@@ -556,13 +556,13 @@ class KnownObjects:
     ) -> list[Change]:
         """``reported``: an event has reported its end; ``implied``: it has that of what this one hangs on."""
         changes: list[Change] = []
-        for name in self._dependence.on(known.name):
+        for name in self._dependencies.dependents(known.name):
             hanging = self.get(name)  # unless it ended with another that hangs on this one
             if hanging is not None:
                 changes += self._removed(hanging, time, now, implied=reported or implied)
         del self._objects[known.name.class_name][known.name]
         self._contradicted.pop(known.name, None)
-        self._dependence.forget(known.name, known.properties)
+        self._dependencies.remove(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)
         self._remember_end(known.name, _End(now, known.created, None if reported else known))
@@ -576,7 +576,7 @@ class KnownObjects:
         return changes
 
     def _note_used(self, known: KnownObject) -> None:
-        """Another of its name is to have another number, although nobody tells when either was created."""
+        """Give another of its name another number, although nothing reports when either was created."""
         self._used[known.number] = None
         if len(self._used) > REMEMBERED_ENDS:
             self._used.popitem(last=False)
@@ -588,7 +588,7 @@ class KnownObjects:
             self._ends.popitem(last=False)
 
 
-class Dependence:
+class Dependencies:
     """Knows of each object what it hangs on, and what hangs on it.
 
     Args:
@@ -604,9 +604,9 @@ class Dependence:
             )
             for name, reader in readers.items()
         }
-        self._hanging: dict[ObjectName, dict[ObjectName, None]] = {}
+        self._dependents: dict[ObjectName, dict[ObjectName, None]] = {}
 
-    def grounds(self, name: ObjectName, properties: Values) -> tuple[ObjectName, ...]:
+    def of(self, name: ObjectName, properties: Values) -> tuple[ObjectName, ...]:
         """What an object with these properties hangs on."""
         found = (
             target_of(self._readers, name, class_name, properties[position])
@@ -614,23 +614,23 @@ class Dependence:
         )
         return tuple(ground for ground in found if ground is not None)
 
-    def note(self, name: ObjectName, properties: Values) -> None:
+    def add(self, name: ObjectName, properties: Values) -> None:
         """There is such an object now."""
-        for ground in self.grounds(name, properties):
-            self._hanging.setdefault(ground, {})[name] = None
+        for ground in self.of(name, properties):
+            self._dependents.setdefault(ground, {})[name] = None
 
-    def forget(self, name: ObjectName, properties: Values) -> None:
+    def remove(self, name: ObjectName, properties: Values) -> None:
         """There is no such object any more."""
-        for ground in self.grounds(name, properties):
-            hanging = self._hanging.get(ground)
+        for ground in self.of(name, properties):
+            hanging = self._dependents.get(ground)
             if hanging is not None:
                 hanging.pop(name, None)
                 if not hanging:
-                    del self._hanging[ground]
+                    del self._dependents[ground]
 
-    def on(self, name: ObjectName) -> tuple[ObjectName, ...]:
+    def dependents(self, name: ObjectName) -> tuple[ObjectName, ...]:
         """What hangs on an object, in the order in which it came."""
-        return tuple(self._hanging.get(name, ()))
+        return tuple(self._dependents.get(name, ()))
 
 
 def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:

@@ -13,7 +13,7 @@ from gateway.dialects.session import Effect, Note
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.broker_view import BrokerView, Finished
 from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, NEEDED_COLUMNS, ResourceAlarms
-from gateway.sources.rabbitmq.event_gaps import UnheardEnds
+from gateway.sources.rabbitmq.event_gaps import MissedDeletions
 from gateway.sources.rabbitmq.listing import CONSUMER, MAX_LINKS, Listing, is_anonymous, placed_consumers
 from gateway.sources.rabbitmq.management_api import (
     ADMINISTRATIVE,
@@ -76,7 +76,7 @@ class ManagementAnswers:
         plan: what is to be asked next.
         visibility: what can be seen of the broker.
         metrics: takes what is read beside the management API.
-        unheard: finds what cannot be vouched for because neither listings nor events tell of its end.
+        missed_deletions: finds objects whose end neither listings nor events would report.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ManagementAnswers:
         self._impersonators = impersonators
         self._listing: Listing | None = None
         self.metrics = MetricsAnswers(readers, view, stream, self.plan)
-        self.unheard = UnheardEnds(view.known, self.visibility, stream)
+        self.missed_deletions = MissedDeletions(view.known, self.visibility, stream)
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._early_faults = 0
@@ -156,17 +156,12 @@ class ManagementAnswers:
             return effects  # it is listed when it is known which nodes were started again
         return [*effects, *self._taken(request, answer, began, ended)]
 
-    def _taken(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+    def _taken(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:  # noqa: PLR0911  a case for each request
         match request:
             case OverviewRequest():
                 return self._overview(request, answer, ended)
             case ListingRequest():
                 return self._page(request, answer, began, ended)
-        return self._answered(request, answer, began, ended)
-
-    def _answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        """What came of a question about something that is not listed."""
-        match request:
             case PermissionRequest():
                 return self._permission(request, answer, began, ended)
             case ObjectRequest():
@@ -208,8 +203,8 @@ class ManagementAnswers:
             effects += self._stream.apply(self._view.known.unread(class_name, now))
         return effects
 
-    def doubted(self, reason: str, now: int, *, events_lost: bool = False) -> list[Effect]:
-        """Everything is in doubt: list it again.
+    def resync(self, reason: str, now: int, *, events_lost: bool = False) -> list[Effect]:
+        """List everything again.
 
         Where the broker's statistics are off, nothing but events says that a connection ended: one whose end
         may be among the ``events_lost`` is not shown any more.
@@ -217,7 +212,7 @@ class ManagementAnswers:
         self.plan.hurry(now)
         effects: list[Effect] = [Note("resync", reason)]
         if events_lost:
-            effects += self.unheard.judge(now)
+            effects += self.missed_deletions.judge(now)
         if events_lost and self.visibility.statistics_off:
             changes = self._view.forget(self._unmeasured, now, listed_only=False)
             effects += self._stream.apply(changes)
@@ -233,17 +228,17 @@ class ManagementAnswers:
     def ask_permission(self, host: str) -> None:
         """Find out soon whether the contents of a virtual host may be read."""
         if not self.plan.ask(PermissionRequest(host)):
-            self._view.hosts.undoubt(host)
+            self._view.hosts.give_up(host)
 
     def serve(self, now: int) -> list[Effect]:
         """Say that what was published is current, as soon as everything has been read."""
         # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
-        doubtful = self._view.hosts.doubted or (
+        doubtful = self._view.hosts.questioned or (
             not self.visibility.complete
             and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
         )
         complete = self.visibility.is_complete(doubtful=doubtful)
-        if self.visibility.failure or not complete or self.unheard.awaited:
+        if self.visibility.failure or not complete or self.missed_deletions.awaited:
             return []
         shown = self._stream.apply(self._view.known.everything_shown())
         return [*shown, *self._stream.complete(now)]
@@ -286,7 +281,7 @@ class ManagementAnswers:
             self.plan.questioned(request, ended)
             return []
         self.plan.hurry_overview(ended)
-        return self._answered(request, fault, began, ended)
+        return self._taken(request, fault, began, ended)
 
     def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.failed(request, ended)
@@ -296,7 +291,7 @@ class ManagementAnswers:
 
     def _fails(self, answer: Answer, asked: int) -> list[Effect]:
         if not self.visibility.failure:
-            self._view.known.doubt()
+            self._view.known.mark_unconfirmed()
             self._view.hosts.learn_limits(
                 None
             )  # which no listing tells: those from before are not shown then
@@ -308,7 +303,7 @@ class ManagementAnswers:
     ) -> list[Effect]:
         news = self.visibility.refuses(place, request, refusal, now)
         notes: list[Effect] = [Note("unreadable", news)] if news else []
-        return [*notes, *self.forget_unread(now), *self.unheard.judge(now, place)]
+        return [*notes, *self.forget_unread(now), *self.missed_deletions.judge(now, place)]
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)
@@ -458,7 +453,7 @@ class ManagementAnswers:
         if listing.class_name == "queue" and isinstance(item, Mapping) and item.get("exclusive") is True:
             self._ask_owner(item)
         if taken.restarted:
-            effects += self.doubted(f"node {taken.restarted} was restarted", now)
+            effects += self.resync(f"node {taken.restarted} was restarted", now)
             self.plan.retry(now, at_once=True)
         return effects
 
@@ -499,7 +494,7 @@ class ManagementAnswers:
 
     def _read_permissions(self, finished: Finished, now: int) -> None:
         """Ask which virtual hosts may be read, and read what may be only since now."""
-        for host in finished.doubted:
+        for host in finished.questioned:
             self.ask_permission(host)
         if finished.regained:
             self.plan.hurry(now)
@@ -533,7 +528,7 @@ class ManagementAnswers:
             effects = self._stream.apply(finished.changes)
             return [*effects, *self.metrics_taken(now), *self.serve(now)]
         self.visibility.listed(listing.class_name, listing.began)
-        self.unheard.listed(listing.class_name)
+        self.missed_deletions.listed(listing.class_name)
         if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name, now):
             self.plan.hurry(now + AGAIN, listing.class_name)
         return [*self._stream.apply(finished.changes), *self.serve(now)]
@@ -563,7 +558,7 @@ class ManagementAnswers:
             self._view.hosts.forget(host)
             return self.serve(ended)
         if isinstance(answer, Broken):
-            self._view.hosts.undoubt(host)
+            self._view.hosts.give_up(host)
             return self.serve(ended)
         before = self._view.hosts.permitted(host)
         permitted = isinstance(answer, Document)

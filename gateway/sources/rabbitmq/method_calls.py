@@ -65,7 +65,7 @@ MAX_RUNNING = 1_000
 """Calls and fresh reads that have no answer yet; more are refused."""
 EVENT_DELAY = 5 * SECOND
 """For so long the event is waited for that tells who ended an object that is gone."""
-FOLLOWED = 24 * 3600 * SECOND
+DELETION_TIMEOUT = 24 * 3600 * SECOND
 """For so long the end of an object is waited for that may have been ended."""
 LIMITS_INTERVAL = 10 * SECOND
 LIMITS_BUDGET = 0.01
@@ -134,7 +134,7 @@ class MethodCalls:
         self._now = 0
         self._limits_due = 0
         self._deadlines: dict[int, int] = {}
-        self._ends = FollowedEnds(writer)
+        self._pending_deletions = PendingDeletions(writer)
 
     # What is asked for.
 
@@ -232,7 +232,7 @@ class MethodCalls:
         if key == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
             self._limits_due = now
         if isinstance(event, Deleted):
-            self._ends.ended(event.name, headers.get("user_who_performed_action"))
+            self._pending_deletions.ended(event.name, headers.get("user_who_performed_action"))
 
     def answers_again(self, now: int) -> None:
         """The management API is of use again: nothing is known of limits."""
@@ -395,16 +395,16 @@ class MethodCalls:
 
         A cluster without a majority ends it when it has one again. Nothing is asked for here.
         """
-        followed = self._ends.follow(target.name)
-        if followed is None:
+        pending = self._pending_deletions.follow(target.name)
+        if pending is None:
             return False
-        until = self._now + FOLLOWED
-        while self._now < until and not followed.is_ours:
+        until = self._now + DELETION_TIMEOUT
+        while self._now < until and not pending.is_ours:
             yield Pause(SECOND)
             if self._present(target) is None:
                 until = min(until, self._now + EVENT_DELAY)
-        self._ends.forget(followed)
-        return followed.is_ours
+        self._pending_deletions.forget(pending)
+        return pending.is_ours
 
     def _end(self, answered: Answered) -> None:
         """Answer, behind what the call or read led to."""
@@ -434,7 +434,7 @@ class MethodCalls:
             raise CallFailedError(Status.EXCEPTION, TOO_LATE)
         self._refuse_if_gone(target)
         if method.ends:
-            self._ends.asked(target.name)
+            self._pending_deletions.asked(target.name)
 
     def _refuse_if_gone(self, target: KnownObject) -> None:
         if self._present(target) is None:
@@ -560,12 +560,12 @@ def _answered(token: int, status: Status, text: str, outputs: Values = ()) -> An
     return Answered(Answer(token, outcome, peer_line(text), int(status), outputs))
 
 
-MAX_FOLLOWED: Final = 256
+MAX_PENDING: Final = 256
 """Objects whose end is waited for at a time; of others the outcome stays unknown."""
 
 
 @dataclass(slots=True)
-class FollowedEnd:
+class PendingDeletion:
     """The end of one object, asked for without an answer.
 
     Attributes:
@@ -579,7 +579,7 @@ class FollowedEnd:
     is_ours: bool = False
 
 
-class FollowedEnds:
+class PendingDeletions:
     """Finds out which deletions that were requested without an answer took place, as far as events prove it.
 
     A cluster without a majority may delete an object hours after it was asked to. That an object is gone does
@@ -593,31 +593,31 @@ class FollowedEnds:
 
     def __init__(self, user: str) -> None:
         self._user = user
-        self._followed: list[FollowedEnd] = []
+        self._pending: list[PendingDeletion] = []
 
     def asked(self, name: ObjectName) -> None:
         """The broker is asked to end an object."""
-        for one in self._followed:
+        for one in self._pending:
             one.is_doubtful |= _may_end_both(one.name, name)
 
-    def follow(self, name: ObjectName) -> FollowedEnd | None:
-        """The broker was asked, and did not answer; ``None`` where too many are followed."""
-        if len(self._followed) >= MAX_FOLLOWED:
+    def follow(self, name: ObjectName) -> PendingDeletion | None:
+        """The broker was asked, and did not answer; ``None`` where too many are pending."""
+        if len(self._pending) >= MAX_PENDING:
             return None
-        doubtful = any(_may_end_both(one.name, name) for one in self._followed)
-        followed = FollowedEnd(name, doubtful)
-        self._followed.append(followed)
-        return followed
+        doubtful = any(_may_end_both(one.name, name) for one in self._pending)
+        pending = PendingDeletion(name, doubtful)
+        self._pending.append(pending)
+        return pending
 
     def ended(self, name: ObjectName, user: object) -> None:
         """An event told that ``user`` ended an object."""
-        for one in self._followed:
+        for one in self._pending:
             if one.name == name and not one.is_doubtful and user == self._user:
                 one.is_ours = True
 
-    def forget(self, followed: FollowedEnd) -> None:
+    def forget(self, pending: PendingDeletion) -> None:
         """It is not waited for any more."""
-        self._followed.remove(followed)
+        self._pending.remove(pending)
 
 
 def _may_end_both(one: ObjectName, other: ObjectName) -> bool:

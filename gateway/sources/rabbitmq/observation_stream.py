@@ -256,7 +256,6 @@ class ObservationStream:
         return EventSeen(key, BROKER_AGENT, event.time, event.severity, arguments, event.cause)
 
     def _event_reference(self, name: ObjectName, event: RaisedEvent) -> Reference | None:
-        """What an event refers to; absent where no such object is known."""
         subject = event.subject
         known = subject if subject is not None and subject.name == name else self._known.get(name)
         return None if known is None else Reference(native_id(known.number))
@@ -279,8 +278,8 @@ class ObservationStream:
         """The broker was out of reach for less than the time after which it is `silent`."""
         return self._observed([ResyncEnded(complete=True)]) if self.synchronised else []
 
-    def doubted(self, detail: str) -> list[Effect]:
-        """Nobody vouches for what was published: it is stale until `complete`."""
+    def mark_stale(self, detail: str) -> list[Effect]:
+        """What was published is stale until `complete`."""
         if not self.synchronised:
             return []
         self.synchronised = False

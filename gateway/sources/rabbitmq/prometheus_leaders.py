@@ -172,7 +172,6 @@ class LeaderFigures:
         return node in self._leading if node else bool(self._leading)
 
     def _node_of(self, request: ScrapeRequest) -> str:
-        """The node that is asked; empty while its name is not known."""
         return request.node or self._answered.get(request, "")
 
     def _has(self, one: KnownObject) -> bool:
@@ -230,7 +229,7 @@ class LeaderFigures:
         return changes or []
 
     def _give_up(self) -> None:
-        """Go through the objects, those of what is being taken among them, for what nobody tells any more."""
+        """Go through the objects, those being taken among them, for figures that no node gives any more."""
         self._taken, self._taking = self._taken or ("", {}, 0), None
 
     def _applied(

@@ -23,7 +23,6 @@ from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import Change, KnownObject, KnownObjects
 from gateway.sources.rabbitmq.listing import MEASURED_TYPES
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.polling import DEFAULT_BUDGET
 from gateway.sources.rabbitmq.prometheus_samples import (
     Columns,
     NodeSheet,
@@ -32,38 +31,13 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     ScrapeRequest,
 )
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
+from gateway.sources.rabbitmq.source_config import SECOND, StatisticsConfig
 
-SECOND: Final = 1_000_000_000
 _HELD: Final = 60 * SECOND
 """For so long a counter that is smaller in a listing than in the metrics is taken to be older."""
 _APPLIED: Final = 200
 """Objects taken together, in about a millisecond."""
 _PROTOCOLS: Final = {"http/prometheus": "http", "https/prometheus": "https"}
-
-METRICS_SHARE: Final = 2 / 3
-"""Share of a source's budget for metrics, where there are any; listings get what these do not need."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticsConfig:
-    """How to read Prometheus' metrics. Durations are nanoseconds.
-
-    Attributes:
-        management: URL of the management API, whose host is asked where a listener names no address.
-        enabled: whether to read them at all.
-        urls: where the nodes answer; empty for what the broker says of its listeners.
-        interval: between two readings, where their cost allows.
-        share: share of time that they may take.
-        first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
-    """
-
-    management: str = ""
-    enabled: bool = True
-    urls: tuple[str, ...] = ()
-    interval: int = 5 * SECOND
-    share: float = METRICS_SHARE * DEFAULT_BUDGET
-    first_pause: int = 15 * SECOND
-    longest_pause: int = 600 * SECOND
 
 
 @dataclass(slots=True)
@@ -211,7 +185,6 @@ class PrometheusStatistics:
 
     @property
     def _asked(self) -> ScrapeRequest:
-        """The request that is to be made, or under way."""
         request = self._requests[self._step]
         return request if self._is_whole else replace(request, families=self._families, whole=False)
 
@@ -347,7 +320,6 @@ class PrometheusStatistics:
         return row, main.sampled
 
     def _began_again(self, row: Row, base: Row) -> bool:
-        """Whether counters are smaller than they were: they count from zero again."""
         return any((row[column] or 0) < (base[column] or 0) for column in self.columns.summed)
 
     def _value(self, position: int, columns: tuple[int, ...], row: Row, base: Row | None) -> Value | None:

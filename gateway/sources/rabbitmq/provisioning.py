@@ -359,7 +359,7 @@ def _is_there(client: httpx.Client, exchange: Exchange) -> bool:
 
 
 def _binary(text: str) -> str:
-    """An Erlang binary; octets as numbers where they could mean something to Erlang or a shell."""
+    """An Erlang binary; bytes as numbers where they could mean something to Erlang or a shell."""
     if set(text) <= _PLAIN:
         return f'<<"{text}">>'
     return f"<<{','.join(map(str, text.encode()))}>>"

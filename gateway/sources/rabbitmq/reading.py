@@ -94,7 +94,7 @@ class ClassReader:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What to ask the management API for, dotted, without what the agent works out itself."""
+        """What to ask the management API for, dotted, without what the source works out itself."""
         asked: dict[str, None] = {}
         for column in (*self._properties, *self._statistics):
             asked.update(dict.fromkeys(column.path.columns))

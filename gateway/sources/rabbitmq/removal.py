@@ -287,7 +287,6 @@ def _user(name: str) -> str:
 
 
 def _listed(document: Json) -> list[_Object]:
-    """A listing; nothing where there is none."""
     listed = document if isinstance(document, list) else []
     return [one for one in listed if isinstance(one, Mapping)]
 

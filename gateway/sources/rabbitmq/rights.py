@@ -226,11 +226,11 @@ class ImpersonatorCheck:
     when it was opened, so that taking the tag away is half of what is to be done.
 
     Args:
-        obeyed: the users whose requests are served. One of them may carry the tag: it is obeyed anyway.
+        obeyed: the users whose requests are served. One of them may carry the tag: its own are served anyway.
         reader: who reads the management API.
 
     Attributes:
-        distrust: why nobody is to be obeyed now, in one line; empty where nothing speaks against it. A
+        distrust: why no request is served now, in one line; empty where nothing speaks against it. A
             reading that fails leaves it as it was.
     """
 

@@ -259,7 +259,6 @@ class SourceRunner:
                 self._on_status(status)
 
     def _event_taken(self) -> None:
-        """An event of a durable subscription was taken, and what it led to was observed."""
         self._received_until = self._clock.now()
 
     def _received(self, event: Received) -> None:

@@ -298,7 +298,7 @@ class RabbitMqSource:
             return [*effects, *self._stream.tick(now, answers=answers)]
         effects += self._answers.silent(silent_since)
         if self._stream.synchronised:
-            effects += self._stream.doubted(self._visibility.failure)
+            effects += self._stream.mark_stale(self._visibility.failure)
             self._gaps.missed(silent_since, now, "the management API did not answer")
             effects.append(Note("agent-silent", self._visibility.failure))
         return effects
@@ -307,10 +307,10 @@ class RabbitMqSource:
         """Nobody was woken for a heartbeat for long: what is known is as old, and is read again."""
         if not self._stream.wake_at or now - self._stream.wake_at < self._config.silence_limit:
             return []
-        self._view.known.doubt()
+        self._view.known.mark_unconfirmed()
         self._visibility.read_again()
         self._plan.hurry(now)
-        return self._stream.doubted("the gateway stood still")
+        return self._stream.mark_stale("the gateway stood still")
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """``effects``, the source's state where it changed, and when to wake it."""
@@ -319,7 +319,7 @@ class RabbitMqSource:
         if gaps:
             effects = [Observed(tuple(gaps)), *effects]
         status = self.status
-        heard_until = self._gaps.heard_until
+        heard_until = self._gaps.complete_until
         state = SourceStateSeen(status.state, status.detail, status.changes_wait, heard_until)
         if state != self._state:
             self._state = state
@@ -342,7 +342,7 @@ class RabbitMqSource:
         visibility = self._visibility
         if not self._gaps.since or visibility.failure or not visibility.complete or self._awaits_events:
             return []
-        return self._gaps.regained(now) if visibility.all_listed_from(self._gaps.listed_from) else []
+        return self._gaps.close(now) if visibility.all_listed_from(self._gaps.listed_from) else []
 
     def _note_unheard(self, now: int) -> None:
         """Take note of what is not heard, where answers alone show that."""
@@ -364,7 +364,6 @@ class RabbitMqSource:
 
     @property
     def _awaits_events(self) -> bool:
-        """Whether events arrived once, and do not now."""
         return bool(self._visibility.events_missing and self._visibility.last_event)
 
     # Events.
@@ -376,9 +375,9 @@ class RabbitMqSource:
         self._visibility.unbroken_since = self._view.known.events_since = now
         self._view.known.events_arrive = True
         self._events.lost()
-        effects = self._answers.doubted("events are connected", now, events_lost=again)
+        effects = self._answers.resync("events are connected", now, events_lost=again)
         if again:
-            self._doubt_limits(now)
+            self._forget_limits(now)
             effects += self._missed("they were not connected", now, now)
         self._visibility.last_event = now
         return effects
@@ -398,24 +397,24 @@ class RabbitMqSource:
         if missed:
             self._events.lost()
             self._view.known.events_since = now
-            self._doubt_limits(now)
+            self._forget_limits(now)
             self._view.known.events_of_meanwhile_missed()
         reason = missed or "events are connected again"
-        return self._answers.doubted(reason, now, events_lost=bool(missed))
+        return self._answers.resync(reason, now, events_lost=bool(missed))
 
     def _caught_up(self, now: int) -> list[Effect]:
         """The events of meanwhile have all been told."""
         self._visibility.catching_up = False
         self._gaps.caught_up(now)
         self._plan.release()
-        return self._answers.doubted("events have been caught up with", now)
+        return self._answers.resync("events have been caught up with", now)
 
     def _events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
         """Some events may have been lost since ``since``, although others arrive: list everything again."""
         self._events.lost()
         self._visibility.unbroken_since = self._view.known.events_since = now
-        self._doubt_limits(now)
-        lost = self._answers.doubted(reason, now, events_lost=True)
+        self._forget_limits(now)
+        lost = self._answers.resync(reason, now, events_lost=True)
         return [*lost, *self._missed(reason, now, since)]
 
     def remember(
@@ -435,14 +434,14 @@ class RabbitMqSource:
         if former:
             self._answers.await_nodes(now)
         if events_kept and heard_until:
-            self._gaps.left(heard_until)
+            self._gaps.interrupted(heard_until)
         if events_kept:
             self._view.known.restore(former)
             self._plan.hold(now + CATCHING_UP_LIMIT)
         else:
             self._view.known.remember(former, now)
 
-    def _doubt_limits(self, now: int) -> None:
+    def _forget_limits(self, now: int) -> None:
         """Virtual hosts may have been made again unheard: limits, which no listing tells, are not known."""
         self._view.hosts.learn_limits(None)
         self._calls.answers_again(now)
@@ -454,7 +453,7 @@ class RabbitMqSource:
         return self._stream.events_lost(Loss(0, since, now), reason, now)
 
     def _unheard(self, since: int, now: int, reason: str) -> None:
-        """Something is missed; of the time before everything was read the log knows that by itself."""
+        """Note that events are missed; of the time before the first reading the log knows that by itself."""
         if self._visibility.was_complete or self._events_are_kept:
             self._gaps.missed(since, now, reason)
 
@@ -465,7 +464,7 @@ class RabbitMqSource:
             # A connection that tells nothing is found to be dead within that time.
             self._visibility.last_event = max(self._visibility.last_event, now - SILENT_LINK_LIMIT)
             if self._events_are_kept:
-                self._gaps.left(self._visibility.last_event)
+                self._gaps.interrupted(self._visibility.last_event)
             else:
                 self._unheard(self._visibility.last_event, now, f"no events arrived: {reason}")
         self._visibility.events_missing = reason
@@ -477,7 +476,7 @@ class RabbitMqSource:
         else:
             self._plan.release()
         notes: list[Effect] = [Note("events-missing", reason)] if news else []
-        return [*notes, *self._answers.unheard.judge(now)]
+        return [*notes, *self._answers.missed_deletions.judge(now)]
 
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key, headers, timestamp = event.key, event.headers, event.timestamp
@@ -485,7 +484,7 @@ class RabbitMqSource:
         if self._gaps.resumed_at:
             time = event_time(plain_headers(headers), timestamp) or now
             starts = map(self._view.nodes.started, self._view.nodes.names)
-            self._gaps.told(time, starts, connects=key == "connection.created")
+            self._gaps.event_happened(time, starts, connects=key == "connection.created")
         heard = self._events.take(key, headers, timestamp, now, recovering=self._gaps.recovering)
         effects = self._stream.apply(heard.changes)
         # Of a durable subscription they cannot wait: what has been told of an event is acknowledged. What

@@ -1,4 +1,4 @@
-"""How far the agent can see the broker, in one line for people."""
+"""How much of the broker the source can see, in one line for people."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ class Visibility:
 
         Args:
             not_permitted: how many virtual hosts may not be read.
-            distrust: why nobody is obeyed; empty where somebody is.
+            distrust: why no request of a console is accepted; empty where requests are.
             intervals: nanoseconds between listings of a collection; another mapping where they changed.
             blocked: whether the broker takes no messages.
             statistics: why statistics do not come from where they should; empty where they do.

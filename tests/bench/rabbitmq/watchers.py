@@ -16,10 +16,9 @@ from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Effect
 from gateway.mapping.files import load_shipped_mappings
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
-from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.sources.rabbitmq.runner import SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
-from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig, StatisticsConfig
 
 _SCRAPE_SECONDS: Final = 15.0
 """Prometheus' usual interval in RabbitMQ's own examples."""

@@ -118,7 +118,7 @@ WITH_ARGUMENTS = {"arguments": ['{<<"x-match">>,longstr,<<"all">>}']}
 
 
 class KnownNames:
-    """What an agent has learnt from events before."""
+    """What a source has learnt from events before."""
 
     def connection_of(self, process: str) -> str | None:
         return {OWNER: "peer -> us"}.get(process)

@@ -1,4 +1,4 @@
-"""A world in which time stands still until told: an imitated broker, the agent, a console on a loopback."""
+"""An imitated broker, the source, the role that serves it and a console; time stands still until told."""
 
 from __future__ import annotations
 
@@ -364,11 +364,11 @@ class World:
         )
 
     def names(self, class_name: str) -> list[str]:
-        """The names of the objects that the agent knows now, in order of their names."""
+        """The names of the objects that the source knows now, in order of their names."""
         return sorted("/".join(known.name.parts) for known in self.source.known(class_name))
 
     def value(self, class_name: str, leaf: str, element: str) -> Any:  # noqa: ANN401  as the schema says
-        """A value that the agent knows."""
+        """A value that the source knows."""
         (known,) = [one for one in self.source.known(class_name) if one.name.leaf == leaf]
         rule = MAPPING.classes[class_name]
         values = dict(zip(rule.properties, known.properties, strict=True))

@@ -1,4 +1,4 @@
-"""What the stories of the agent begin with: a broker with a queue and a connection, read once."""
+"""What the stories of the source begin with: a broker with a queue and a connection, read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the event exchange delivers, the agent makes something of it or counts it."""
+"""Whatever the event exchange delivers, the source makes something of it or counts it."""
 
 from __future__ import annotations
 

@@ -14,9 +14,8 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, Scraped
-from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.sources.rabbitmq.source import RabbitMqSource
-from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig, StatisticsConfig
 from gateway.sources.rabbitmq.source_events import AnswerReceived, MetricsReceived, Work, WorkContinues
 from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, NODE, SECOND, ImitatedBroker
 

@@ -317,7 +317,7 @@ def test_another_of_the_same_name_has_another_number_although_nobody_told_when_i
 
 
 def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
-    """An agent that was just started; the one before it knew of ``orders``."""
+    """A source that was just started; the one before it knew of ``orders``."""
     former = KnownObjects(READERS)
     former.created(queue(state="running"), created, created)
     known = KnownObjects(READERS)

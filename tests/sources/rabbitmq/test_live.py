@@ -1,4 +1,4 @@
-"""The agent on a real RabbitMQ: what other clients do there, the console hears."""
+"""The source on a real RabbitMQ: it observes what other clients do there."""
 
 from __future__ import annotations
 

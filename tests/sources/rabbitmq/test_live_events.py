@@ -1,4 +1,4 @@
-"""The agent on a real RabbitMQ: what happens there, the console is told as events."""
+"""The source on a real RabbitMQ: it observes what happens there as events."""
 
 from __future__ import annotations
 

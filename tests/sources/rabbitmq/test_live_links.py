@@ -1,4 +1,4 @@
-"""The agent on a real RabbitMQ: what becomes of shovels, federation links, limits and policies, as events."""
+"""The source on a real RabbitMQ: events of shovels, federation links, limits and policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods of the agent on a real RabbitMQ, with `rabbitmqctl` as the judge of what they did."""
+"""Methods of the source on a real RabbitMQ, with `rabbitmqctl` as the judge of what they did."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from proton.reactor import ApplicationEvent, Container, EventInjector
 from rstream import AMQPMessage, Consumer, Producer
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
-from gateway.sources.rabbitmq.polling import PollingConfig
+from gateway.sources.rabbitmq.source_config import PollingConfig
 from tests.components.rabbitmq import TEST_SETTINGS, version_of
 from tests.hypothesis_profiles import PROVING
 from tests.sources.rabbitmq.test_live import ready, until

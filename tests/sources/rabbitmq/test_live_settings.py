@@ -1,4 +1,4 @@
-"""Policies, users, bindings and shovels of a real RabbitMQ, changed through the agent."""
+"""Policies, users, bindings and shovels of a real RabbitMQ, changed through the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent on each version of RabbitMQ: what they answer differently, and that it does them no harm."""
+"""The source on each version of RabbitMQ: what they answer differently, and that it does them no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading costs the broker: processor time of its node with the agent, less that without.
+"""What reading costs the broker: processor time of its node with the source, less that without.
 
 The figures stand in the test report as properties; with ``PROVE=1`` there are also 5,000 queues, and 1,000
 clients with 10,000 bindings.

@@ -1,4 +1,4 @@
-"""Calls as the agent carries them out: what the broker is asked, what consoles are told, whatever happens."""
+"""Calls as the source carries them out: requests to the broker, and answers to consoles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Rejected,
     Unanswered,
 )
-from gateway.sources.rabbitmq.method_calls import FOLLOWED
+from gateway.sources.rabbitmq.method_calls import DELETION_TIMEOUT
 from gateway.sources.rabbitmq.methods import METHODS
 from gateway.sources.rabbitmq.object_names import native_id
 from tests.sources.rabbitmq.imitation import MAPPING, SECOND
@@ -171,7 +171,7 @@ def test_what_may_have_ended_an_object_that_stays_is_unknown_in_the_end() -> Non
     play.calls("queue", "orders", "delete", False, False)
     play.asked(Change("DELETE", "queues/%2F/orders"), Unanswered("no answer within 20 s"))
     assert not [one for one in play.told() if isinstance(one, MethodResponse)]
-    play.world.now += FOLLOWED
+    play.world.now += DELETION_TIMEOUT
     while (request := play.request()) is not None:
         assert isinstance(request, Lookup)
         play.answers(Document([]))

@@ -13,7 +13,8 @@ from gateway.sources.rabbitmq.management_api import (
     UsersRequest,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.polling import MAX_EXTRA_REQUESTS, PollingConfig, PollingPlan
+from gateway.sources.rabbitmq.polling import MAX_EXTRA_REQUESTS, PollingPlan
+from gateway.sources.rabbitmq.source_config import PollingConfig
 
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND

@@ -11,13 +11,9 @@ from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObject, KnownObjects
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, NotScraped, ScrapeRequest
-from gateway.sources.rabbitmq.prometheus_statistics import (
-    PrometheusStatistics,
-    ScrapePace,
-    StatisticsConfig,
-    listener_url,
-)
+from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, ScrapePace, listener_url
 from gateway.sources.rabbitmq.reading import Reading, class_readers
+from gateway.sources.rabbitmq.source_config import StatisticsConfig
 
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
 SECOND = 1_000_000_000

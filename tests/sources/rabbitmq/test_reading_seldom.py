@@ -1,4 +1,4 @@
-"""What the agent says of classes that its budget lets be read seldom."""
+"""What the source reports of classes that its budget lets be read seldom."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from gateway.model.observations import SourceState
-from gateway.sources.rabbitmq.polling import PollingConfig
+from gateway.sources.rabbitmq.source_config import PollingConfig
 from gateway.sources.rabbitmq.status import WITHIN_BUDGET
 from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
 from tests.sources.rabbitmq.story import world

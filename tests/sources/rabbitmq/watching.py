@@ -37,13 +37,11 @@ from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint,
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import Answer as ManagementAnswer
 from gateway.sources.rabbitmq.management_api import ManagementRequest
-from gateway.sources.rabbitmq.polling import PollingConfig
-from gateway.sources.rabbitmq.prometheus_statistics import StatisticsConfig
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, hearing_events, watching
 from gateway.sources.rabbitmq.runner import SourceDriver, SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
-from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_config import PollingConfig, RabbitMqSourceConfig, StatisticsConfig
 from gateway.sources.rabbitmq.status import SourceStatus
 from tests.components.loopback import USER_ID, carry
 from tests.components.served_rabbitmq import ServedRabbitMq

@@ -1,4 +1,4 @@
-"""The agent in stories: what it leaves out, cannot read, says of itself, and whom it obeys."""
+"""The source in stories: what it leaves out, cannot read and reports of itself, and whom it serves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent in stories: when its events leave, which of them are lost, and what blocks them."""
+"""The source in stories: when its events leave, which of them are lost, and what blocks them."""
 
 from __future__ import annotations
 

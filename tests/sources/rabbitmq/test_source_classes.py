@@ -1,4 +1,4 @@
-"""The agent in stories: what hangs on others, and what only an administrator may read."""
+"""The source in stories: what depends on others, and what only an administrator may read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent in stories: what comes and goes on the broker, and what the console hears of it."""
+"""The source in stories: what comes and goes on the broker, and what a console receives of it."""
 
 from __future__ import annotations
 

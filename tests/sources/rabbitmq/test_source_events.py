@@ -1,4 +1,4 @@
-"""The agent in stories: which events it tells consoles, and what they say."""
+"""The source in stories: which events it observes, and their arguments."""
 
 from __future__ import annotations
 
