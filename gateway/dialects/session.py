@@ -411,7 +411,9 @@ class ConsoleSession(Session, Protocol):
         ...
 
 
+NO_SET: Final = "the source has no request of its own to set properties"
+
+
 def cannot_be_set(modify: ObjectModify) -> Answer:
     """Return the answer of a console whose dialect has no request to set properties."""
-    text = "not sent: the source has no request of its own to set properties"
-    return Answer(modify.token, Outcome.READ_ONLY, text)
+    return Answer(modify.token, Outcome.READ_ONLY, f"not sent: {NO_SET}")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from gateway.dialects.ami.codec import LineEnd, write_instruction
 from gateway.dialects.ami.lines import Lines
 from gateway.dialects.ami.relay_applications import Applications, is_local
-from gateway.dialects.ami.relay_commands import Calls, NotSentError, Offer, OpenCall, Prepared, prepare
+from gateway.dialects.ami.relay_commands import Calls, Offer, OpenCall, Prepared, prepare
 from gateway.dialects.ami.relay_config import MILLISECOND, SECOND, LoginRules, RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected
@@ -21,8 +21,10 @@ from gateway.dialects.ami.relay_objects import Objects
 from gateway.dialects.ami.relay_restoring import Restoring
 from gateway.dialects.ami.relay_schemas import OBJECT, Events, object_id
 from gateway.dialects.ami.relay_tables import Row
+from gateway.dialects.console import NotSentError
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import (
+    NEVER,
     BytesReceived,
     Effect,
     Event,
@@ -77,13 +79,11 @@ class RpcClient:
         try:
             connection, offered, prepared, line = self._checked(call, request_id, now)
         except NotSentError as error:
-            self._out.answer(Answer(call.token, error.outcome, f"not sent: {error.text}"))
+            self._out.answer(error.answer(call.token))
             return
         patience = offered.timeout * MILLISECOND or self._config.call_seconds * SECOND
         deadline = min(call.deadline, now + patience)
-        self._calls.begin(
-            request_id, OpenCall(call, connection.number, deadline, prepared.row, prepared.unseen)
-        )
+        self._calls.ask(OpenCall(call, connection.number, deadline, prepared.row, prepared.unseen))
         self._lines.say(connection, line, write_instruction(prepared.shown).strip())
 
     def precheck(self, call: MethodCall, now: int) -> Answer | None:
@@ -91,7 +91,7 @@ class RpcClient:
         try:
             self._checked(call, self._calls.next_id, now)
         except NotSentError as error:
-            return Answer(call.token, error.outcome, f"not sent: {error.text}")
+            return error.answer(call.token)
         return None
 
     def _checked(
@@ -259,7 +259,7 @@ class RelaySession:
             elif 0 < self._login_deadline(known) <= now:
                 self._out.note("no-login", who(known))
                 self._end(known, "it has not logged in", now)
-        for one in self._calls.overdue(now):
+        for one in self._calls.give_up_overdue(now):
             self._out.answer(one)
         self._objects.pass_time(now)
         self._applications.tell_counts(now)
@@ -288,7 +288,7 @@ class RelaySession:
 
     def _forget(self, known: Connection, reason: str, now: int) -> None:
         """Objects stay; what is open with a connection ends with it."""
-        for one in self._calls.abandon(known.number, reason):
+        for one in self._calls.lose(known.number, reason):
             self._out.answer(one)
         self._applications.log_out(known, reason, now)
 
@@ -301,7 +301,8 @@ class RelaySession:
 
     def _finish(self) -> list[Effect]:
         """Hand out what is to be done, and when to be woken."""
-        times = [self._objects.next_time, self._applications.next_time, self._calls.next_deadline]
+        times = [self._objects.next_time, self._applications.next_time]
         for known in self._connections.values():
             times += [known.paused_until, self._login_deadline(known)]
-        return self._out.take(min((time for time in times if time), default=0))
+        wake_at = min(self._calls.next_deadline, *(time for time in times if time), NEVER)
+        return self._out.take(0 if wake_at == NEVER else wake_at)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,6 +18,7 @@ from gateway.dialects.ami.parameters import is_key, is_reserved
 from gateway.dialects.ami.relay_effects import RefusedError
 from gateway.dialects.ami.relay_tables import Row
 from gateway.dialects.ami.values import AmiValue, Json, Utc, to_model
+from gateway.dialects.console import NotSentError, Pending
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.schema import Argument, Direction, Method
 from gateway.model.secrets import MASK, SecretRules
@@ -70,15 +70,6 @@ REPLY: Final = "reply"
 
 _MOST_TEXT: Final = 1_000
 """Characters of a description."""
-
-
-class NotSentError(Exception):
-    """A call is not sent, with this outcome."""
-
-    def __init__(self, outcome: Outcome, text: str) -> None:
-        self.outcome = outcome
-        self.text = text
-        super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +305,6 @@ def _plain(value: AmiValue) -> object:
     return int(value) if isinstance(value, Utc) else to_model(value)
 
 
-REMEMBERED: Final = 1_000
-"""Calls without an answer that are known still, the latest ones."""
 _DONE: Final = frozenset((ResponseStatus.OKAY, ResponseStatus.CLOSE_AND_UPDATE))
 """The others tell what becomes of a dialog, and not whether something was done."""
 
@@ -339,67 +328,48 @@ class OpenCall:
     unseen: Unseen
 
 
-class Calls:
-    """The calls of a session.
+class Calls(Pending[str, OpenCall]):
+    """The calls of a session, by their request ids.
 
     Args:
         limit: those that are waited for at once.
     """
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
         self._number = 0
-        self._open: dict[str, OpenCall] = {}
-        self._late: OrderedDict[str, OpenCall] = OrderedDict()
 
     @property
     def is_full(self) -> bool:
         """Whether no more can be waited for."""
-        return len(self._open) >= self._limit
+        return len(self) >= self._limit
 
     @property
     def next_id(self) -> str:
-        """A request id that was never used; the same until `begin` uses it."""
+        """A request id that was never used; the same until `ask` uses it."""
         return f"g{self._number + 1}"
 
-    def begin(self, request_id: str, call: OpenCall) -> None:
+    def ask(self, call: OpenCall) -> None:
         """Wait for the answer to this, whose id is `next_id`."""
+        self.begin(self.next_id, call, call.deadline)
         self._number += 1
-        self._open[request_id] = call
 
-    def find(self, request_id: str, connection: int) -> OpenCall | None:
+    def find_on(self, connection: int, request_id: str) -> OpenCall | None:
         """The call that is open on a connection, or was given up."""
-        found = self._open.get(request_id) or self._late.get(request_id)
+        found = self.find(request_id)
         return found if found is not None and found.connection == connection else None
 
-    def end(self, request_id: str) -> None:
-        """It is answered."""
-        self._open.pop(request_id, None)
-        self._late.pop(request_id, None)
-
-    def overdue(self, now: int) -> list[Answer]:
+    def give_up_overdue(self, now: int) -> list[Answer]:
         """Answers for those whose time is over."""
-        late = {request_id: one for request_id, one in self._open.items() if one.deadline <= now}
-        for request_id in late:
-            del self._open[request_id]
-        self._late.update(late)
-        while len(self._late) > REMEMBERED:
-            self._late.popitem(last=False)
         text = "the application has not answered in time"
-        return [Answer(one.call.token, Outcome.UNKNOWN, text) for one in late.values()]
+        return [Answer(one.call.token, Outcome.UNKNOWN, text) for one in self.overdue(now)]
 
-    def abandon(self, connection: int, reason: str) -> list[Answer]:
+    def lose(self, connection: int, reason: str) -> list[Answer]:
         """Answers for those that went over a connection, which is over."""
-        lost = [request_id for request_id, one in self._open.items() if one.connection == connection]
-        for request_id in [one for one, late in self._late.items() if late.connection == connection]:
-            del self._late[request_id]
         text = f"the connection ended before an answer came: {reason}"
-        return [Answer(self._open.pop(one).call.token, Outcome.UNKNOWN, text) for one in lost]
-
-    @property
-    def next_deadline(self) -> int:
-        """When `overdue` has something to return; 0 for never."""
-        return min((one.deadline for one in self._open.values()), default=0)
+        lost = self.forget(lambda one: one.connection == connection)
+        return [Answer(one.call.token, Outcome.UNKNOWN, text) for one in lost]
 
 
 def answer(call: OpenCall, response: Response, values: dict[str, Value], secrets: SecretRules) -> Answer:

@@ -162,7 +162,7 @@ class Instructions:
         """An instruction, to be carried out next, without what was typed unseen for the call it answers."""
         if not isinstance(one, Response):
             return one
-        call = self._calls.find(one.request_id, connection.number)
+        call = self._calls.find_on(connection.number, one.request_id)
         return one if call is None else call.unseen.left_out(one)
 
     # The session itself.
@@ -305,7 +305,7 @@ class Instructions:
             raise
 
     def _response(self, arrived: Arrived, one: Response) -> str:
-        call = self._calls.find(one.request_id, arrived.connection.number)
+        call = self._calls.find_on(arrived.connection.number, one.request_id)
         if call is None:
             raise RefusedError("Unknown Original Request ID")
         one = call.unseen.left_out(one)

@@ -28,8 +28,9 @@ from gateway.dialects.cml.messages import (
 from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.cml.session_state import AboutObject, Asked, Operation, SessionState, State, Wanted
 from gateway.dialects.cml.values import write_value
+from gateway.dialects.console import NotSentError
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.outbox import NEVER
+from gateway.dialects.session import NEVER
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, Argument, Element
 from gateway.model.texts import peer_line
@@ -60,15 +61,6 @@ _CONFIG: Final = "config"
 _NAME: Final = "name"
 
 
-class _RefusedError(Exception):
-    """Nothing is sent, with this outcome."""
-
-    def __init__(self, outcome: Outcome, text: str) -> None:
-        self.outcome = outcome
-        self.text = text
-        super().__init__(text)
-
-
 class RpcClient:
     """Calls methods, sets and reads objects for a console session."""
 
@@ -83,30 +75,30 @@ class RpcClient:
         """Send it when nothing else about its object is under way, or answer at once why it is not sent."""
         try:
             self._waiting.append(self._operation(wanted))
-        except _RefusedError as refused:
-            self._state.answer(Answer(wanted.token, refused.outcome, f"not sent: {refused.text}"))
+        except NotSentError as error:
+            self._state.answer(error.answer(wanted.token))
 
     def precheck(self, wanted: MethodCall | ObjectModify) -> Answer | None:
         """What `take` would answer at once; ``None`` where it would send it."""
         try:
             self._operation(wanted)
-        except _RefusedError as refused:
-            return Answer(wanted.token, refused.outcome, f"not sent: {refused.text}")
+        except NotSentError as error:
+            return error.answer(wanted.token)
         return None
 
     def _operation(self, wanted: Wanted) -> Operation:
         state = self._state
         if state.state in _NOT_ASKING:
-            raise _RefusedError(Outcome.SOURCE_DOWN, _NOT_ASKING[state.state])
+            raise NotSentError(Outcome.SOURCE_DOWN, _NOT_ASKING[state.state])
         if wanted.deadline <= state.now:
-            raise _RefusedError(Outcome.NOT_NOW, "no time was left for it")
+            raise NotSentError(Outcome.NOT_NOW, "no time was left for it")
         if len(self._waiting) + state.requests.operations >= state.config.operation_limit:
             text = f"{state.config.operation_limit} operations are under way"
-            raise _RefusedError(Outcome.NOT_NOW, text)
+            raise NotSentError(Outcome.NOT_NOW, text)
         known = self._known(wanted.native_id)
         view = state.views.find_key(wanted.key) if state.views is not None else None
         if view is None or view is not known.view:
-            raise _RefusedError(Outcome.NOT_NOW, f"the object is no {wanted.key} as it was told")
+            raise NotSentError(Outcome.NOT_NOW, f"the object is no {wanted.key} as it was told")
         request, reply = self._request(wanted, known, view)
         return Operation(wanted, known, request, reply, self._body(request))
 
@@ -116,18 +108,18 @@ class RpcClient:
         try:
             write_message(request, spelling, frozenset(Assurance))
         except LocalProtocolError as error:
-            raise _RefusedError(Outcome.WRONG_VALUE, str(error)) from error
+            raise NotSentError(Outcome.WRONG_VALUE, str(error)) from error
         try:
             return write_message(request, spelling, self._assured())
         except LocalProtocolError as error:
-            raise _RefusedError(Outcome.REFUSED, str(error)) from error
+            raise NotSentError(Outcome.REFUSED, str(error)) from error
 
     def _known(self, native_id: str) -> Known:
         number = self._state.runs.number(native_id)
         known = None if number is None else self._state.tree.find(number)
         if known is not None and known.view is not None:
             return known
-        raise _RefusedError(*self._gone())
+        raise NotSentError(*self._gone())
 
     def _gone(self) -> tuple[Outcome, str]:
         """What to say of an object that is not known."""
@@ -151,21 +143,21 @@ class RpcClient:
         for name, value in modify.values.items():
             element = elements.get(name)
             if element is None:
-                raise _RefusedError(Outcome.UNKNOWN_ELEMENT, f"{modify.key} has no field {name!r}")
+                raise NotSentError(Outcome.UNKNOWN_ELEMENT, f"{modify.key} has no field {name!r}")
             if element.access is not Access.READ_WRITE:
-                raise _RefusedError(Outcome.READ_ONLY, f"the broker lets nobody set {name}")
+                raise NotSentError(Outcome.READ_ONLY, f"the broker lets nobody set {name}")
             fields.append(Field(view.wire_name(name), self._text(element, value)))
         if not fields:
-            raise _RefusedError(Outcome.WRONG_VALUE, "no field is to be set")
+            raise NotSentError(Outcome.WRONG_VALUE, "no field is to be set")
         return tuple(fields)
 
     def _arguments(self, call: MethodCall, view: ClassView) -> tuple[Field, ...]:
         method = next((one for one in view.schema.methods if one.name == call.method), None)
         if method is None:
-            raise _RefusedError(Outcome.UNKNOWN_ELEMENT, f"{call.key} has no method {call.method!r}")
+            raise NotSentError(Outcome.UNKNOWN_ELEMENT, f"{call.key} has no method {call.method!r}")
         if len(call.arguments) != len(method.arguments):
             count, given = len(method.arguments), len(call.arguments)
-            raise _RefusedError(
+            raise NotSentError(
                 Outcome.WRONG_VALUE, f"{method.name} takes {count} arguments, {given} were given"
             )
         pairs = zip(method.arguments, call.arguments, strict=True)
@@ -174,21 +166,21 @@ class RpcClient:
     def _text(self, item: Element | Argument, value: Value | None) -> str:
         """A value as it is sent; never an absent or empty one, which OpenAMQ takes for zero, or dies of."""
         if value is None:
-            raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: a value is wanted")
+            raise NotSentError(Outcome.WRONG_VALUE, f"{item.name}: a value is wanted")
         found = validate(item, value)
         if found is not None:
-            raise _RefusedError(found.outcome, f"{item.name}: {found.text}")
+            raise NotSentError(found.outcome, f"{item.name}: {found.text}")
         if item.type is ValueType.REFERENCE and isinstance(value, Reference):
             number = self._state.runs.number(value.native_id)
             if number is None:
-                raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: the broker has no such object")
+                raise NotSentError(Outcome.WRONG_VALUE, f"{item.name}: the broker has no such object")
             value = Reference(str(number))
         try:
             text = write_value(value, item, self._state.config.spelling)
         except LocalProtocolError as error:
-            raise _RefusedError(Outcome.WRONG_VALUE, str(error)) from error
+            raise NotSentError(Outcome.WRONG_VALUE, str(error)) from error
         if not text.strip():
-            raise _RefusedError(Outcome.WRONG_VALUE, f"{item.name}: an empty value cannot be sent")
+            raise NotSentError(Outcome.WRONG_VALUE, f"{item.name}: an empty value cannot be sent")
         return text
 
     def _assured(self) -> AbstractSet[Assurance]:

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Final
 
 from gateway.dialects.cml.console_config import SECOND, Budget, Intervals
-from gateway.dialects.outbox import NEVER
+from gateway.dialects.session import NEVER
 
 _SOON: Final = SECOND
 """What was never inspected is as urgent as a class of this interval."""

@@ -17,9 +17,9 @@ from gateway.dialects.cml.console_config import SECOND, ConsoleConfig, Matching
 from gateway.dialects.cml.console_pace import Pace, Schedule
 from gateway.dialects.cml.console_tree import Known, Runs, Tree, Views
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Request, SchemaRequest
+from gateway.dialects.console import Outbox, Pending
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.outbox import NEVER, Outbox
-from gateway.dialects.session import Effect, Send
+from gateway.dialects.session import NEVER, Effect, Send
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 
@@ -68,9 +68,6 @@ def table() -> str:
     rows = ((before.value, signal.value, after.value) for (before, signal), after in TRANSITIONS.items())
     return "\n".join(f"{before:<13} {signal:<13} -> {after}" for before, signal, after in rows)
 
-
-REMEMBERED: Final = 1_000
-"""Operations without an answer that are known still, the latest ones."""
 
 Wanted: TypeAlias = MethodCall | ObjectModify | ObjectFetch
 AboutObject: TypeAlias = InspectReply | ModifyReply | MethodReply
@@ -125,11 +122,9 @@ class Requests:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._numbers = itertools.count(1)
-        self._polls: OrderedDict[str, Asked] = (
-            OrderedDict()
-        )  # all have the same patience: in order of deadlines
-        self._operations: dict[str, Asked] = {}
-        self._unanswered: OrderedDict[str, Asked] = OrderedDict()
+        # All have the same patience: they are in the order of their deadlines.
+        self._polls: OrderedDict[str, Asked] = OrderedDict()
+        self._operations: Pending[str, Asked] = Pending()
 
     def __len__(self) -> int:
         return len(self._polls) + len(self._operations)
@@ -148,14 +143,11 @@ class Requests:
         if asked.operation is None:
             self._polls[asked.message_id] = asked
         else:
-            self._operations[asked.message_id] = asked
+            self._operations.begin(asked.message_id, asked, asked.deadline)
 
     def end(self, message_id: str) -> Asked | None:
         """It has its answer, or never left; ``None`` for what is not waited for, nor remembered."""
-        asked = self._polls.pop(message_id, None)
-        if asked is None:
-            asked = self._operations.pop(message_id, None) or self._unanswered.pop(message_id, None)
-        return asked
+        return self._polls.pop(message_id, None) or self._operations.end(message_id)
 
     def only(self) -> Asked | None:
         """The one that is waited for, where there is one."""
@@ -172,26 +164,17 @@ class Requests:
         late: list[Asked] = []
         while self._polls and next(iter(self._polls.values())).deadline <= now:
             late.append(self._polls.popitem(last=False)[1])
-        over = [one for one in self._operations.values() if one.deadline <= now]
-        return [*late, *self._give_up(over)]
+        return [*late, *self._operations.overdue(now)]
 
     def abandon(self) -> list[Asked]:
         """The operations that are waited for: they are not any more, but known if an answer comes."""
-        return self._give_up(list(self._operations.values()))
-
-    def _give_up(self, given_up: list[Asked]) -> list[Asked]:
-        for one in given_up:
-            del self._operations[one.message_id]
-            self._unanswered[one.message_id] = one
-        while len(self._unanswered) > REMEMBERED:
-            self._unanswered.popitem(last=False)
-        return given_up
+        return self._operations.abandon()
 
     @property
     def next_deadline(self) -> int:
         """When `overdue` has something to return."""
         first = next(iter(self._polls.values())).deadline if self._polls else NEVER
-        return min((first, *(one.deadline for one in self._operations.values())))
+        return min(first, self._operations.next_deadline)
 
 
 POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DOUBTFUL})

@@ -318,7 +318,7 @@ class ConsoleSession:
         replies = Binding(self._config.direct_exchange, queue)
         return (replies, *(Binding(exchange, key) for key in keys))
 
-    def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: C901  a case for each event
+    def handle(self, event: Event, now: int) -> list[Effect]:
         """Take in what happened; as `Session.handle`, for events of a link to a broker and for operations.
 
         After `BacklogFollows` nothing is asked until `LinkUp`, and answers to what was asked before are not
@@ -336,12 +336,8 @@ class ConsoleSession:
         match event:
             case TimerExpired():
                 return self._pass_time()
-            case MethodCall():
-                self._handler.client.call(event)
-            case ObjectModify():
-                self._handler.client.modify(event)
-            case ObjectFetch():
-                self._handler.client.fetch(event)
+            case MethodCall() | ObjectModify() | ObjectFetch():
+                self._handler.client.take(event)
             case LinkUp(reply_to):
                 self._state.connect(reply_to)
             case LinkDown(detail):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from gateway.dialects.console import NotSentError
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.codec import write
@@ -29,7 +30,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.session_state import SessionState, State
-from gateway.dialects.session import Send, cannot_be_set
+from gateway.dialects.session import NO_SET, Send
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method
 from gateway.model.texts import peer_line
@@ -56,15 +57,6 @@ _NOT_ASKING: Final = {
 }
 
 
-class RefusedError(Exception):
-    """Nothing is sent, with this outcome."""
-
-    def __init__(self, outcome: Outcome, text: str) -> None:
-        self.outcome = outcome
-        self.text = text
-        super().__init__(text)
-
-
 class RpcClient:
     """Calls methods and fetches objects on behalf of a conversation, and understands the answers."""
 
@@ -74,40 +66,37 @@ class RpcClient:
 
     # What is asked of the console.
 
-    def call(self, call: MethodCall) -> None:
-        """Send a call, or answer at once why it is not sent."""
+    def take(self, request: OperationRequest) -> None:
+        """Send what a user wants done, or answer at once why it is not sent."""
         try:
-            operation, arguments = self._checked(call)
-            sequence = self._state.operations.begin(operation)
-            key = operation.definition.key
-            self._send(call, MethodRequest(sequence, operation.object_id, key, call.method, arguments))
-        except RefusedError as refused:
-            self._state.answer(Answer(call.token, refused.outcome, refused.text))
-
-    def modify(self, modify: ObjectModify) -> None:
-        """Answer that nothing is set: AM2 has no such request."""
-        self._state.answer(cannot_be_set(modify))
+            self._begin(request)
+        except NotSentError as error:
+            self._state.answer(error.answer(request.token))
 
     def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
         """What would be answered at once to this; ``None`` where it would be sent."""
         try:
             self._check(request)
-        except RefusedError as refused:
-            return Answer(request.token, refused.outcome, refused.text)
+        except NotSentError as error:
+            return error.answer(request.token)
         return None
 
-    def fetch(self, fetch: ObjectFetch) -> None:
-        """Ask for an object, or answer at once why it is not asked for."""
-        try:
-            operation = self._operation(fetch)
-            key = operation.definition.key
-            sequence = self._state.operations.begin(operation)
-            # A Java broker takes no heed of the id, and would tell every object that it has.
-            selector = {"_class": key.name, "_package": key.package}
-            by_id = {"_objectid": str(operation.object_id)}
-            self._send(fetch, GetQuery(sequence, selector if key.hash == NO_HASH else by_id))
-        except RefusedError as refused:
-            self._state.answer(Answer(fetch.token, refused.outcome, refused.text))
+    def _begin(self, request: OperationRequest) -> None:
+        match request:
+            case MethodCall():
+                operation, arguments = self._checked(request)
+                sequence, key = self._state.operations.ask(operation), operation.definition.key
+                message = MethodRequest(sequence, operation.object_id, key, request.method, arguments)
+                self._send(request, message)
+            case ObjectFetch():
+                operation = self._operation(request)
+                sequence, key = self._state.operations.ask(operation), operation.definition.key
+                # A Java broker takes no heed of the id, and would tell every object that it has.
+                selector = {"_class": key.name, "_package": key.package}
+                by_id = {"_objectid": str(operation.object_id)}
+                self._send(request, GetQuery(sequence, selector if key.hash == NO_HASH else by_id))
+            case ObjectModify():
+                raise NotSentError(Outcome.READ_ONLY, NO_SET)
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
         """These certainly were not sent, for ``reason``."""
@@ -119,8 +108,7 @@ class RpcClient:
     def _check(self, request: MethodCall | ObjectModify) -> None:
         """Check all that can be before it is sent."""
         if isinstance(request, ObjectModify):
-            refusal = cannot_be_set(request)
-            raise RefusedError(refusal.outcome, refusal.text)
+            raise NotSentError(Outcome.READ_ONLY, NO_SET)
         self._checked(request)
 
     def _checked(self, call: MethodCall) -> tuple[Operation, bytes]:
@@ -135,19 +123,19 @@ class RpcClient:
         if why_not is None and self._state.agents.is_lost(request.agent):
             why_not = f"agent {request.agent} is silent"
         if why_not is not None:
-            raise RefusedError(Outcome.SOURCE_DOWN, f"not sent: {why_not}")
+            raise NotSentError(Outcome.SOURCE_DOWN, f"{why_not}")
         if request.deadline <= self._state.now:
-            raise RefusedError(Outcome.NOT_NOW, "not sent: no time was left for it")
+            raise NotSentError(Outcome.NOT_NOW, "no time was left for it")
         if self._state.operations.is_full:
             limit = self._state.operations.limit
-            raise RefusedError(Outcome.NOT_NOW, f"not sent: {limit} operations are under way")
+            raise NotSentError(Outcome.NOT_NOW, f"{limit} operations are under way")
         definition = self._translator.definition(request.key)
         if definition is None:
-            raise RefusedError(Outcome.NOT_NOW, f"not sent: the schema of {request.key} is not known")
+            raise NotSentError(Outcome.NOT_NOW, f"the schema of {request.key} is not known")
         try:
             object_id = ObjectId.parse(request.native_id)
         except ProtocolError as error:
-            raise RefusedError(Outcome.OBJECT_GONE, f"not sent: {error}") from error
+            raise NotSentError(Outcome.OBJECT_GONE, f"{error}") from error
         return Operation(request, definition, object_id)
 
     def _check_object(self, operation: Operation) -> None:
@@ -156,10 +144,8 @@ class RpcClient:
         if operation.definition.key.hash != NO_HASH or operation.object_id in session.living:
             return
         if session.state is State.SYNCHRONISED and not session.living.is_full:
-            raise RefusedError(
-                Outcome.OBJECT_GONE, "not sent: the agent does not tell of this object any more"
-            )
-        raise RefusedError(Outcome.NOT_NOW, "not sent: the agent has not told of this object yet")
+            raise NotSentError(Outcome.OBJECT_GONE, "the agent does not tell of this object any more")
+        raise NotSentError(Outcome.NOT_NOW, "the agent has not told of this object yet")
 
     def _send(self, request: MethodCall | ObjectFetch, message: Message) -> None:
         body = write(message)
@@ -254,30 +240,28 @@ def encoded_arguments(definition: ClassDefinition, call: MethodCall) -> bytes:
     """The arguments of a call as they travel.
 
     Raises:
-        RefusedError: they are not the method's.
+        NotSentError: they are not the method's.
     """
     method = definition.methods.get(call.method)
     if method is None:
-        raise RefusedError(
-            Outcome.UNKNOWN_ELEMENT, f"not sent: {call.key} has no method {call.method!r} at this agent"
-        )
+        raise NotSentError(Outcome.UNKNOWN_ELEMENT, f"{call.key} has no method {call.method!r} at this agent")
     _check_arguments(method, call.arguments)
     try:
         octets = definition.inputs[call.method].write(wire_values(call.arguments))
     except LocalProtocolError as error:
-        raise RefusedError(Outcome.WRONG_VALUE, f"not sent: {error}") from error
+        raise NotSentError(Outcome.WRONG_VALUE, f"{error}") from error
     if len(octets) > MAX_REQUEST - MAX_HEAD:
-        text = f"not sent: arguments of {len(octets)} octets, {MAX_REQUEST - MAX_HEAD} are taken"
-        raise RefusedError(Outcome.WRONG_LENGTH, text)
+        text = f"arguments of {len(octets)} octets, {MAX_REQUEST - MAX_HEAD} are taken"
+        raise NotSentError(Outcome.WRONG_LENGTH, text)
     return octets
 
 
 def _check_arguments(method: Method, values: Values) -> None:
     inputs = [one for one in method.arguments if one.direction is not Direction.OUT]
     if len(values) != len(inputs):
-        text = f"not sent: {method.name} takes {len(inputs)} arguments, {len(values)} were given"
-        raise RefusedError(Outcome.WRONG_VALUE, text)
+        text = f"{method.name} takes {len(inputs)} arguments, {len(values)} were given"
+        raise NotSentError(Outcome.WRONG_VALUE, text)
     for argument, value in zip(inputs, values, strict=True):
         found = None if value is None else validate(argument, value)
         if found is not None:
-            raise RefusedError(found.outcome, f"not sent: {argument.name}: {found.text}")
+            raise NotSentError(found.outcome, f"{argument.name}: {found.text}")

@@ -6,12 +6,12 @@ sequence number and more patience, and is given up in the end.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gateway.dialects.outbox import NEVER
+from gateway.dialects.console import Pending, Timers
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.fields import ObjectId
@@ -114,12 +114,11 @@ def _is_of(subject: Subject, agent: str) -> bool:
 
 
 class _Request:
-    __slots__ = ("attempts", "deadline", "patience", "sequences", "subject")
+    __slots__ = ("attempts", "patience", "sequences", "subject")
 
     def __init__(self, subject: Subject, patience: int) -> None:
         self.subject = subject
         self.attempts = 0
-        self.deadline = 0
         self.patience = patience
         self.sequences: list[int] = []
 
@@ -152,6 +151,7 @@ class Requests:
         self._waiting: deque[Subject] = deque()
         self._known: dict[Subject, _Request | None] = {}
         self._by_sequence: dict[int, _Request] = {}
+        self._timers: Timers[_Request] = Timers()
         self._objects_of: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
@@ -163,6 +163,7 @@ class Requests:
         self._waiting.clear()
         self._known.clear()
         self._by_sequence.clear()
+        self._timers = Timers()
         self._objects_of.clear()
 
     def add(self, subject: Subject) -> bool:
@@ -214,7 +215,7 @@ class Requests:
         """Part of a reply came: wait for the rest as long again."""
         request = self._by_sequence.get(sequence)
         if request is not None:
-            request.deadline = now + request.patience
+            self._timers.set(request, now + request.patience)
 
     def complete(self, sequence: int) -> Subject | None:
         """Return what a whole reply of this sequence answers, and stop waiting for it."""
@@ -231,6 +232,7 @@ class Requests:
             self._forget(request)
 
     def _forget(self, request: _Request) -> None:
+        self._timers.cancel(request)
         for sequence in request.sequences:
             del self._by_sequence[sequence]
         del self._known[request.subject]
@@ -241,7 +243,7 @@ class Requests:
         """Ask again at ``at`` if that is sooner, as if it were for the first time."""
         request = self._known.get(subject)
         if request is not None:
-            request.deadline = min(request.deadline, at)
+            self._timers.set(request, at)
             request.patience = self._rules.deadline
             request.attempts = 0
 
@@ -258,9 +260,7 @@ class Requests:
         """Return what to send again, with sequence numbers, and what is given up herewith."""
         again: list[tuple[Subject, int]] = []
         given_up: list[Subject] = []
-        for request in list(dict.fromkeys(self._by_sequence.values())):
-            if request.deadline > now:
-                continue
+        for request in self._timers.take(now):
             if request.attempts >= self._rules.attempts and not isinstance(request.subject, Greeting):
                 self._forget(request)
                 given_up.append(request.subject)
@@ -273,7 +273,7 @@ class Requests:
     def _number(self, request: _Request, now: int) -> int:
         self._sequence = (self._sequence + 1) % REQUEST_SEQUENCES or 1  # 0 marks what nobody asked for
         request.attempts += 1
-        request.deadline = now + request.patience
+        self._timers.set(request, now + request.patience)
         request.sequences.append(self._sequence)
         self._by_sequence[self._sequence] = request
         # A late answer to an earlier attempt counts; only a greeting is asked so often that it must be cut.
@@ -285,11 +285,8 @@ class Requests:
     @property
     def next_deadline(self) -> int:
         """When `overdue` has something to return."""
-        return min((request.deadline for request in self._by_sequence.values()), default=NEVER)
+        return self._timers.first
 
-
-REMEMBERED: Final = 1_000
-"""Operations without an answer that are known still, the latest ones."""
 
 OperationRequest: TypeAlias = MethodCall | ObjectModify | ObjectFetch
 """What a console can be given; `ObjectModify` only before AM2, which has no such request."""
@@ -318,7 +315,7 @@ class Operation:
         return Answer(self.request.token, outcome, text, code)
 
 
-class Operations:
+class Operations(Pending[int, Operation]):
     """The operations of a session.
 
     Args:
@@ -327,51 +324,21 @@ class Operations:
     """
 
     def __init__(self, limit: int, first_sequence: int) -> None:
+        super().__init__()
         self.limit = limit
         self._number = first_sequence % REQUEST_SEQUENCES
-        self._pending: dict[int, Operation] = {}
-        self._unanswered: OrderedDict[int, Operation] = OrderedDict()
 
     @property
     def is_full(self) -> bool:
         """Whether no more can wait for an answer."""
-        return len(self._pending) >= self.limit
+        return len(self) >= self.limit
 
-    def begin(self, operation: Operation) -> int:
+    def ask(self, operation: Operation) -> int:
         """Wait for an answer from now on; returns the sequence number to ask with."""
         self._number = (self._number + 1) % REQUEST_SEQUENCES
         sequence = REQUEST_SEQUENCES + self._number
-        self._pending[sequence] = operation
+        self.begin(sequence, operation, operation.request.deadline)
         return sequence
-
-    def find(self, sequence: int) -> Operation | None:
-        """The operation of this number that has no answer yet."""
-        return self._pending.get(sequence) or self._unanswered.get(sequence)
-
-    def end(self, sequence: int) -> Operation | None:
-        """It has its answer; ``None`` where there is no such operation, or not any more."""
-        operation = self._pending.pop(sequence, None)
-        return operation or self._unanswered.pop(sequence, None)
-
-    def overdue(self, now: int) -> list[Operation]:
-        """Those whose time is over since the last call: they are waited for no longer."""
-        return self._give_up([one for one, what in self._pending.items() if what.request.deadline <= now])
-
-    def abandon(self) -> list[Operation]:
-        """All that are waited for: they are not any more."""
-        return self._give_up(list(self._pending))
-
-    def _give_up(self, sequences: list[int]) -> list[Operation]:
-        given_up = [self._pending.pop(sequence) for sequence in sequences]
-        self._unanswered.update(zip(sequences, given_up, strict=True))
-        while len(self._unanswered) > REMEMBERED:
-            self._unanswered.popitem(last=False)
-        return given_up
-
-    @property
-    def next_deadline(self) -> int:
-        """When `overdue` has something to return."""
-        return min((one.request.deadline for one in self._pending.values()), default=NEVER)
 
 
 ClassName: TypeAlias = tuple[str, str]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
+from gateway.dialects.console import Outbox
 from gateway.dialects.errors import LocalProtocolError
-from gateway.dialects.outbox import NEVER, Outbox
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.codec import write
@@ -34,7 +34,7 @@ from gateway.dialects.qmf.console_requests import (
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
 from gateway.dialects.qmf.fields import NO_HASH
 from gateway.dialects.qmf.messages import Content
-from gateway.dialects.session import Effect, Send
+from gateway.dialects.session import NEVER, Effect, Send
 from gateway.model.observations import (
     AgentLost,
     ResyncBegan,

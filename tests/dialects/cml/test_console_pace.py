@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.cml.console_config import Budget, Intervals
 from gateway.dialects.cml.console_pace import Pace, Schedule
-from gateway.dialects.outbox import NEVER
+from gateway.dialects.session import NEVER
 from tests.dialects.cml.playbook import SECOND, START
 
 MILLISECOND = SECOND // 1000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.dialects.console import REMEMBERED
 from gateway.dialects.qmf.console import ConsoleConfig
-from gateway.dialects.qmf.console_requests import REMEMBERED
 from gateway.dialects.qmf.messages import (
     MethodResponse,
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from gateway.dialects.console import NotSentError
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.am01.codec import write
 from gateway.dialects.qmf.am01.forms import GET, SET, read_object, write_changes
@@ -21,7 +22,6 @@ from gateway.dialects.qmf.console_calls import (
     MAX_HEAD,
     MAX_REQUEST,
     OUTCOMES,
-    RefusedError,
     RpcClient,
     encoded_arguments,
 )
@@ -40,7 +40,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.schema_records import write_event
 from gateway.dialects.session import Send
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, ClassKey, Direction
 from gateway.model.secrets import SecretRules
 from gateway.model.texts import peer_line
@@ -92,39 +92,30 @@ class Am01RpcClient(RpcClient):
 
     # What is asked of the console.
 
-    def call(self, call: MethodCall) -> None:
-        """Send a call, or answer at once why it is not sent."""
-        try:
-            operation, arguments = self._checked(call)
-            self._ask(operation, call.method, arguments)
-        except RefusedError as refused:
-            self._state.answer(Answer(call.token, refused.outcome, refused.text))
+    def _begin(self, request: OperationRequest) -> None:
+        match request:
+            case MethodCall():
+                self._ask(*self._checked(request), request.method)
+            case ObjectModify():
+                self._ask(*self._checked_set(request), SET)
+            case ObjectFetch():
+                self._fetch(self._operation(request))
 
-    def modify(self, modify: ObjectModify) -> None:
-        """Send a set, or answer at once why it is not sent."""
-        try:
-            operation, changes = self._checked_set(modify)
-            self._ask(operation, SET, changes)
-        except RefusedError as refused:
-            self._state.answer(Answer(modify.token, refused.outcome, refused.text))
-
-    def fetch(self, fetch: ObjectFetch) -> None:
-        """Ask for an object, or answer at once why it is not asked for."""
-        try:
-            operation = self._operation(fetch)
-            if self._am01.rules.get_and_set:
-                self._ask(operation, GET, b"")
-            elif self._am01.revision is Revision.MARCH_2008:
-                self._query(operation)
-            elif self._am01.revision is Revision.FEBRUARY_2008:
-                self._state.ask(FetchSchema(operation.definition.key))
-                self._await(operation, is_due=False)
-            elif self._am01.rules.republish_interval is not None:
-                self._await(operation, is_due=True)
-            else:
-                self._refuse_fetch()
-        except RefusedError as refused:
-            self._state.answer(Answer(fetch.token, refused.outcome, refused.text))
+    def _fetch(self, operation: Operation) -> None:
+        if self._am01.rules.get_and_set:
+            self._ask(operation, b"", GET)
+        elif self._am01.revision is Revision.MARCH_2008:
+            self._query(operation)
+        elif self._am01.revision is Revision.FEBRUARY_2008:
+            self._state.ask(FetchSchema(operation.definition.key))
+            self._await(operation, is_due=False)
+        elif self._am01.rules.republish_interval is not None:
+            self._await(operation, is_due=True)
+        elif self._am01.revision is None:
+            raise NotSentError(Outcome.NOT_NOW, "what the agent speaks is not known yet")
+        else:
+            text = "not read: agents until January 2008 tell values by themselves only"
+            self._state.answer(operation.answer(Outcome.NOT_NOW, text))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
         """These certainly were not sent, for ``reason``."""
@@ -156,15 +147,15 @@ class Am01RpcClient(RpcClient):
         """Check all that they have in common; object ids are of 64 bits here."""
         operation = super()._operation(request)
         if operation.object_id.prefix:
-            text = f"not sent: the agent has no object of an id such as {operation.object_id}"
-            raise RefusedError(Outcome.OBJECT_GONE, text)
+            text = f"the agent has no object of an id such as {operation.object_id}"
+            raise NotSentError(Outcome.OBJECT_GONE, text)
         return operation
 
-    def _ask(self, operation: Operation, method: str, arguments: bytes) -> None:
+    def _ask(self, operation: Operation, arguments: bytes, method: str) -> None:
         revision = self._spoken()
         key = operation.request.key
         queue = self._state.reply_to if revision is Revision.NOVEMBER_2007 else ""
-        sequence = self._state.operations.begin(operation)
+        sequence = self._state.operations.ask(operation)
         request = MethodRequest(sequence, operation.object_id, key, method, arguments, queue)
         self._send_once(operation, method_key(revision, key, method), write(request, revision))
 
@@ -173,30 +164,24 @@ class Am01RpcClient(RpcClient):
         revision = self._am01.revision
         if revision is None:
             spoken = ", ".join(sorted(one.value for one in self._am01.revisions))
-            text = f"not sent: it is not known yet which form of calls the agent has: {spoken}"
-            raise RefusedError(Outcome.NOT_NOW, text)
+            text = f"it is not known yet which form of calls the agent has: {spoken}"
+            raise NotSentError(Outcome.NOT_NOW, text)
         return revision
 
     def _check_has_set(self) -> None:
         if not self._am01.rules.get_and_set:
-            text = "not sent: agents before AM2 have no set, unless `get_and_set` says that this one has"
-            raise RefusedError(Outcome.READ_ONLY, text)
-
-    def _refuse_fetch(self) -> None:
-        if self._am01.revision is None:
-            raise RefusedError(Outcome.NOT_NOW, "not sent: what the agent speaks is not known yet")
-        text = "not read: agents until January 2008 tell values by themselves only"
-        raise RefusedError(Outcome.NOT_NOW, text)
+            text = "agents before AM2 have no set, unless `get_and_set` says that this one has"
+            raise NotSentError(Outcome.READ_ONLY, text)
 
     def _query(self, operation: Operation) -> None:
         """Ask for all objects of its class: these agents know no other question."""
-        sequence = self._state.operations.begin(operation)
+        sequence = self._state.operations.ask(operation)
         query = GetQuery(sequence, {"_class": operation.definition.key.name})
         self._send_once(operation, COMMAND_KEY, write(query, Revision.MARCH_2008))
 
     def _await(self, operation: Operation, *, is_due: bool) -> None:
         """Wait for the agent to tell everything: at times, or as soon as it has answered for a schema."""
-        self._fetches[self._state.operations.begin(operation)] = is_due
+        self._fetches[self._state.operations.ask(operation)] = is_due
 
     def _send_once(self, operation: Operation, routing_key: str, body: bytes) -> None:
         self._state.send(
@@ -294,33 +279,33 @@ def _check_returned(definition: ClassDefinition, call: MethodCall) -> None:
         if argument.direction is Direction.INOUT and argument.type in _GROWING
     )
     if returned > MAX_RETURNED:
-        text = f"not sent: {returned} octets of arguments would come back, and agents take {MAX_RETURNED}"
-        raise RefusedError(Outcome.WRONG_LENGTH, text)
+        text = f"{returned} octets of arguments would come back, and agents take {MAX_RETURNED}"
+        raise NotSentError(Outcome.WRONG_LENGTH, text)
 
 
 def _changes(definition: ClassDefinition, modify: ObjectModify) -> bytes:
-    """The arguments of a set as they travel; `RefusedError` where they are not the class's."""
+    """The arguments of a set as they travel; `NotSentError` where they are not the class's."""
     properties = {one.name: one for one in definition.schema.properties}
     values: list[Values] = []
     for name, value in modify.values.items():
         element = properties.get(name)
         if element is None:
-            text = f"not sent: {modify.key} has no property {name!r} at this agent"
-            raise RefusedError(Outcome.UNKNOWN_ELEMENT, text)
+            text = f"{modify.key} has no property {name!r} at this agent"
+            raise NotSentError(Outcome.UNKNOWN_ELEMENT, text)
         if element.access is not Access.READ_WRITE:
-            raise RefusedError(Outcome.READ_ONLY, f"not sent: the agent says that {name} is not to be set")
+            raise NotSentError(Outcome.READ_ONLY, f"the agent says that {name} is not to be set")
         if value is None:
-            raise RefusedError(Outcome.WRONG_VALUE, f"not sent: {name} cannot be absent")
+            raise NotSentError(Outcome.WRONG_VALUE, f"{name} cannot be absent")
         found = validate(element, value)
         if found is not None:
-            raise RefusedError(found.outcome, f"not sent: {name}: {found.text}")
+            raise NotSentError(found.outcome, f"{name}: {found.text}")
         values.append((value,))
     try:
         wire = [wire_values(one)[0] for one in values]
         octets = write_changes(definition, dict(zip(modify.values, wire, strict=True)))
     except LocalProtocolError as error:
-        raise RefusedError(Outcome.WRONG_VALUE, f"not sent: {error}") from error
+        raise NotSentError(Outcome.WRONG_VALUE, f"{error}") from error
     if len(octets) > MAX_REQUEST - MAX_HEAD:
-        text = f"not sent: values of {len(octets)} octets, {MAX_REQUEST - MAX_HEAD} are taken"
-        raise RefusedError(Outcome.WRONG_LENGTH, text)
+        text = f"values of {len(octets)} octets, {MAX_REQUEST - MAX_HEAD} are taken"
+        raise NotSentError(Outcome.WRONG_LENGTH, text)
     return octets

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.outbox import NEVER
+from gateway.dialects.console import Timers
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.am01.codec import write
 from gateway.dialects.qmf.am01.keys import COMMAND_KEY, method_key
@@ -55,7 +55,7 @@ from gateway.dialects.qmf.messages import (
     PackageQuery,
 )
 from gateway.dialects.qmf.session_state import SessionState, State
-from gateway.dialects.session import Effect, Observed, Rebind, Send, WakeAt
+from gateway.dialects.session import NEVER, Effect, Observed, Rebind, Send, WakeAt
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
 from gateway.model.schema import ClassKey
 
@@ -244,7 +244,7 @@ class Am01SessionState(SessionState):
         self.known_class: ClassKey | None = None
         self._numbers = ObjectNumbers()
         self._unconfirmed: set[ClassKey] = set()
-        self._quiet_at: dict[Subject, int] = {}
+        self._listings: Timers[Subject] = Timers()  # until silence ends them
         self._spoke_at = self._told_at = NEVER
         self._probed_at = 0
         self._form_asked = False
@@ -371,7 +371,7 @@ class Am01SessionState(SessionState):
         """Wait for nothing any more."""
         super().abandon_resync()
         self.publication.cancel()
-        self._quiet_at.clear()
+        self._listings = Timers()
 
     def ask(self, subject: Subject) -> bool:
         """Send a request when there is room; False if there will be none, or the agent answers none such."""
@@ -406,11 +406,10 @@ class Am01SessionState(SessionState):
 
     def listing(self, subject: ListPackages | ListClasses) -> None:
         """Part of a listing came that nothing but silence ends."""
-        self._quiet_at[subject] = self.now + self.rules.quiet
+        self._listings.set(subject, self.now + self.rules.quiet)
 
     def _advance(self) -> None:
-        for subject in [one for one, quiet_at in self._quiet_at.items() if quiet_at <= self.now]:
-            del self._quiet_at[subject]
+        for subject in self._listings.take(self.now):
             self.requests.drop(subject)
         if self.publication.over_at <= self.now:
             self._end_publication()
@@ -542,7 +541,7 @@ class Am01SessionState(SessionState):
             self._probe_at,
             self._reread_at,
             self._unheard_at,
-            *self._quiet_at.values(),
+            self._listings.first,
         )
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):
             self._wake_at = wake_at
