@@ -24,7 +24,7 @@ class RateLimiter:
         self._left_out = 0
 
     def admit(self) -> int | None:
-        """How many lines were left out before this one; `None` when this one is to be left out too."""
+        """Return how many lines were left out before this one; `None` when this one is to be left out too."""
         now = self._clock()
         if now >= self._end:
             self._end = now + self._seconds

@@ -40,7 +40,7 @@ _MAX_SHOWN = 20
 
 
 def user_name(number: int) -> str:
-    """What a user of the system is called; a container may run as a number that has no name."""
+    """Return what a user of the system is called; a container may run as a number that has no name."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -149,7 +149,7 @@ class StateFolder:
         return boot
 
     def secret(self, name: str) -> str:
-        """The secret ``name``, made at random when it is first asked for; file mode 0600.
+        """Return the secret ``name``, made at random when it is first asked for; file mode 0600.
 
         Processes that ask at the same time get the same one.
 
@@ -264,7 +264,7 @@ def held(folder: Path, patience_seconds: float) -> Iterator[int]:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """The lock's descriptor; ``None`` while another has it."""
+    """Return the lock's descriptor; ``None`` while another has it."""
     path = folder / "LOCK"
     try:
         # To be read only: a lock needs no more, and so it can be had where another user made the file.

@@ -276,7 +276,7 @@ def _shortened(text: str) -> str:
 
 
 def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
-    """The line (from 1) and node of a key or list position below ``node``."""
+    """Return the line (from 1) and node of a key or list position below ``node``."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == str(step):

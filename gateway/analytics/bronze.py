@@ -205,12 +205,12 @@ def bronze(spark: SparkSession, log: str, period: Period) -> Iterator[Bronze]:
 
 
 def once(records: DataFrame) -> DataFrame:
-    """Each record once, whichever of its copies: they are the same."""
+    """Return each record once, whichever of its copies: they are the same."""
     return records.dropDuplicates(["log_id", "seq"])
 
 
 def segment_records(lines: DataFrame, segments: Sequence[SegmentFile]) -> DataFrame:
-    """The committed records among the ``lines`` of ``segments``."""
+    """Return the committed records among the ``lines`` of ``segments``."""
     spark = lines.sparkSession
     committed = spark.createDataFrame(
         [(segment.file, segment.committed) for segment in segments], "committed_file string, committed long"
@@ -227,7 +227,7 @@ def lake_records(spark: SparkSession, log: str) -> DataFrame:
 
 
 def lake_stream(spark: SparkSession, log: str, max_files_per_trigger: int = 64) -> DataFrame:
-    """The lake as a stream: each file once, in the order in which files appeared.
+    """Return the lake as a stream: each file once, in the order in which files appeared.
 
     Files of the lake are never rewritten. Copies of a file under another name come again: see `once_within`,
     and `gateway.analytics.pipeline`, which needs no memory of single records. ``file`` is the file of a
@@ -253,7 +253,7 @@ def once_within(records: DataFrame, lateness: str) -> DataFrame:
 
 
 def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, list[SegmentFile]]:
-    """All lines of all segments, read and kept; and what there is in each segment."""
+    """Return all lines of all segments, read and kept; and what there is in each segment."""
     folder = below(log, SEGMENT_FOLDER)
     schema = StructType([*_LINE.fields, StructField(_FILE, StringType())])
     if not storage.exists(folder):

@@ -38,7 +38,7 @@ class FileContents:
 
 
 def contents(records: DataFrame, file: str = "file") -> list[FileContents]:
-    """What each file holds; reads ``log_id``, ``seq`` and the column ``file`` of all records."""
+    """Return what each file holds; reads ``log_id``, ``seq`` and the column ``file`` of all records."""
     files = (
         records.groupBy("log_id", file)
         .agg(F.min("seq").alias("first"), F.max("seq").alias("last"), F.count("seq").alias("n"))
@@ -73,7 +73,7 @@ def _islands(records: DataFrame, file: str) -> dict[tuple[str, str], tuple[Stret
 
 
 def union(all_stretches: Iterable[Stretch]) -> list[Stretch]:
-    """The same records in as few stretches as there can be, in order."""
+    """Return the same records in as few stretches as there can be, in order."""
     merged: list[Stretch] = []
     for stretch in sorted(all_stretches):
         before = merged[-1] if merged else None
@@ -85,7 +85,7 @@ def union(all_stretches: Iterable[Stretch]) -> list[Stretch]:
 
 
 def without(all_stretches: Iterable[Stretch], taken: Iterable[Stretch]) -> list[Stretch]:
-    """Those records of ``all_stretches`` that are not in ``taken``."""
+    """Return those records of ``all_stretches`` that are not in ``taken``."""
     left: list[Stretch] = []
     gone = union(taken)
     for stretch in union(all_stretches):
@@ -101,7 +101,7 @@ def without(all_stretches: Iterable[Stretch], taken: Iterable[Stretch]) -> list[
 
 
 def holes(all_stretches: Iterable[Stretch]) -> list[Stretch]:
-    """What is missing between the first and the last record of each log."""
+    """Return what is missing between the first and the last record of each log."""
     merged = union(all_stretches)
     return [
         Stretch(before.log_id, before.last + 1, after.first - 1)
@@ -111,12 +111,12 @@ def holes(all_stretches: Iterable[Stretch]) -> list[Stretch]:
 
 
 def size(all_stretches: Iterable[Stretch]) -> int:
-    """How many records there are, each counted once."""
+    """Return how many records there are, each counted once."""
     return sum(len(stretch) for stretch in union(all_stretches))
 
 
 def among(wanted: Sequence[Stretch]) -> Column:
-    """Whether a record is of one of these stretches."""
+    """Return whether a record is of one of these stretches."""
     conditions = [
         (F.col("log_id") == stretch.log_id) & F.col("seq").between(stretch.first, stretch.last)
         for stretch in wanted
@@ -142,7 +142,7 @@ class Period:
         return (self.end - self.begin).total_seconds()
 
     def holds(self, time: str = "ingest_ts") -> Column:
-        """Whether the column ``time`` is in it."""
+        """Return whether the column ``time`` is in it."""
         return (F.col(time) >= F.lit(self.begin)) & (F.col(time) < F.lit(self.end))
 
     def may_hold_hour(self) -> Column:

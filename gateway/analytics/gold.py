@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 
 def counters_by_hour(samples: DataFrame) -> DataFrame:
-    """What counters gained: for each object, element and hour.
+    """Return what counters gained: for each object, element and hour.
 
     ``delta`` DECIMAL(38,0), ``interval_ns`` (time that it was measured over; null beyond 2^63-1),
     ``samples``, ``resets``, and ``peak``, the highest rate per second between two samples.
@@ -35,7 +35,7 @@ def counters_by_hour(samples: DataFrame) -> DataFrame:
 
 
 def objects_by_hour(marks: DataFrame) -> DataFrame:
-    """How many objects began and ended in each class and hour; ``inferred``: ends without a report."""
+    """Return how many objects began and ended in each class and hour; ``inferred``: ends without a report."""
     ended = F.col("kind") == "delete"
     return (
         marks.where(F.col("kind").isin("create", "delete"))
@@ -49,14 +49,14 @@ def objects_by_hour(marks: DataFrame) -> DataFrame:
 
 
 def events_by_hour(events: DataFrame) -> DataFrame:
-    """How many events there were: for each name, severity, state and hour."""
+    """Return how many events there were: for each name, severity, state and hour."""
     return events.groupBy("dt", "hour", "log_id", "source", "package", "event", "severity", "state").agg(
         F.count(F.lit(1)).alias("events")
     )
 
 
 def operations_by_hour(operations: DataFrame) -> DataFrame:
-    """How many operations came to an end, and to which: for each class, method, outcome and hour.
+    """Return how many operations came to an end, and to which: for each class, method, outcome and hour.
 
     Of those whose ``state`` is ``settled`` the outcome was unknown before: they are among those that ended
     with ``unknown`` too. An ``operation`` counts for as many attempts as its record stands for.

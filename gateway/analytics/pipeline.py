@@ -185,6 +185,6 @@ def _wait(query: StreamingQuery, publisher: Publisher, stopping: Event) -> None:
 
 
 def _batch_of(name: str) -> int:
-    """The batch that a file of the ledger is of; -1 where it is none."""
+    """Return the batch that a file of the ledger is of; -1 where it is none."""
     number = name.removeprefix("batch-").removesuffix(".json")
     return int(number) if number.isdecimal() else -1

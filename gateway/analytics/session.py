@@ -96,7 +96,7 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def all(self, temporary: Path) -> dict[str, str]:
-        """Every setting by its Spark name.
+        """Return every setting by its Spark name.
 
         Args:
             temporary: folder of what the driver needs for the time of its life.
@@ -167,12 +167,12 @@ def check_java() -> None:
 
 
 def is_file_gone(error: BaseException) -> bool:
-    """Whether an error of Spark is that a file was removed or renamed between listing and reading."""
+    """Return whether an error of Spark is that a file was removed or renamed between listing and reading."""
     return any(_FILE_GONE in said for said in _said(error))
 
 
 def reason(error: BaseException) -> str:
-    """What an error of Spark says, in one line: without the plan and the stack behind it.
+    """Return what an error of Spark says, in one line: without the plan and the stack behind it.
 
     Of an exception of Java it is the first cause: what failed in a task, not that the job failed.
     """
@@ -187,7 +187,7 @@ def reason(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> list[str]:
-    """What an error says; of an exception of Java also what its causes say, the first cause last."""
+    """Return what an error says; of an exception of Java also what its causes say, the first cause last."""
     if not isinstance(error, Py4JJavaError):
         return [str(error)]
     said = []
@@ -211,7 +211,7 @@ class Storage:
         self._configuration = context.hadoopConfiguration()
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Return whether there is a file or folder."""
         place = self._place(path)
         return bool(self._system(place).exists(place))
 
@@ -238,7 +238,7 @@ class Storage:
         self._system(place).delete(place, True)
 
     def read(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         place = self._place(path)
         stream = self._system(place).open(place)
         try:
@@ -263,7 +263,7 @@ class Storage:
 
 
 def below(folder: str, *names: str) -> str:
-    """The path of something in a folder."""
+    """Return the path of something in a folder."""
     return "/".join((folder.rstrip("/"), *names))
 
 

@@ -73,7 +73,7 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
 
 
 def deltas(records: DataFrame) -> DataFrame:
-    """The rows of `samples` that have a ``delta``, without their values: several times quicker.
+    """Return the rows of `samples` that have a ``delta``, without their values: several times quicker.
 
     Columns: as of `samples`, but ``type``, ``integer``, ``number``, ``boolean`` and ``text``.
     """
@@ -239,7 +239,7 @@ def shown_since(records: DataFrame) -> DataFrame:
 
 
 def _entries(elements: Collection[str] | None) -> Column:
-    """The elements of a record with their values, those that have none any more included."""
+    """Return the elements of a record with their values, those that have none any more included."""
     variants = F.from_json("values", "map<string,variant>")
     nothing = F.lit(None).cast("variant").alias("value")
     gone = F.transform("absent", lambda name: F.struct(name.alias("key"), nothing))
@@ -264,7 +264,7 @@ def _is_text(form: Column) -> Column:
 
 
 def _sightings(updates: DataFrame) -> DataFrame:
-    """The first and the last ``update`` of each object: enough to know when it was seen."""
+    """Return the first and the last ``update`` of each object: enough to know when it was seen."""
     named = ("log_id", "source", "package", "class", "object_id", "object_name", "agent")
     # Numbers only are gathered, and text is what they are gathered by, because that needs no sorting.
     ends = updates.groupBy(*named).agg(

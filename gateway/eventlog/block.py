@@ -100,7 +100,7 @@ class DamageError(Exception):
 
 
 def is_log_id(text: str) -> bool:
-    """Whether ``text`` may identify a log: letters, digits and hyphens, as in a UUID."""
+    """Return whether ``text`` may identify a log: letters, digits and hyphens, as in a UUID."""
     return re.fullmatch(_LOG_ID, text) is not None
 
 
@@ -114,7 +114,7 @@ class CommitLine:
 
 
 def read_commit_line(line: bytes) -> CommitLine | None:
-    """What a line with its end says; ``None`` where it is no commit line. Nothing is checked by it."""
+    """Return what a line with its end says; ``None`` where it is no commit line. Nothing is checked by it."""
     match = _COMMIT_LINE.fullmatch(line)
     return match and CommitLine(match["log_id"].decode(), int(match["seq"]), int(match["n"]))
 
@@ -262,7 +262,7 @@ class BlockScanner:
             self._cut(len(self._waiting) - _MAX_COMMIT_LINE)
 
     def finish(self) -> Damage | None:
-        """What is left behind the last commit line when there are no more octets."""
+        """Return what is left behind the last commit line when there are no more octets."""
         if not self._waiting and self._spoilt is None:
             return None
         begun = bytes(self._waiting[: len(_LINE_BEGIN)])
@@ -313,7 +313,7 @@ def shown(octets: bytes) -> str:
 
 
 def _block(lines: bytes, commit: re.Match[bytes], offset: int, end: int) -> Block | Damage:
-    """The block, if its lines are what their commit line says."""
+    """Return the block, if its lines are what their commit line says."""
     last_seq = int(commit["seq"])
     first_seq = last_seq - int(commit["n"]) + 1
     contradiction = _outer_contradiction(lines, commit, first_seq) or _inner_contradiction(
@@ -325,7 +325,7 @@ def _block(lines: bytes, commit: re.Match[bytes], offset: int, end: int) -> Bloc
 
 
 def _outer_contradiction(lines: bytes, commit: re.Match[bytes], first_seq: int) -> tuple[str, str] | None:
-    """What the commit line lets expect, and what there is instead."""
+    """Return what the commit line lets expect, and what there is instead."""
     octets, crc = int(commit["len"]), commit["crc"].decode()
     if len(lines) != octets:
         return f"{octets} octets before the commit line", f"{len(lines)}"
@@ -340,7 +340,7 @@ def _outer_contradiction(lines: bytes, commit: re.Match[bytes], first_seq: int) 
 def _inner_contradiction(
     lines: bytes, log_id: bytes, first_seq: int, last_seq: int
 ) -> tuple[str, str] | None:
-    """Whether a line is missing, foreign or too much."""
+    """Return whether a line is missing, foreign or too much."""
     prefix = b'{"log_id":"%s","seq":%%d,' % log_id
     start = 0
     for seq in range(first_seq, last_seq + 1):
@@ -354,7 +354,7 @@ def _inner_contradiction(
 
 
 def _without_values(record: AnyRecord, octets: int) -> LogRecord:
-    """The same record, small enough: what it is about, and that its values are missing."""
+    """Return the same record, small enough: what it is about, and that its values are missing."""
     if isinstance(record, ObjectChange):
         record = record.record()
     return LogRecord(

@@ -336,7 +336,7 @@ class Committer:
         self.stir_above = _NEVER
 
     async def _commit(self, batch: Batch) -> bool:
-        """Whether the batch is on the disk; if not, the log is being closed."""
+        """Return whether the batch is on the disk; if not, the log is being closed."""
         attempts = 1
         while (error := await self._attempt(batch)) is not None:
             self._on_state(state_of(error), _words(error))
@@ -413,7 +413,7 @@ class Recovery:
 
 
 def look(folder: Path) -> Recovery:
-    """What there is of the log in ``folder``; reads open segments whole, of others the end.
+    """Return what there is of the log in ``folder``; reads open segments whole, of others the end.
 
     Raises:
         EventLogError: its identity is missing, damaged or not that of its files, or it cannot be read.
@@ -500,7 +500,7 @@ class _Look:
         return end
 
     def _scan(self, segment: Segment, following: int | None) -> _End:
-        """The end of what is acknowledged.
+        """Return the end of what is acknowledged.
 
         Behind damage there can be whole blocks. Those of the last commit may have reached the disk in any
         order before a power cut: they are cut off with it. Damage that is older than the last commit is of

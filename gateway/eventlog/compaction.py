@@ -220,7 +220,7 @@ class Compactor:
     def _made(
         self, opened: duckdb.DuckDBPyConnection, whole: Salvage, segment: Segment, lines: Path, made: Path
     ) -> tuple[LakeFile, Contents]:
-        """The file in its place: as it is there already, or new.
+        """Return the file in its place: as it is there already, or new.
 
         Raises:
             _UnfitError: what the segment holds is not what a segment holds.
@@ -275,7 +275,7 @@ class _UnfitError(Exception):
 
 
 def _is_in(whole: Salvage, found: Contents) -> bool:
-    """Whether a file holds exactly the records of a segment, as far as their seqs show."""
+    """Return whether a file holds exactly the records of a segment, as far as their seqs show."""
     return (found.log_ids, found.records, found.first_seq, found.last_seq, found.sum_of_seqs) == (
         (whole.log_id,),
         whole.records,

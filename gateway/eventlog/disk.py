@@ -25,7 +25,7 @@ class EventLogClosedError(Exception):
 
 
 def state_of(error: OSError) -> EventLogState:
-    """How the log is where an error of the system keeps it from being written."""
+    """Return how the log is where an error of the system keeps it from being written."""
     return _STATES.get(error.errno or 0, EventLogState.DISK_ERROR)
 
 
@@ -43,7 +43,7 @@ _NAME: Final = "LOCK"
 
 
 def try_lock(folder: Path) -> int | None:
-    """The lock's descriptor, to be closed in the end; ``None`` while another process has it.
+    """Return the lock's descriptor, to be closed in the end; ``None`` while another process has it.
 
     Raises:
         OSError: the lock's file cannot be made or opened.

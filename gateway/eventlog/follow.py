@@ -62,7 +62,7 @@ class Selection:
         )
 
     def condition(self) -> tuple[str, dict[str, object]]:
-        """The same as a condition of SQL, and its parameters by name."""
+        """Return the same as a condition of SQL, and its parameters by name."""
         parts: list[str] = []
         parameters: dict[str, object] = {}
 

@@ -104,7 +104,7 @@ class LoggedSource:
             self.heard_until = self.heard_until or record.heard_until or record.since
 
     def update(self, record: SourceRecord) -> bool:
-        """The source as it stands now; whether that is to be recorded at once."""
+        """Return the source as it stands now; whether that is to be recorded at once."""
         self.record = record
         self._stands(record)
         recorded = self._recorded
@@ -168,7 +168,7 @@ class LoggedSource:
 
 
 def absence_of(record: SourceRecord, heard_until: int, until: int, ingest_ts: str) -> LogRecord:
-    """A gap: from the last time a source was read before the gateway's start.
+    """Return a gap: from the last time a source was read before the gateway's start.
 
     Args:
         record: the source.
@@ -186,13 +186,13 @@ def absence_of(record: SourceRecord, heard_until: int, until: int, ingest_ts: st
 
 
 def agent_record(record: AgentRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
-    """An agent as it stands, as ``agent``."""
+    """Return an agent as it stands, as ``agent``."""
     state = "fresh" if record.fresh else "stale"
     return _agent(record.agent, state, source, ingest_ts, since=record.since, confirmed=record.confirmed)
 
 
 def agent_gone_record(record: AgentGoneRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
-    """An agent that is no more, as ``agent``."""
+    """Return an agent that is no more, as ``agent``."""
     return _agent(record.agent, "gone", source, ingest_ts, since=record.gone)
 
 
@@ -214,7 +214,7 @@ _DISTRIBUTION = "amqp-management-gateway"
 def start_record(
     ingest_ts: str, why: Why, facts: Mapping[str, object], deleted: Deleted | None = None
 ) -> LogRecord:
-    """The first record of a segment.
+    """Return the first record of a segment.
 
     Args:
         ingest_ts: now.
@@ -239,7 +239,7 @@ def start_record(
 
 
 def absence_record(ingest_ts: str, last_ts: str, covered: Collection[str] = ()) -> LogRecord:
-    """A gap: from the last record of the last writer to now.
+    """Return a gap: from the last record of the last writer to now.
 
     Args:
         ingest_ts: now.
@@ -271,7 +271,7 @@ _STATES: Final[Mapping[EventState, str]] = {
 def event_record(
     record: EventRecord, event: LoggedEvent, source: SourceRecord | None, ingest_ts: str
 ) -> LogRecord:
-    """An event, as ``event``; one of the gateway itself has no source."""
+    """Return an event, as ``event``; one of the gateway itself has no source."""
     name = source.name if source is not None else ""
     subject = record.subject
     return LogRecord(
@@ -338,7 +338,7 @@ class LoggedOperations:
     def record(
         self, record: OperationRecord, source: SourceRecord | None, ingest_ts: str, now: int
     ) -> LogRecord:
-        """An operation as it stands now."""
+        """Return an operation as it stands now."""
         if record.state is OperationState.BEGUN:
             self._under_way[record.number] = (record, source)
         else:
@@ -455,7 +455,7 @@ class LoggedClass:
         self.counter_bits: Final = sum(1 << p for p, e in enumerate(self.elements) if e.counter >= 0)
 
     def schema_record(self, ingest_ts: str) -> LogRecord:
-        """The class as it is known."""
+        """Return the class as it is known."""
         schema = self.record.schema
         elements = [_element(e, _PROPERTY) for e in schema.properties]
         elements += [_element(e, _STATISTIC) for e in schema.statistics]
@@ -509,7 +509,7 @@ class LoggedEvent:
         return values
 
     def schema_record(self, ingest_ts: str) -> LogRecord:
-        """The event as it is known."""
+        """Return the event as it is known."""
         schema = self.record.schema
         values: dict[str, object] = {
             "hash": schema.key.hash.hex(),
@@ -557,5 +557,5 @@ def _described(element: Element | Argument) -> dict[str, object]:
 
 
 def _recorded(values: Mapping[str, object]) -> dict[str, object]:
-    """What says something: not empty, not false; zero is something."""
+    """Return what says something: not empty, not false; zero is something."""
     return {name: value for name, value in values.items() if value or (value == 0 and value is not False)}

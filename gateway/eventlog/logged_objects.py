@@ -249,7 +249,7 @@ class LoggedObject:
         return [elements[p].name for p in positions if recorded[elements[p].counter] is not None]
 
     def change(self, bits: int, ingest_ts: str) -> AnyRecord | None:
-        """What changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
+        """Return what changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
 
         Args:
             bits: of ``pending``; they wait no longer.
@@ -291,7 +291,7 @@ class LoggedObject:
         )
 
     def _encode_identity(self) -> bytes:
-        """What identifies it in JSON, not before it is needed: most objects are at rest.
+        """Return what identifies it in JSON, not before it is needed: most objects are at rest.
 
         Empty where a name has no form in JSON; the writer of the record reports that.
         """

@@ -275,7 +275,7 @@ class Contents:
 
 
 def lines_as_table(paths: list[Path]) -> str:
-    """The part of a query that reads files of record lines as a table; commit lines are left out."""
+    """Return the part of a query that reads files of record lines as a table; commit lines are left out."""
     columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in COLUMNS.items())
     files = ", ".join(literal(str(path)) for path in paths)
     return (
@@ -285,7 +285,7 @@ def lines_as_table(paths: list[Path]) -> str:
 
 
 def files_as_table(paths: list[Path]) -> str:
-    """The part of a query that reads files of the lake as a table that has all columns.
+    """Return the part of a query that reads files of the lake as a table that has all columns.
 
     Columns that came to the form after a file was made are absent in its rows.
     """
@@ -298,7 +298,7 @@ def files_as_table(paths: list[Path]) -> str:
 
 
 def no_records() -> str:
-    """The part of a query that is a table with all columns and no rows."""
+    """Return the part of a query that is a table with all columns and no rows."""
     nothing = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind in COLUMNS.items())
     return f"(SELECT {nothing} WHERE false)"
 
@@ -371,7 +371,7 @@ def literal(text: str) -> str:
 
 
 def first_line_of(error: Exception) -> str:
-    """What DuckDB says, without where in the query."""
+    """Return what DuckDB says, without where in the query."""
     return str(error).partition("\n")[0].strip()
 
 

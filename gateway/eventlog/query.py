@@ -37,7 +37,7 @@ _JSON = frozenset({"values", "deltas", "former", "found"})
 
 
 def line_of_row(columns: Sequence[str], row: Iterable[object]) -> bytes:
-    """The line of a record, without its end: fields in the order of columns, absent ones left out.
+    """Return the line of a record, without its end: fields in the order of columns, absent ones left out.
 
     Args:
         columns: names, `gateway.eventlog.parquet.COLUMNS` or a part of them.
@@ -48,7 +48,7 @@ def line_of_row(columns: Sequence[str], row: Iterable[object]) -> bytes:
 
 
 def json_of_row(columns: Sequence[str], row: Iterable[object]) -> str:
-    """A row of any query as an object of JSON, on one line: absent is null, times are as on lines.
+    """Return a row of any query as an object of JSON, on one line: absent is null, times are as on lines.
 
     Integers keep all their digits. What has no form in JSON is text.
     """
@@ -57,7 +57,7 @@ def json_of_row(columns: Sequence[str], row: Iterable[object]) -> str:
 
 
 def text_of_value(value: object) -> str:
-    """A value as text in a table: absent is empty, times are as on lines, what is nested is JSON."""
+    """Return a value as text in a table: absent is empty, times are as on lines, what is nested is JSON."""
     if value is None:
         return ""
     plain = _plain(value)
@@ -87,7 +87,7 @@ def _in_json(name: str, value: object) -> object:
 
 
 def _plain(value: object) -> object:  # noqa: PLR0911  one line for each type
-    """What JSON has a form for."""
+    """Return what JSON has a form for."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, dt.datetime):
@@ -312,7 +312,7 @@ def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) ->
 
 
 def _recorded(error: Exception) -> QueryError | LogReadError:
-    """A mistake in the query, or something that is wrong with the files."""
+    """Return a mistake in the query, or something that is wrong with the files."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return QueryError(f"{first_line_of(error)}: allow more memory, or ask for less")
     if isinstance(error, OSError | duckdb.IOException):

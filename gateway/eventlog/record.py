@@ -192,7 +192,7 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     delivery: str | None = None
 
     def record(self) -> LogRecord:
-        """The same with all fields.
+        """Return the same with all fields.
 
         Raises:
             TypeError, ValueError: a value has no form in JSON.
@@ -205,7 +205,7 @@ AnyRecord: TypeAlias = LogRecord | ObjectChange
 
 
 def encoded_identity(record: LogRecord) -> bytes:
-    """What identifies an object, as it stands on the line behind ``"source":``.
+    """Return what identifies an object, as it stands on the line behind ``"source":``.
 
     Args:
         record: with ``source``, what identifies the object, and nothing else.
@@ -230,7 +230,7 @@ def microseconds_text(time: int) -> str | None:
 
 
 def known_time(time: int) -> str | None:
-    """A time of the feed, where 0 stands for one that is not known: to the microsecond."""
+    """Return a time of the feed, where 0 stands for one that is not known: to the microsecond."""
     return microseconds_text(time) if time else None
 
 
@@ -267,7 +267,7 @@ def link_text(link: ObjectLink, source: str) -> str:
 
 
 def converter(value_type: ValueType) -> Convert | None:
-    """What turns values of this type into what JSON can hold; ``None`` where they are that already."""
+    """Return what turns values of this type into what JSON can hold; ``None`` where they are that already."""
     return _CONVERTERS.get(value_type)
 
 
@@ -352,7 +352,7 @@ def _subject(record: Mapping[str, object]) -> Iterator[str]:
 
 
 def _details(record: Mapping[str, object]) -> Iterator[str]:
-    """How it is, or what came of it."""
+    """Yield how it is, or what came of it."""
     if str(record.get("kind")) in _WITH_STATE and "state" in record:
         yield str(record["state"])
     if "from_ts" in record or "to_ts" in record:
@@ -382,7 +382,7 @@ def _value(value: object) -> str:
 
 
 def _step(deltas: object, name: object) -> str:
-    """How a counter went on: ``(+3)``, or ``(reset, +3)``."""
+    """Return how a counter went on: ``(+3)``, or ``(reset, +3)``."""
     delta = deltas.get(name) if isinstance(deltas, Mapping) else None
     if not isinstance(delta, Mapping) or "delta" not in delta:
         return ""

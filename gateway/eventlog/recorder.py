@@ -129,7 +129,7 @@ class LogRecorder:
         }
 
     def __len__(self) -> int:
-        """How many objects live."""
+        """Return how many objects live."""
         return sum(map(len, self._objects.values()))
 
     @property
@@ -148,7 +148,7 @@ class LogRecorder:
         return min(times, default=None)
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
-        """What to record of a batch.
+        """Return what to record of a batch.
 
         Args:
             batch: the next one.
@@ -182,7 +182,7 @@ class LogRecorder:
         return self._take()
 
     def head(self, clock: Callable[[], int]) -> Iterator[AnyRecord]:
-        """How everything stands, for the begin of a segment, made while it is read.
+        """Yield how everything stands, for the begin of a segment, made while it is read.
 
         What changes between two records is recorded as it is then, what has ended by then is not. Before
         the snapshot of an object stands what waited of it, so that deltas still add up.

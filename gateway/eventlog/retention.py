@@ -119,7 +119,7 @@ class Rotation:
         self.head_is_complete = True
 
     def of_record(self, ingest_ts: str, octets: int, now: int) -> Why | None:
-        """Whether a segment has to begin before a record.
+        """Return whether a segment has to begin before a record.
 
         Args:
             ingest_ts: of the record.
@@ -133,7 +133,7 @@ class Rotation:
         return self._of_size(octets)
 
     def of_time(self, octets: int, now: int) -> Why | None:
-        """Whether a segment has to begin although no record makes it.
+        """Return whether a segment has to begin although no record makes it.
 
         Args:
             octets: of all records so far.
@@ -227,7 +227,7 @@ class Deleted:
 
 
 def stored(folder: Path) -> Stored:
-    """What the log in ``folder`` holds; files that go meanwhile are passed over.
+    """Return what the log in ``folder`` holds; files that go meanwhile are passed over.
 
     Raises:
         OSError: a folder cannot be read.
@@ -245,7 +245,7 @@ def stored(folder: Path) -> Stored:
 
 
 def too_much(held: Stored, settings: LogFileSettings, now: int) -> tuple[list[StoredFile], list[StoredFile]]:
-    """What has to go, oldest first: for its age, and of the rest for the size of all.
+    """Return what has to go, oldest first: for its age, and of the rest for the size of all.
 
     Args:
         held: by the log.
@@ -422,6 +422,6 @@ class Upkeep:
             self.deleted_octets += deleted.octets
 
     def take_unrecorded(self) -> Deleted | None:
-        """What was deleted since this was asked last, for the log's own record of it."""
+        """Return what was deleted since this was asked last, for the log's own record of it."""
         unrecorded, self._unrecorded = self._unrecorded, None
         return unrecorded

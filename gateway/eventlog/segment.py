@@ -67,7 +67,7 @@ def segment_path(folder: Path, first_seq: int, *, is_open: bool) -> Path:
 
 
 def list_segments(folder: Path) -> list[Segment]:
-    """The segments of the log in ``folder``, oldest first; files with other names are passed over.
+    """Return the segments of the log in ``folder``, oldest first; files with other names are passed over.
 
     Raises:
         OSError: the folder is there, but cannot be read.
@@ -84,7 +84,7 @@ def list_segments(folder: Path) -> list[Segment]:
 
 
 def scan_segment(path: Path, offset: int = 0) -> Iterator[Block | Damage]:
-    """All that a file holds, in order: its blocks, and what is no block.
+    """Yield all that a file holds, in order: its blocks, and what is no block.
 
     Args:
         path: of the file.
@@ -103,7 +103,7 @@ def scan_segment(path: Path, offset: int = 0) -> Iterator[Block | Damage]:
 
 
 def read_segment(segment: Segment, offset: int = 0, next_seq: int = 0) -> Iterator[Block]:
-    """The blocks of a segment, held against each other: one log, and no seq is missing.
+    """Yield the blocks of a segment, held against each other: one log, and no seq is missing.
 
     An open segment ends with its last whole block, because behind it another may be in the making; to follow
     it, go on later with the ``end`` and the ``last_seq + 1`` of the block read last.
@@ -137,7 +137,7 @@ def read_segment(segment: Segment, offset: int = 0, next_seq: int = 0) -> Iterat
 
 
 def first_line(path: Path) -> bytes:
-    """The first line of a segment, without its end; empty where it has none yet.
+    """Return the first line of a segment, without its end; empty where it has none yet.
 
     Raises:
         OSError: it cannot be read.
@@ -148,7 +148,7 @@ def first_line(path: Path) -> bytes:
 
 
 def tail(path: Path, octets: int) -> bytes:
-    """The last octets of a file, at most so many.
+    """Return the last octets of a file, at most so many.
 
     Raises:
         OSError: it cannot be read.
@@ -276,7 +276,7 @@ class LakeFile:
 
 
 def lake_file(folder: Path, log_id: str, first_seq: int, ingested: dt.datetime) -> LakeFile:
-    """The file for the segment that begins with ``first_seq``.
+    """Return the file for the segment that begins with ``first_seq``.
 
     Args:
         folder: of the log.
@@ -292,7 +292,7 @@ def lake_file(folder: Path, log_id: str, first_seq: int, ingested: dt.datetime) 
 
 
 def lake_files(folder: Path) -> list[LakeFile]:
-    """All files of the lake by log and seq; none where there is no lake.
+    """Return all files of the lake by log and seq; none where there is no lake.
 
     What is named otherwise is none of ours and is passed over, and so are drafts. A folder that goes while it
     is listed has no files.
@@ -371,7 +371,7 @@ def identity_path(folder: Path) -> Path:
 
 
 def read_identity(folder: Path) -> LogIdentity | None:
-    """Which log is in ``folder``; ``None`` where the file is missing.
+    """Return which log is in ``folder``; ``None`` where the file is missing.
 
     Raises:
         EventLogError: the file is damaged, or of a newer version, or cannot be read.
@@ -399,7 +399,7 @@ def read_identity(folder: Path) -> LogIdentity | None:
 
 
 def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
-    """The segments at the end of the log in ``folder`` that say how everything stands, oldest first.
+    """Return the segments at the end of the log in ``folder`` that say how everything stands, oldest first.
 
     More than one where the core ended again before it had recorded that again. The first of them is missing
     where it was removed.
@@ -433,7 +433,7 @@ WHAT_TO_DO: Final = (
 
 
 def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
-    """The segments that wait to be compacted, oldest first.
+    """Return the segments that wait to be compacted, oldest first.
 
     These are the complete ones; the newest only where the file ``LOG`` says that it knows of its end, because
     otherwise that is where a writer looks for where to go on.
@@ -458,7 +458,7 @@ def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
 
 
 def due(folder: Path) -> list[Segment]:
-    """The segments that the gateway compacts by itself, oldest first.
+    """Return the segments that the gateway compacts by itself, oldest first.
 
     The core goes on from the newest one, and from those that say how everything stood, should it end now.
 

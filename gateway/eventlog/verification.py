@@ -261,7 +261,7 @@ class _Verification:
                 yield Problem(path, None, "is no file of the log, and may be read as one: move it away")
 
     def _each_once(self) -> list[_Span]:
-        """What there is, by log and seq, without segments beside the file that they became."""
+        """Return what there is, by log and seq, without segments beside the file that they became."""
         for log_id, first_seq in self._lake:
             if first_seq in self._segments and self._segments[first_seq].log_id == log_id:
                 del self._segments[first_seq]

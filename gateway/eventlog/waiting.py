@@ -141,7 +141,7 @@ class WaitingRecords:
         return Pressure.MERGE if waiting * 4 < self._bound * 3 else Pressure.FULL
 
     def takes(self, kind: RecordKind) -> bool:
-        """Whether a record of this kind still fits."""
+        """Return whether a record of this kind still fits."""
         if self.next_seq < self._calm_seq and self.appended < self._calm_appended:
             return True
         waiting = max(self.records, self.octets // _RECORD_OCTETS)
@@ -214,7 +214,7 @@ class WaitingRecords:
         self.segment += 1
 
     def take(self) -> Batch | None:
-        """The next records to be written, for `done`; ``None`` where none wait."""
+        """Return the next records to be written, for `done`; ``None`` where none wait."""
         taken: list[_WaitingBlock] = []
         octets = 0
         while self._blocks and octets < COMMIT_OCTETS:

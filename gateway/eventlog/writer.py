@@ -282,7 +282,7 @@ class EventLog:
     # ---- segments -------------------------------------------------------------------------------------
 
     def _placed(self, record: AnyRecord) -> AnyRecord:
-        """The record as it fits into the segment; into a new one, if need be."""
+        """Return the record as it fits into the segment; into a new one, if need be."""
         rotation, now = self._rotation, self._clock.now()
         why = rotation.of_record(record.ingest_ts, self._waiting.appended, now)
         if why is not None:

@@ -39,17 +39,17 @@ def unlike(name: str, taken: Iterable[str]) -> str:
 
 
 def described(*texts: str) -> str:
-    """The first of ``texts`` that says something: Java takes no empty descriptions."""
+    """Return the first of ``texts`` that says something: Java takes no empty descriptions."""
     return next((types.text(text) for text in texts if text.strip()), "-")
 
 
 def descriptor(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that say something."""
+    """Return the fields that say something."""
     return {name: types.text(text) for name, text in fields.items() if text}
 
 
 def units(value: Element | Argument) -> str:
-    """The unit in which an element or argument is shown."""
+    """Return the unit in which an element or argument is shown."""
     return value.unit or ("nanoseconds" if value.type is ValueType.DURATION else "")
 
 
@@ -82,7 +82,7 @@ class ShownMethod:
 
 
 def shown_methods(schema: ClassSchema) -> Mapping[str, ShownMethod]:
-    """The methods of a class, by the names that clients call them by."""
+    """Return the methods of a class, by the names that clients call them by."""
     shown: dict[str, ShownMethod] = {}
     for number, method in enumerate(schema.methods):
         name = unlike(types.text(method.name.strip()) or f"method{number}", (READ_FRESH.name, *shown))
@@ -113,7 +113,7 @@ def _shown_method(name: str, method: Method) -> ShownMethod:
 
 
 def _names(arguments: Iterable[Argument], instead: str) -> tuple[str, ...]:
-    """What each is called: no two alike, and none empty, which Java does not take."""
+    """Return what each is called: no two alike, and none empty, which Java does not take."""
     names: list[str] = []
     for number, argument in enumerate(arguments):
         names.append(unlike(types.text(argument.name).strip() or f"{instead}{number}", names))
@@ -143,7 +143,7 @@ def _parameter(argument: Argument, name: str) -> Parameter:
 
 
 def _default(argument: Argument) -> JmxValue:
-    """What stands for an argument that is left out; ``None`` where the descriptor cannot say it."""
+    """Return what stands for an argument that is left out; ``None`` where the descriptor cannot say it."""
     if argument.default is None or argument.type is ValueType.REFERENCE:
         return None
     try:
@@ -251,7 +251,7 @@ class ShownClass:
     emits: bool = False
 
     def same_as(self, record: ClassRecord) -> bool:
-        """Whether ``record`` describes the same version, under any number."""
+        """Return whether ``record`` describes the same version, under any number."""
         mine = self.record
         return (mine.schema, mine.name_element, mine.parent_element) == (
             record.schema,
@@ -286,7 +286,7 @@ class ShownClass:
     def values(
         self, record: ObjectRecord, source: str, last_operation: str | None, resolve: Resolve, unfit: Unfit
     ) -> tuple[JmxValue, ...]:
-        """All values of an object, by position."""
+        """Return all values of an object, by position."""
         values: list[JmxValue] = [None] * len(self.attributes)
         values[Own.NAME] = types.text(record.leaf_name)
         values[Own.STABLE_NAME] = types.text(record.stable_name)
@@ -344,7 +344,7 @@ class ShownClass:
                 target[position] = None
 
     def _concerned_by(self, event: EventSchema) -> bool:
-        """Whether one of the event's arguments refers to objects of this class."""
+        """Return whether one of the event's arguments refers to objects of this class."""
         key = self.record.schema.key
         names = {str(key), *((key.name,) if event.key.package == key.package else ())}
         return any(argument.references in names for argument in event.arguments)
@@ -470,7 +470,7 @@ class ClassVersions:
         self._full = False
 
     def find(self, record: ClassRecord) -> ShownClass | None:
-        """The version that a record describes; ``None`` (logged) where there are too many."""
+        """Return the version that a record describes; ``None`` (logged) where there are too many."""
         versions = self._versions.setdefault(str(record.schema.key), [])
         known = next((version for version in versions if version.same_as(record)), None)
         if known is None:

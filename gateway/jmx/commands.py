@@ -222,12 +222,12 @@ _OPERATIONS: dict[type, int] = {
 
 
 def encode_batch(commands: Iterable[Command]) -> bytes:
-    """The octets of one batch."""
+    """Return the octets of one batch."""
     return msgspec.msgpack.encode([_command(command) for command in commands])
 
 
 def _command(command: Command) -> list[Any]:
-    """The command as an array: the number of its operation, then its fields in order."""
+    """Return the command as an array: the number of its operation, then its fields in order."""
     match command:
         case DefineClass(number, name, description, attributes, notifications, operations):
             fields: list[Any] = [

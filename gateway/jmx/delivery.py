@@ -153,7 +153,7 @@ class Delivery:
 
 
 def batches(commands: Sequence[Command], limit: int = MAX_BATCH_OCTETS) -> list[bytes]:
-    """The commands, in order, in as few batches of at most ``limit`` octets as halving makes.
+    """Return the commands, in order, in as few batches of at most ``limit`` octets as halving makes.
 
     One command that alone is larger is left out: something is wrong with it.
     """

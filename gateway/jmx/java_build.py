@@ -59,7 +59,7 @@ _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def find_compilers() -> Iterator[Compiler]:
-    """The compilers of this machine, best first: a JDK's javac, then Debian's ecj."""
+    """Yield the compilers of this machine, best first: a JDK's javac, then Debian's ecj."""
     home = os.environ.get("JAVA_HOME")
     javac = shutil.which("javac", path=str(Path(home, "bin"))) if home else None
     javac = javac or shutil.which("javac")
@@ -75,7 +75,7 @@ def find_compilers() -> Iterator[Compiler]:
 
 
 def find_py4j_jar() -> Path:
-    """The jar that py4j's own package brings, wherever pip has put it.
+    """Return the jar that py4j's own package brings, wherever pip has put it.
 
     Raises:
         JavaBuildError: it is not there.
@@ -133,7 +133,7 @@ def build_jar(target: Path, sources: Path = SOURCES, compilers: Iterable[Compile
 
 
 def digest_of_jar(jar: Path) -> str | None:
-    """The `source_digest` of the sources that ``jar`` was built from; `None` if it does not say."""
+    """Return the `source_digest` of the sources that ``jar`` was built from; `None` if it does not say."""
     try:
         with zipfile.ZipFile(jar) as archive:
             lines = archive.read(MANIFEST).decode().splitlines()

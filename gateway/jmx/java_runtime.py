@@ -46,7 +46,7 @@ _KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "LD_LIBRARY_PATH")
 
 
 def find_java(home: Path | None) -> Path:
-    """The ``java`` below ``home``; without one, below ``$JAVA_HOME``, else on the path.
+    """Return the ``java`` below ``home``; without one, below ``$JAVA_HOME``, else on the path.
 
     Raises:
         JavaMissingError: it is not there.
@@ -69,7 +69,7 @@ def find_java(home: Path | None) -> Path:
 
 
 def java_command(java: Path, class_path: tuple[Path, ...], heap: int, temporary: Path) -> list[str]:
-    """The command line of our virtual machine, with nothing secret on it.
+    """Return the command line of our virtual machine, with nothing secret on it.
 
     Args:
         java: the runtime's launcher.
@@ -100,7 +100,7 @@ def java_command(java: Path, class_path: tuple[Path, ...], heap: int, temporary:
 
 
 def java_environment() -> dict[str, str]:
-    """What the virtual machine sees of our environment: no options of others, and no secrets."""
+    """Return what the virtual machine sees of our environment: no options of others, and no secrets."""
     kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     return {**kept, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 
@@ -132,7 +132,7 @@ def class_path() -> tuple[Path, Path]:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled classes: below ``$XDG_CACHE_HOME``, else ``~/.cache``."""
+    """Return the folder of compiled classes: below ``$XDG_CACHE_HOME``, else ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "amqp-gateway" / "java"
 

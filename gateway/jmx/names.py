@@ -31,7 +31,7 @@ _QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "*": "\\*", "?": "\\?", "\n":
 
 
 def object_name(keys: Iterable[tuple[str, str]]) -> str:
-    """The name of an MBean of ours with these keys, in this order, and their values."""
+    """Return the name of an MBean of ours with these keys, in this order, and their values."""
     return f"{DOMAIN}:{','.join(f'{key}={quoted(value)}' for key, value in keys)}"
 
 
@@ -41,7 +41,7 @@ def quoted(value: str) -> str:
 
 
 def begins_with_parent(record: ClassRecord) -> bool:
-    """Whether the first part of the stable names of a class is the parent's."""
+    """Return whether the first part of the stable names of a class is the parent's."""
     first = next((element.name for element in record.schema.properties if element.index), "")
     return bool(first) and first == record.parent_element
 
@@ -49,7 +49,7 @@ def begins_with_parent(record: ClassRecord) -> bool:
 def name_of(
     record: ObjectRecord, source: str, key: ClassKey, *, has_parent: bool = False, buckets: int = 0
 ) -> str:
-    """The name of a managed object.
+    """Return the name of a managed object.
 
     Args:
         record: the object.
@@ -74,11 +74,11 @@ def name_of(
 
 
 def _is_whole(stable_name: str, parent: str, name: str | None = None, *others: str | None) -> bool:
-    """Whether these two parts are all there is in a stable name."""
+    """Return whether these two parts are all there is in a stable name."""
     return name is not None and not others and stable_name == joined((escaped(parent), escaped(name)))
 
 
 def _bucket(stable_name: str, buckets: int) -> str:
-    """Which group a name falls into: always the same one, in hexadecimal of a fixed width."""
+    """Return which group a name falls into: always the same one, in hexadecimal of a fixed width."""
     digest = hashlib.blake2b(stable_name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return f"{int.from_bytes(digest, 'big') % buckets:0{len(f'{buckets - 1:x}')}x}"

@@ -76,7 +76,7 @@ class ShownEvent:
         *,
         is_late: bool = False,
     ) -> Emit:
-        """The notification of one event.
+        """Return the notification of one event.
 
         Args:
             record: the event.
@@ -155,7 +155,7 @@ class EventCursor:
         return self._epoch, self._number
 
     def is_new(self, epoch: int, number: int, *, repeated: bool) -> bool:
-        """Whether an event is to be sent now; it counts as sent from then on.
+        """Return whether an event is to be sent now; it counts as sent from then on.
 
         Args:
             epoch: of the core that made it.
@@ -189,7 +189,7 @@ class EventCursor:
             self.lost += number - (self._number if epoch == self._epoch else 0)
 
     def is_late(self, epoch: int, age: int) -> bool:
-        """Whether an event in a snapshot could not be sent when it happened.
+        """Return whether an event in a snapshot could not be sent when it happened.
 
         Args:
             epoch: of the core that made it. The first snapshot of a core contains what happened since its
@@ -236,7 +236,7 @@ MAX_SENT: Final = 10_000
 
 
 def operation_notice(record: OperationRecord, emitter: int, source: str, object_name: str | None) -> Emit:
-    """The notification of an operation that has ended.
+    """Return the notification of an operation that has ended.
 
     Args:
         record: what the core says of it.
@@ -316,7 +316,7 @@ class OperationCursor:
         self._snapshot_received = False
 
     def is_new(self, epoch: int, record: OperationRecord, *, repeated: bool) -> bool:
-        """Whether the state of an operation is to be sent; it counts as sent from then on.
+        """Return whether the state of an operation is to be sent; it counts as sent from then on.
 
         Args:
             epoch: of the core.

@@ -230,7 +230,7 @@ GATEWAY_NAME = object_name([("type", "Gateway")])
 
 
 def source_name(source: str) -> str:
-    """The ObjectName of a source's MBean."""
+    """Return the ObjectName of a source's MBean."""
     return object_name([("type", "Source"), ("source", source)])
 
 

@@ -42,12 +42,12 @@ class UnfitValueError(Exception):
 
 
 def is_enumeration(element: Element | Argument) -> bool:
-    """Whether its values have labels."""
+    """Return whether its values have labels."""
     return bool(element.values) and (element.type.integer_bits > 0 or element.type is ValueType.STRING)
 
 
 def attribute_type(element: Element | Argument, *, statistic: bool = False) -> AttributeType:
-    """The type of an element's or argument's attribute."""
+    """Return the type of an element's or argument's attribute."""
     if is_enumeration(element):
         return AttributeType.STRING
     if element.type is ValueType.U64 and not statistic:
@@ -67,7 +67,7 @@ def converter(element: Element | Argument, *, statistic: bool = False) -> Conver
 
 
 def legal_values(element: Element | Argument) -> tuple[str, ...]:
-    """The labels of an enumeration, each once; empty for anything else."""
+    """Return the labels of an enumeration, each once; empty for anything else."""
     return tuple(dict.fromkeys(named.label for named in element.values)) if is_enumeration(element) else ()
 
 
@@ -101,7 +101,7 @@ def text(value: str) -> str:
 
 
 def link_name(value: FeedValue) -> JmxValue:
-    """The stable name of what a reference leads to; of one that leads nowhere, its native id."""
+    """Return the stable name of what a reference leads to; of one that leads nowhere, its native id."""
     if isinstance(value, ObjectLink):
         return text(value.stable_name)
     if isinstance(value, Reference):
@@ -110,7 +110,7 @@ def link_name(value: FeedValue) -> JmxValue:
 
 
 def time(nanoseconds: int) -> int | None:
-    """A time of a record as a `DATE`; ``None`` where it is not known (0) or no time at all."""
+    """Return a time of a record as a `DATE`; ``None`` where it is not known (0) or no time at all."""
     return nanoseconds if 0 < nanoseconds <= _MAX_LONG else None
 
 
@@ -124,7 +124,7 @@ def map_value(value: Mapping[str, FeedValue]) -> JmxValue:
 
 
 def item_text(value: FeedValue) -> str:
-    """A value inside a text, as it stands in a map or list.
+    """Return a value inside a text, as it stands in a map or list.
 
     Raises:
         UnfitValueError: it is nested too deeply.
@@ -201,13 +201,13 @@ def _list_of(shown: Callable[[object], str]) -> Converter:
 
 
 def _item(value: object) -> str:
-    """What stands inside a map or list, as text."""
+    """Return what stands inside a map or list, as text."""
     plain = _plain(value)
     return plain if isinstance(plain, str) else _json(plain)
 
 
 def _exact_item(value: object) -> str:
-    """The same, but in quotes where it is a text that could be taken for something else."""
+    """Return the same, but in quotes where it is a text that could be taken for something else."""
     plain = _plain(value)
     return plain if isinstance(plain, str) and not _is_json(plain) else _json(plain)
 
@@ -328,7 +328,7 @@ Resolve: TypeAlias = Callable[[int, str], ObjectLink | None]
 
 
 def model_value(written: Written, target: Element | Argument, resolve: Resolve) -> FeedValue:
-    """What was written, for this element or argument.
+    """Return what was written, for this element or argument.
 
     Raises:
         ValueError: values of this type are written otherwise, which is a mistake of ours.
@@ -400,7 +400,7 @@ def from_shown(text: str) -> Value:
 
 
 def _number(digits: str) -> int | float:
-    """A number that ends: JSON has no NaN and no infinity, which Python's reader takes."""
+    """Return a number that ends: JSON has no NaN and no infinity, which Python's reader takes."""
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     try:

@@ -192,7 +192,7 @@ class JavaMachine:
         return PushResult(errors, tuple(texts))
 
     async def usage(self) -> MachineUsage:
-        """What it uses now; waits for what it is doing for us.
+        """Return what it uses now; waits for what it is doing for us.
 
         Raises:
             MachineEndedError: it has ended.
@@ -288,7 +288,7 @@ class JavaMachine:
                 raise await self._failed_start(java)
 
     def _handed_over(self, bridge: Bridge, patience: float) -> bytes:
-        """What the virtual machine reads before anything else."""
+        """Return what the virtual machine reads before anything else."""
         settings = self._settings
         fields = (
             bridge.listen(),
@@ -307,7 +307,7 @@ class JavaMachine:
         return struct.pack(">i", len(packed)) + packed
 
     async def _first_answer(self, process: asyncio.subprocess.Process, handed_over: bytes) -> str:
-        """The line in which it says that it listens, or does not; empty when it ended without one."""
+        """Return the line in which it says that it listens, or does not; empty when it ended without one."""
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(handed_over)

@@ -53,7 +53,7 @@ def load_mapping(path: Path) -> Mapping:
 
 
 def load_shipped_mappings() -> dict[str, Mapping]:
-    """The mappings that travel with the gateway, by package.
+    """Return the mappings that travel with the gateway, by package.
 
     Raises:
         DocumentError: one of them is damaged.
@@ -326,7 +326,7 @@ def _overlaid_argument(argument: Argument, rule: ArgumentRule | MethodArgumentRu
 
 
 def _written(rule: ElementRule | ArgumentRule | MethodArgumentRule, names: Iterable[str]) -> dict[str, Any]:
-    """What the mapping says of these, where it says anything."""
+    """Return what the mapping says of these, where it says anything."""
     return {name: getattr(rule, name) for name in names if name in rule.model_fields_set}
 
 

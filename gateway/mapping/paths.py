@@ -38,7 +38,7 @@ class ReadPath:
     alternatives: tuple[tuple[Step, ...], ...]
 
     def find(self, document: Json) -> Json:
-        """The value in ``document``, ``None`` where nothing (or null) stands there. Never raises."""
+        """Return the value in ``document``, ``None`` where nothing (or null) stands there. Never raises."""
         for steps in self.alternatives:
             found = _follow(document, steps)
             if found is not None:

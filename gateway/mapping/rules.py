@@ -490,7 +490,7 @@ _PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_.-]*)\}")
 
 
 def names_in(template: str) -> tuple[str, ...]:
-    """The names that a template asks for, in its order."""
+    """Return the names that a template asks for, in its order."""
     return tuple(_PLACE.findall(template))
 
 

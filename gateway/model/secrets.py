@@ -48,7 +48,7 @@ class SecretRules:
         ]
 
     def hides(self, name: str) -> bool:
-        """Whether an element, argument or map key of this name is dropped whole."""
+        """Return whether an element, argument or map key of this name is dropped whole."""
         return self._pattern.search(name) is not None
 
     def masked(self, value: Value) -> Value:
@@ -77,11 +77,11 @@ class SecretRules:
         return "".join([*parts, text[position:]])
 
     def shows_mask(self, text: str) -> bool:
-        """Whether something in ``text`` stands as `masked_uris` leaves it."""
+        """Return whether something in ``text`` stands as `masked_uris` leaves it."""
         return f"://{MASK}@" in text or any(found[0] == MASK for found in self._secret_parameters(text))
 
     def _secret_parameters(self, text: str) -> Iterator[re.Match[str]]:
-        """The values of those parameters of queries in ``text`` that are secret."""
+        """Yield the values of those parameters of queries in ``text`` that are secret."""
         position = 0
         while (named := _PARAMETER.search(text, position)) is not None:
             position = named.end()

@@ -74,7 +74,7 @@ _PYTHON_TYPES: Final[dict[ValueType, tuple[str, Callable[[Value], bool]]]] = {
 
 
 def _out_of_type(value_type: ValueType, value: Value) -> ValidationError | None:
-    """What the type itself cannot hold."""
+    """Return what the type itself cannot hold."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -85,7 +85,7 @@ def _cut(value: FeedValue) -> FeedValue:
 
 
 def _is_plain(value: object, depth: int) -> bool:
-    """Whether it is a value at all: a front end may have sent anything that msgpack has."""
+    """Return whether it is a value at all: a front end may have sent anything that msgpack has."""
     if isinstance(value, Mapping | tuple) and depth == 0:
         return False
     if isinstance(value, Mapping):

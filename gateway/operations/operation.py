@@ -329,7 +329,7 @@ class Operation:
         return self._over(ended)
 
     def _is_perhaps_partly_done(self, step: Step, answer: Answer) -> bool:
-        """Whether something may have been set although this step has failed."""
+        """Return whether something may have been set although this step has failed."""
         if answer.outcome in {Outcome.UNKNOWN, Outcome.SOURCE_DOWN}:
             return False
         if answer.outcome is Outcome.REMOTE_FAILURE or self._done:
@@ -387,7 +387,7 @@ class Operation:
 
 
 def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
-    """Whether a value is the one asked for; of none, also what stands for none on the wire."""
+    """Return whether a value is the one asked for; of none, also what stands for none on the wire."""
     if wanted is None and isinstance(value, str | Mapping | tuple):
         return not value
     return is_same(value, wanted)

@@ -201,7 +201,7 @@ class Planner:
         )
 
     def _settable(self, target: Target, entry: Entry, name: str) -> tuple[Element, _Setter | None]:
-        """An element, and the method that sets it; without one a request of the dialect's own does."""
+        """Return an element, and the method that sets it; without one a request of the dialect's own does."""
         schema = entry.class_record.schema
         position = schema.positions.get(name)
         if position is None:
@@ -302,7 +302,7 @@ def _setting(
 def _arguments(
     method: Method, given: Mapping[str, FeedValue | None], find: FindObject, element: str = ""
 ) -> dict[str, FeedValue | None]:
-    """What is passed, by name in the schema's order: what is given, a default, or nothing."""
+    """Return what is passed, by name in the schema's order: what is given, a default, or nothing."""
     inputs = [argument for argument in method.arguments if argument.direction is not Direction.OUT]
     unknown = sorted(given.keys() - {argument.name for argument in inputs})
     if unknown:
@@ -374,7 +374,7 @@ def checked(value: object, described: Element | Argument, find: FindObject, name
 
 
 def as_sent(value: FeedValue | None, find: FindObject) -> Value | None:
-    """A checked value with references as native ids."""
+    """Return a checked value with references as native ids."""
     if isinstance(value, ObjectLink):
         found = find(value)
         return None if found is None else Reference(found[1])
@@ -398,7 +398,7 @@ def _not_none(value: Value | None) -> Value:
 
 
 def _plain(value: object, find: FindObject, name: str, depth: int) -> FeedValue:
-    """A value that is one, with links as the inventory has them."""
+    """Return a value that is one, with links as the inventory has them."""
     if depth == 0:
         raise Rejected(Outcome.WRONG_VALUE, f"{name}: nested more than {MAX_DEPTH} deep", name)
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):

@@ -88,7 +88,7 @@ class Policy:
         self._permissions = tuple(permissions)
 
     def decide(self, principal: Principal, subject: Subject, wish: Wish) -> bool:
-        """Whether ``principal`` may do it."""
+        """Return whether ``principal`` may do it."""
         return any(
             str(principal) in permission.who
             and _fits(subject.source, permission.sources)

@@ -98,7 +98,7 @@ class PendingOutcomes:
         return len(self._by_number)
 
     def __iter__(self) -> Iterator[PendingOutcome]:
-        """The oldest first; they may be removed meanwhile."""
+        """Yield the oldest first; they may be removed meanwhile."""
         return iter(list(self._by_number.values()))
 
     def add(self, one: PendingOutcome) -> None:

@@ -98,7 +98,7 @@ class Family:
 
 
 def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> dict[int, Family]:
-    """The families of a class, by the positions of their elements.
+    """Return the families of a class, by the positions of their elements.
 
     Args:
         schema: of the class.
@@ -119,7 +119,7 @@ def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> di
 
 
 def family_of(schema: ClassSchema, element: Element) -> Family | None:
-    """What an element is as a metric; ``None`` where its values are no numbers."""
+    """Return what an element is as a metric; ``None`` where its values are no numbers."""
     name = f"amqp_{snake_case(schema.key.package)}_{snake_case(schema.key.name)}_{snake_case(element.name)}"
     text = f"{element.description or element.label or element.name} ({schema.key} {element.name})"
     if element.values:
@@ -149,7 +149,7 @@ def snake_case(name: str) -> str:
 
 
 def number_of(value: FeedValue | None) -> float | None:
-    """A value as a number: a boolean is 0 or 1; ``None`` for what is none."""
+    """Return a value as a number: a boolean is 0 or 1; ``None`` for what is none."""
     return float(value) if isinstance(value, bool | int | float) else None
 
 

@@ -147,7 +147,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         return self._replica.is_complete
 
     def __len__(self) -> int:
-        """How many objects of the chosen classes are known."""
+        """Return how many objects of the chosen classes are known."""
         return sum(map(len, self._objects.values()))
 
     @property
@@ -157,7 +157,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         return [(record.name, record.state in TRUSTED) for record in records]
 
     def current(self, class_name: str) -> Iterator[tuple[dict[str, str], ShownObject]]:
-        """The fresh objects of a class (``package:class``), with their labels.
+        """Yield the fresh objects of a class (``package:class``), with their labels.
 
         Where two have the same labels, the younger one stands for both.
         """
@@ -178,7 +178,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         return list(dict.fromkeys(one.name for one in self._replica.versions.values()))
 
     def families(self, class_name: str) -> list[Family]:
-        """The families of a class, of all its versions; of those of one name the first."""
+        """Return the families of a class, of all its versions; of those of one name the first."""
         named: dict[str, Family] = {}
         for in_class in self._replica.versions.values():
             if in_class.name == class_name:
@@ -199,7 +199,7 @@ def _labels(source: SourceRecord, shown: ShownObject) -> dict[str, str]:
 
 
 def _text(value: FeedValue | None) -> str:
-    """What a label says: of a reference the own name of what it leads to."""
+    """Return what a label says: of a reference the own name of what it leads to."""
     if isinstance(value, ObjectLink):
         return (parts(value.stable_name) or (None,))[-1] or value.stable_name
     return "" if value is None else str(value)

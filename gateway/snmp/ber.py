@@ -72,7 +72,7 @@ class BerError(Exception):
 
 
 def encode_length(length: int) -> bytes:
-    """The length octets of a content of ``length`` octets, in the shortest definite form."""
+    """Return the length octets of a content of ``length`` octets, in the shortest definite form."""
     if length < _MORE:
         return bytes((length,))
     octets = length.to_bytes((length.bit_length() + 7) >> 3, "big")
@@ -80,7 +80,7 @@ def encode_length(length: int) -> bytes:
 
 
 def encode_head(tag: int, length: int) -> bytes:
-    """The tag and the length octets that stand before a content of ``length`` octets."""
+    """Return the tag and the length octets that stand before a content of ``length`` octets."""
     if length < _MORE:
         return bytes((tag, length))
     if length <= _MAX_OCTETS:
@@ -96,7 +96,7 @@ def encode_tlv(tag: int, content: bytes) -> bytes:
 
 
 def encode_integer(value: int) -> bytes:
-    """The TLV of an Integer32 or an enumeration. Raises ``ValueError`` outside -2^31 to 2^31-1."""
+    """Return the TLV of an Integer32 or an enumeration. Raises ``ValueError`` outside -2^31 to 2^31-1."""
     if 0 <= value < len(_SMALL_INTEGERS):
         return _SMALL_INTEGERS[value]
     if not _MIN_INTEGER32 <= value <= _MAX_INTEGER32:
@@ -105,22 +105,22 @@ def encode_integer(value: int) -> bytes:
 
 
 def encode_counter32(value: int) -> bytes:
-    """The TLV of a Counter32. Raises ``ValueError`` outside 0 to 2^32-1."""
+    """Return the TLV of a Counter32. Raises ``ValueError`` outside 0 to 2^32-1."""
     return _unsigned_tlv(COUNTER32, value)
 
 
 def encode_gauge32(value: int) -> bytes:
-    """The TLV of a Gauge32 or Unsigned32. Raises ``ValueError`` outside 0 to 2^32-1."""
+    """Return the TLV of a Gauge32 or Unsigned32. Raises ``ValueError`` outside 0 to 2^32-1."""
     return _unsigned_tlv(GAUGE32, value)
 
 
 def encode_time_ticks(value: int) -> bytes:
-    """The TLV of TimeTicks, hundredths of a second. Raises ``ValueError`` outside 0 to 2^32-1."""
+    """Return the TLV of TimeTicks, hundredths of a second. Raises ``ValueError`` outside 0 to 2^32-1."""
     return _unsigned_tlv(TIME_TICKS, value)
 
 
 def encode_counter64(value: int) -> bytes:
-    """The TLV of a Counter64. Raises ``ValueError`` outside 0 to 2^64-1."""
+    """Return the TLV of a Counter64. Raises ``ValueError`` outside 0 to 2^64-1."""
     return _unsigned_tlv(COUNTER64, value)
 
 
@@ -135,24 +135,24 @@ def encode_octets(value: bytes) -> bytes:
 
 
 def encode_ip_address(value: bytes) -> bytes:
-    """The TLV of an IpAddress of 4 octets. Raises ``ValueError`` for any other size."""
+    """Return the TLV of an IpAddress of 4 octets. Raises ``ValueError`` for any other size."""
     if len(value) != 4:  # noqa: PLR2004  an IPv4 address
         raise ValueError(f"an IpAddress has 4 octets, not {len(value)}")
     return encode_tlv(IP_ADDRESS, value)
 
 
 def encode_opaque(value: bytes) -> bytes:
-    """The TLV of an Opaque: ``value`` is the BER that it wraps."""
+    """Return the TLV of an Opaque: ``value`` is the BER that it wraps."""
     return encode_tlv(OPAQUE, value)
 
 
 def encode_oid(oid: Oid) -> bytes:
-    """The TLV of an OBJECT IDENTIFIER. Raises ``ValueError`` as `encode_name`."""
+    """Return the TLV of an OBJECT IDENTIFIER. Raises ``ValueError`` as `encode_name`."""
     return encode_tlv(OBJECT_IDENTIFIER, encode_name(oid))
 
 
 def encode_name(oid: Oid) -> bytes:
-    """The content of an OBJECT IDENTIFIER.
+    """Return the content of an OBJECT IDENTIFIER.
 
     Raises ``ValueError`` for fewer than 2 or more than 128 sub-identifiers, and where one is out of range.
     """
@@ -165,7 +165,7 @@ def encode_name(oid: Oid) -> bytes:
 
 
 def encode_sub_identifiers(part: Oid) -> bytes:
-    """The octets that ``part`` adds to a name. Raises ``ValueError`` where one is not 0 to 2^32-1."""
+    """Return the octets that ``part`` adds to a name. Raises ``ValueError`` where one is not 0 to 2^32-1."""
     small = _SMALL_SUB_IDENTIFIERS
     return b"".join(
         [small[number] if 0 <= number < _SMALL_NAMES else _sub_identifier(number) for number in part]
@@ -173,7 +173,7 @@ def encode_sub_identifiers(part: Oid) -> bytes:
 
 
 def encode_varbind(name: bytes, value: bytes) -> bytes:
-    """A VarBind of a name (content octets) and a value TLV (RFC 3416 section 3)."""
+    """Return a VarBind of a name (content octets) and a value TLV (RFC 3416 section 3)."""
     name_length = len(name)
     length = name_length + len(value) + 2
     if length < _MORE:
@@ -196,7 +196,7 @@ def sort_key(part: Oid) -> bytes:
 
 
 def from_sort_key(key: bytes) -> Oid:
-    """The sub-identifiers of which ``key`` is the `sort_key`."""
+    """Return the sub-identifiers of which ``key`` is the `sort_key`."""
     return struct.unpack(f">{len(key) >> 2}I", key)
 
 
@@ -242,7 +242,7 @@ _SMALL_SUB_IDENTIFIERS: Final = tuple(_base128(number) for number in range(_SMAL
 
 
 def read_header(data: bytes, offset: int, end: int) -> tuple[int, int, int]:
-    """The tag at ``offset`` and where its content starts and stops, all before ``end``.
+    """Return the tag at ``offset`` and where its content starts and stops, all before ``end``.
 
     Accepts lengths in more octets than needed, refuses the indefinite form (RFC 3417 section 8).
     """
@@ -263,7 +263,7 @@ def read_header(data: bytes, offset: int, end: int) -> tuple[int, int, int]:
 
 
 def read_tagged(data: bytes, offset: int, end: int, tag: int) -> tuple[int, int]:
-    """Where the content of the TLV at ``offset`` starts and stops; its tag must be ``tag``."""
+    """Return where the content of the TLV at ``offset`` starts and stops; its tag must be ``tag``."""
     start = offset + 2
     if (
         start <= end
@@ -290,7 +290,7 @@ def read_integer(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def read_octets(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
-    """The content of the OCTET STRING at ``offset`` and the offset after it."""
+    """Return the content of the OCTET STRING at ``offset`` and the offset after it."""
     start, stop = read_tagged(data, offset, end, OCTET_STRING)
     return data[start:stop], stop
 
@@ -311,7 +311,7 @@ Numbers from 2^28, which take five octets, are left to `is_canonical_name`.
 
 
 def read_name(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
-    """The content of the OBJECT IDENTIFIER at ``offset``, made canonical, and the offset after it.
+    """Return the content of the OBJECT IDENTIFIER at ``offset``, made canonical, and the offset after it.
 
     Peers send ``06 00`` for 0.0 (net-snmp and others accept it), and sub-identifiers with zeros in front.
     """
@@ -326,7 +326,7 @@ def read_name(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
 
 
 def read_value(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
-    """The TLV of any SNMP value at ``offset``, made canonical, and the offset after it."""
+    """Return the TLV of any SNMP value at ``offset``, made canonical, and the offset after it."""
     tag, start, stop = read_header(data, offset, end)
     if tag in _EMPTY_TAGS:
         if start != stop:
@@ -346,7 +346,7 @@ def read_value(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
 
 
 def decode_name(name: bytes) -> Oid:
-    """The sub-identifiers of an OBJECT IDENTIFIER's content; none at all stands for 0.0."""
+    """Return the sub-identifiers of an OBJECT IDENTIFIER's content; none at all stands for 0.0."""
     if not name:
         return (0, 0)
     first, *rest = _decode_base128(name, MAX_SUB_IDENTIFIER + 80)
@@ -359,7 +359,7 @@ def decode_name(name: bytes) -> Oid:
 
 
 def decode_sub_identifiers(part: bytes) -> Oid:
-    """The sub-identifiers of a part of a name; the reverse of `encode_sub_identifiers`."""
+    """Return the sub-identifiers of a part of a name; the reverse of `encode_sub_identifiers`."""
     return tuple(_decode_base128(part, MAX_SUB_IDENTIFIER))
 
 

@@ -105,7 +105,7 @@ of a known community. Nothing is cheaper to make than a plain tuple.
 
 
 def read_usual(datagram: bytes) -> UsualRead | None:
-    """A read (GET, GETNEXT, GETBULK) in the form in which managers send nearly all of them.
+    """Return a read (GET, GETNEXT, GETBULK) in the form in which managers send nearly all of them.
 
     Every length takes one octet, all is canonical, each value is NULL. ``None`` for anything else, which may
     be as good a request: `read_message` and `read_request` decide.
@@ -143,7 +143,7 @@ def read_usual(datagram: bytes) -> UsualRead | None:
 
 
 def read_message(datagram: bytes) -> Message:
-    """The envelope of a datagram's message.
+    """Return the envelope of a datagram's message.
 
     Raises `BerError` for what is no message and `UnknownVersionError` for a version but 1 and 2c. A PDU tag
     that no version of SNMP knows is a `BerError` too.
@@ -164,7 +164,7 @@ def read_message(datagram: bytes) -> Message:
 
 
 def read_request(datagram: bytes, start: int, stop: int) -> Request:
-    """The content of a request's PDU. Raises `BerError`."""
+    """Return the content of a request's PDU. Raises `BerError`."""
     request_id, offset = ber.read_integer(datagram, start, stop)
     if datagram[offset : offset + len(_NO_ERROR_AT_ALL)] == _NO_ERROR_AT_ALL:  # all but GETBULK say so
         first = second = 0
@@ -192,14 +192,14 @@ def read_status(datagram: bytes, start: int, stop: int) -> tuple[int, int]:
 
 
 def encode_get(community: bytes, request_id: int, names: list[bytes]) -> bytes:
-    """A GET in version 2c of the names (content octets), as a manager sends it."""
+    """Return a GET in version 2c of the names (content octets), as a manager sends it."""
     varbinds = b"".join(ber.encode_varbind(name, ber.NULL) for name in names)
     pdu = ber.encode_integer(request_id) + _NO_ERROR_AT_ALL + ber.encode_tlv(ber.SEQUENCE, varbinds)
     return ber.encode_tlv(ber.SEQUENCE, preamble(VERSION_2C, community) + ber.encode_tlv(GET, pdu))
 
 
 def read_response(datagram: bytes) -> Request:
-    """The response in a datagram; ``first`` and ``second`` are error-status and error-index.
+    """Return the response in a datagram; ``first`` and ``second`` are error-status and error-index.
 
     Raises:
         BerError: it is no response in version 2c.
@@ -214,7 +214,7 @@ def read_response(datagram: bytes) -> Request:
 def encode_response(
     message: Message, request_id: int, status: int, index: int, varbinds: list[bytes]
 ) -> bytes:
-    """The datagram that answers ``message``: error-status, error-index and encoded varbinds."""
+    """Return the datagram that answers ``message``: error-status, error-index and encoded varbinds."""
     head = preamble(message.version, message.community)
     if not status and not index:
         return encode_success(head, ber.encode_integer(request_id), varbinds)
@@ -224,7 +224,7 @@ def encode_response(
 
 
 def encode_success(preamble: bytes, request_id: bytes, varbinds: list[bytes]) -> bytes:
-    """A response without error; ``request_id`` is a TLV."""
+    """Return a response without error; ``request_id`` is a TLV."""
     content = b"".join(varbinds)
     length = len(content)
     pdu_length = length + len(request_id) + _BESIDE_VARBINDS
@@ -257,7 +257,7 @@ def response_overhead(message: Message) -> int:
 
 
 def _read_usual_names(datagram: bytes, offset: int, end: int) -> list[bytes] | None:
-    """The names of nearly every list of variable bindings of a read; ``None`` for any other list.
+    """Return the names of nearly every list of variable bindings of a read; ``None`` for any other list.
 
     Short lengths, NULL for each value, names in canonical form.
     """
@@ -285,7 +285,7 @@ def _read_usual_names(datagram: bytes, offset: int, end: int) -> list[bytes] | N
 
 
 def _read_varbind(datagram: bytes, offset: int, end: int) -> tuple[bytes, bytes, int]:
-    """The name and value of any variable binding, and the offset after it."""
+    """Return the name and value of any variable binding, and the offset after it."""
     offset, end = ber.read_tagged(datagram, offset, end, ber.SEQUENCE)
     name, offset = ber.read_name(datagram, offset, end)
     value, offset = ber.read_value(datagram, offset, end)

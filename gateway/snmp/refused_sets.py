@@ -30,7 +30,7 @@ _NUMBERS: Final = frozenset({ber.GAUGE32, ber.COUNTER32, ber.COUNTER64, ber.TIME
 def asked_values(
     variables: ManagedObjects, assignments: Sequence[Assignment], refused: int
 ) -> Mapping[str, FeedValue]:
-    """The values by name.
+    """Return the values by name.
 
     An element of the object that the refused binding is about has its own name, one of another object that
     object before it, and what is no element its object identifier.
@@ -58,7 +58,7 @@ def asked_values(
 
 
 def dotted(name: Oid) -> str:
-    """An object identifier as people write it."""
+    """Return an object identifier as people write it."""
     return ".".join(map(str, name))
 
 
@@ -214,6 +214,6 @@ class RefusedSets:
 
 
 def _which(assignments: Sequence[Assignment], place: int) -> str:
-    """The object identifier of a binding, and which of how many it is."""
+    """Return the object identifier of a binding, and which of how many it is."""
     name = dotted(assignments[place].name)
     return name if len(assignments) == 1 else f"{name} ({place + 1} of {len(assignments)})"

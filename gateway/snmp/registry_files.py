@@ -51,14 +51,14 @@ _KEY_ORDER = (
 
 
 def path_of_registry(folder: Path, name: str) -> Path:
-    """The file of the registry ``name`` in a folder, under its old name where only that is there."""
+    """Return the file of the registry ``name`` in a folder, under its old name where only that is there."""
     path = folder / f"{name}{REGISTRY_SUFFIX}"
     old = folder / f"{name}{OLD_SUFFIX}"
     return old if old.exists() and not path.exists() else path
 
 
 def read_registry(path: Path) -> OidRegistry:
-    """The registry in the file ``path``.
+    """Return the registry in the file ``path``.
 
     Raises:
         gateway.yaml_documents.DocumentError: unreadable, not of this shape, or with numbers used twice;
@@ -101,7 +101,7 @@ def registry_text(registry: OidRegistry) -> str:
 
 
 def _ordered(entry: StrictModel) -> dict[str, object]:
-    """What is not a default, in the order in which people read it."""
+    """Return what is not a default, in the order in which people read it."""
     given = entry.model_dump(mode="json", exclude_defaults=True)
     return {key: given[key] for key in _KEY_ORDER if key in given}
 
@@ -123,7 +123,7 @@ def _flow(value: object) -> str:
 
 
 def load_shipped_registries() -> tuple[OidRegistry, ...]:
-    """The registries that travel with the gateway, by package.
+    """Return the registries that travel with the gateway, by package.
 
     Raises:
         DocumentError: one of them is damaged.
@@ -231,7 +231,7 @@ class SiteRegistry:
         return None if path == self._path else path
 
     def load(self, today: dt.date) -> OidRegistry:
-        """The registry as it was left, or an empty one.
+        """Return the registry as it was left, or an empty one.
 
         Raises:
             DocumentError: the file is damaged; it is not replaced, because numbers in use would move.

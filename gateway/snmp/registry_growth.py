@@ -50,7 +50,7 @@ class RegistryFullError(Exception):
 
 
 def snmp_units(mapping: MappingFile) -> dict[tuple[str, str], str]:
-    """The units that a mapping names for durations and times, for `extend`."""
+    """Return the units that a mapping names for durations and times, for `extend`."""
     return {
         (class_name, name): element.snmp_unit
         for class_name, rule in mapping.classes.items()
@@ -60,7 +60,7 @@ def snmp_units(mapping: MappingFile) -> dict[tuple[str, str], str]:
 
 
 def new_registry(package: str, arc: int, module: str, prefix: str, today: dt.date) -> OidRegistry:
-    """A registry without classes. Raises ``ValueError`` where a name or number is not allowed."""
+    """Return a registry without classes. Raises ``ValueError`` where a name or number is not allowed."""
     return OidRegistry(package=package, arc=arc, module=module, prefix=prefix, revisions=(today,))
 
 
@@ -148,7 +148,7 @@ class _GrowingClasses:
         return revised(self.registry, today, classes=tuple(self.classes.values()))
 
     def class_entry(self, name: str) -> ClassEntry:
-        """The class of that name, with the next arc where it is new."""
+        """Return the class of that name, with the next arc where it is new."""
         if name not in self.classes:
             arc = max((c.arc for c in self.classes.values()), default=0) + 1
             if arc > MAX_ARC:
@@ -223,7 +223,7 @@ class _GrowingClasses:
 
 
 def _wanted(versions: Sequence[ClassSchema], units: Units) -> list[_Wanted]:
-    """Each element and form once; where versions differ in width, the form that holds both."""
+    """Return each element and form once; where versions differ in width, the form that holds both."""
     found: list[_Wanted] = []
     for schema in versions:
         for element in schema.elements:
@@ -242,7 +242,7 @@ def _wanted(versions: Sequence[ClassSchema], units: Units) -> list[_Wanted]:
 
 
 def _place(elements: Sequence[ElementEntry], wanted: _Wanted) -> int | None:
-    """Which of the current columns takes the values; an equal form before a wider one."""
+    """Return which of the current columns takes the values; an equal form before a wider one."""
     places = [
         place
         for place, element in enumerate(elements)
@@ -297,7 +297,7 @@ _NAME_SUFFIX = "FullName"
 
 
 def argument_units(mapping: MappingFile) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The units that a mapping names for arguments of events, for `extend_events`."""
+    """Return the units that a mapping names for arguments of events, for `extend_events`."""
     return {
         (event_name, name): (argument.snmp_unit, *filter(None, [argument.snmp_also]))
         for event_name, rule in mapping.events.items()
@@ -385,7 +385,7 @@ class _GrowingEvents:
                 self.arguments[arc] = argument.model_copy(update={"status": Status.OBSOLETE})
 
     def _event(self, name: str) -> EventEntry:
-        """The event of that name, with the next arc where it is new."""
+        """Return the event of that name, with the next arc where it is new."""
         if name not in self.events:
             arc = max((event_entry.arc for event_entry in self.events.values()), default=0) + 1
             if len(self.events) >= MAX_EVENTS:
@@ -395,7 +395,7 @@ class _GrowingEvents:
         return self.events[name]
 
     def _argument(self, argument: Argument, form: Form, of_event: Sequence[int], *, is_first: bool) -> int:
-        """The arc of the argument that takes these values: one that the event has before any other."""
+        """Return the arc of the argument that takes these values: one that the event has before any other."""
         fitting = [
             entry
             for entry in self.arguments.values()
@@ -443,7 +443,7 @@ class _GrowingEvents:
 
 
 def _in_units(schema: EventSchema, units: ArgumentUnits) -> Iterator[tuple[Argument, str, bool]]:
-    """The arguments in the order of their objects, each with its unit, and whether it is the first one.
+    """Yield the arguments in the order of their objects, each with its unit, and whether it is the first one.
 
     Objects in further units come behind all others.
     """

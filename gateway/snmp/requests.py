@@ -94,7 +94,7 @@ class Responder:
         self._limits = limits
 
     def answer(self, datagram: bytes, sender: Sender = _NOBODY) -> Response:
-        """What answers ``datagram``; ``None`` for what deserves silence, which is counted."""
+        """Return what answers ``datagram``; ``None`` for what deserves silence, which is counted."""
         self._counters.in_packets += 1
         usual = message.read_usual(datagram)
         if usual is not None:
@@ -114,7 +114,7 @@ class Responder:
         second: int,
         names: list[bytes],
     ) -> bytes | None:
-        """The answer to a read in v2c, if it is one without error within the limits."""
+        """Return the answer to a read in v2c, if it is one without error within the limits."""
         counters, limits = self._counters, self._limits
         if len(names) > limits.varbinds:
             return None
@@ -305,7 +305,7 @@ class Responder:
         return self._too_big(envelope, request)
 
     def _too_big(self, envelope: Message, request: Request) -> bytes | None:
-        """The tooBig answer: without varbinds in v2c, with those of the request in v1 (RFC 1157)."""
+        """Return the tooBig answer: without varbinds in v2c, with those of the request in v1 (RFC 1157)."""
         varbinds = _echo(request) if envelope.version == message.VERSION_1 else []
         datagram = message.encode_response(envelope, request.request_id, message.TOO_BIG, 0, varbinds)
         if len(datagram) <= self._limits.message_size:
@@ -328,7 +328,7 @@ _SMALLEST_VARBIND = 7  # sequence, name of one octet, value without content
 
 
 def _is_request(envelope: Message) -> bool:
-    """Whether the PDU is one that this agent takes: no notification, no response, no GETBULK in v1."""
+    """Return whether the PDU is one that this agent takes: no notification, no response, no GETBULK in v1."""
     if envelope.pdu_type == message.GET_BULK:
         return envelope.version == message.VERSION_2C
     return envelope.pdu_type in (message.GET, message.GET_NEXT, message.SET)
@@ -344,7 +344,7 @@ def _end_of_view(name: bytes) -> bytes:
 
 
 def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[bytes]:
-    """The varbinds of the repeating names, repetition by repetition.
+    """Return the varbinds of the repeating names, repetition by repetition.
 
     A repetition in which every name is past the end is the last one, as RFC 3416 permits.
     """
@@ -375,7 +375,7 @@ def _assignments(request: Request) -> list[Assignment]:
 
 
 def _failing_index(envelope: Message, request: Request, view: MibView) -> int:
-    """The number of the first name that cannot be read, from 1; 0 if each of them alone can."""
+    """Return the number of the first name that cannot be read, from 1; 0 if each of them alone can."""
     for index, name in enumerate(request.names, 1):
         try:
             view.read(name) if envelope.pdu_type == message.GET else view.walk(name, 1)

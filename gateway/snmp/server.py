@@ -111,7 +111,7 @@ class UdpServer:
                 return
 
     def _answer_one(self, endpoint: _Endpoint) -> bool:
-        """Whether there was a datagram."""
+        """Return whether there was a datagram."""
         try:
             datagram, peer, local = endpoint.receive()
         except (BlockingIOError, InterruptedError):
@@ -173,7 +173,7 @@ class _Endpoint:
         return host, port
 
     def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
-        """A datagram, who sent it, and for `send` the address that was asked."""
+        """Return a datagram, who sent it, and for `send` the address that was asked."""
         # Into a buffer that is kept: a new one of this size for each datagram costs more than all the rest.
         size, peer = self.socket.recvfrom_into(self._buffer)
         return bytes(self._view[:size]), peer, []
@@ -199,7 +199,7 @@ class _AnyAddressEndpoint(_Endpoint):
             bound.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
 
     def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
-        """A datagram, who sent it, and for `send` the address that was asked."""
+        """Return a datagram, who sent it, and for `send` the address that was asked."""
         size, ancillary, _, peer = self.socket.recvmsg_into([self._buffer], _ANCILLARY_BUFFER)
         local = [source for item in ancillary if (source := _source(*item)) is not None]
         return bytes(self._view[:size]), peer, local
@@ -210,7 +210,7 @@ class _AnyAddressEndpoint(_Endpoint):
 
 
 def _source(level: int, kind: int, data: bytes) -> tuple[int, int, bytes] | None:
-    """The message that makes an answer leave from where the datagram with this message came to."""
+    """Return the message that makes an answer leave from where the datagram with this message came to."""
     if level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
         _, local, _ = _IN_PKTINFO.unpack(data)
         return level, kind, _IN_PKTINFO.pack(0, local, bytes(4))
@@ -220,7 +220,7 @@ def _source(level: int, kind: int, data: bytes) -> tuple[int, int, bytes] | None
 
 
 def _bound_endpoint(address: ListenAddress) -> _Endpoint:
-    """An open endpoint, not yet read. Raises `ListenError`."""
+    """Return an open endpoint, not yet read. Raises `ListenError`."""
     if not 0 <= address[1] <= _LAST_PORT:  # getaddrinfo would take it modulo 65,536
         raise ListenError(f"cannot listen on {_shown(address)}: {_NOT_AN_ADDRESS}")
     try:
@@ -254,7 +254,7 @@ def _shown(address: ListenAddress) -> str:
 
 
 def _advice(error: Exception) -> str:
-    """What is wrong and what to do about it."""
+    """Return what is wrong and what to do about it."""
     advice = {
         errno.EADDRINUSE: "the port is in use, perhaps by another SNMP agent; stop that or take another port",
         errno.EACCES: "a port below 1024 needs root or CAP_NET_BIND_SERVICE; take a higher one, such as 1161",

@@ -63,15 +63,15 @@ class Retransmissions:
         self._ended: dict[bytes, Ended] = {}  # in the order of their ends
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Return how many are remembered."""
         return len(self._running) + len(self._ended)
 
     def is_running(self, key: bytes) -> bool:
-        """Whether it is being carried out: the answer to it answers the retransmission."""
+        """Return whether it is being carried out: the answer to it answers the retransmission."""
         return key in self._running
 
     def ended(self, key: bytes, now: int) -> Ended | None:
-        """How it ended, if it did within `KEEP` before ``now`` (nanoseconds)."""
+        """Return how it ended, if it did within `KEEP` before ``now`` (nanoseconds)."""
         self._forget(now)
         return self._ended.get(key)
 
@@ -261,7 +261,7 @@ class SetRequests:
     # ---- what is asked for ----------------------------------------------------------------------------
 
     def _plan(self, assignments: Sequence[Assignment]) -> _Plan:
-        """What is to be done. Raises `_RefusedError`."""
+        """Return what is to be done. Raises `_RefusedError`."""
         local: dict[int, list[Assignment]] = {}
         changes: dict[tuple[int, str, int], _ObjectChange] = {}
         second: Assignment | None = None  # the first that asks for a second change
@@ -287,7 +287,7 @@ class SetRequests:
         return _Plan(serials, tables, list(changes.values()))
 
     def _place(self, name: Oid) -> int | None:
-        """Which of the tables that live here has the variable."""
+        """Return which of the tables that live here has the variable."""
         for place, table in enumerate(self._tables):
             if name[: len(table.prefix)] == table.prefix:
                 return place
@@ -415,7 +415,7 @@ class SetRequests:
                 raise failure
 
     def _commit_failure(self, change: _ObjectChange, answer: OperationAnswer) -> _RefusedError | None:
-        """What an attempt to change an object came to; ``None`` where it has the values asked for."""
+        """Return what an attempt to change an object came to; ``None`` where it has the values asked for."""
         status = self._commit_status(change, answer)
         if status == message.NO_ERROR:
             return None
@@ -454,7 +454,7 @@ def _is_written_back(variable: Variable, value: bytes) -> bool:
 
 
 def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAnswer) -> bool:
-    """Whether an element beside the one that failed was found to be as asked for.
+    """Return whether an element beside the one that failed was found to be as asked for.
 
     That is one before it; where all were sent, as those are which one request of the dialect's own sets, also
     one behind it. What was to have no value may be so, too, where nothing is known of it: then it need not be

@@ -145,7 +145,7 @@ class Form:
     unit: str = ""
 
     def fits(self, other: Form) -> bool:
-        """Whether every value of this form can stand in a column of the form ``other``."""
+        """Return whether every value of this form can stand in a column of the form ``other``."""
         return (
             other.syntax in (self.syntax, _WIDER.get(self.syntax))
             and self.kind is other.kind
@@ -154,7 +154,7 @@ class Form:
 
 
 def form_of(element: Element, snmp_unit: str = "") -> Form:
-    """The form of ``element``, where ``snmp_unit`` is what its mapping rule says.
+    """Return the form of ``element``, where ``snmp_unit`` is what its mapping rule says.
 
     Raises:
         ValueError: ``snmp_unit`` is no unit of time, or the element is neither a duration nor a time.
@@ -217,7 +217,7 @@ _FIT_IN_NOTIFICATIONS: Mapping[Syntax, Syntax] = {
 
 
 def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
-    """The form of an event's argument, where ``snmp_unit`` is what its mapping rule says.
+    """Return the form of an event's argument, where ``snmp_unit`` is what its mapping rule says.
 
     As that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
     section 3.2 knows no trap for a notification that carries one. So are times and durations in a unit that
@@ -242,7 +242,7 @@ def argument_fits(wanted: Form, other: Form) -> bool:
 
 
 def element_of(argument: Argument) -> Element:
-    """The read-only property that would have the argument's values."""
+    """Return the read-only property that would have the argument's values."""
     return Element(
         name=argument.name,
         type=argument.type,

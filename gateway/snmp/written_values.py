@@ -77,7 +77,7 @@ class WrittenValueError(Exception):
 
 
 def written_value(tlv: bytes, element: Element, entry: ElementEntry, find: FindObject) -> FeedValue | None:
-    """The value that a manager wrote into the column ``entry`` of ``element``; ``None`` takes it away.
+    """Return the value that a manager wrote into the column ``entry`` of ``element``; ``None`` takes it away.
 
     That has a form where a syntax has values that no value is shown as, and that say nothing elsewhere, too:
     zeroDotZero of a RowPointer (RFC 2579), eight zeros of a DateAndTime (as entPhysicalMfgDate of RFC 6933),
@@ -113,7 +113,7 @@ def written_value(tlv: bytes, element: Element, entry: ElementEntry, find: FindO
 
 
 def may_differ(entry: ElementEntry, tlv: bytes, whole_octets: int | None) -> bool:
-    """Whether what a cell shows may say less than the value it stands for.
+    """Return whether what a cell shows may say less than the value it stands for.
 
     Who writes back such a cell wants no change: a text that was cut must not become the value.
 

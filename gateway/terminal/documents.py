@@ -52,7 +52,7 @@ def values_document(known: KnownObject, elements: Iterable[Element]) -> Document
 
 
 def brief_document(known: KnownObject, view: TerminalView) -> Document:
-    """An object without its values."""
+    """Return an object without its values."""
     record = known.record
     return {
         "object": known.path,
@@ -68,7 +68,7 @@ def brief_document(known: KnownObject, view: TerminalView) -> Document:
 
 
 def object_document(known: KnownObject, view: TerminalView, elements: Iterable[Element]) -> Document:
-    """An object with the values of these elements."""
+    """Return an object with the values of these elements."""
     record = known.record
     elements = tuple(elements)
     return {
@@ -100,7 +100,7 @@ def answer_document(
 
 
 def operation_document(record: OperationRecord, view: TerminalView) -> Document:
-    """An operation as it stands."""
+    """Return an operation as it stands."""
     source = view.source_name(record.source)
     described = descriptions(view, record.class_name, record.method)
     return {
@@ -145,7 +145,7 @@ def named_values(
 
 
 def source_document(record: SourceRecord, view: TerminalView) -> Document:
-    """A source."""
+    """Return a source."""
     objects = sum(key.source == record.number for key in view.objects)
     return {
         "source": record.name,
@@ -162,7 +162,7 @@ def source_document(record: SourceRecord, view: TerminalView) -> Document:
 
 
 def event_document(event: EventOccurred) -> Document:
-    """An event."""
+    """Return an event."""
     record = event.record
     described = event.in_class.schema.arguments
     return {
@@ -299,7 +299,7 @@ def json_form(described: Element | Argument, value: FeedValue, source: str) -> o
 
 
 def text_form(described: Element | Argument, value: FeedValue, source: str) -> str:
-    """A value in one text for people: as in JSON, without quotation marks around a text."""
+    """Return a value in one text for people: as in JSON, without quotation marks around a text."""
     if described.type is ValueType.DURATION and type(value) is int:
         return duration_text(value)
     plain = json_form(described, value, source)
@@ -316,7 +316,7 @@ def duration_text(nanoseconds: int) -> str:
 
 
 def link_path(link: ObjectLink, source: str) -> str:
-    """What the object that a reference leads to is called at the command line."""
+    """Return what the object that a reference leads to is called at the command line."""
     return path_of(source, link.class_name, link.stable_name)
 
 

@@ -55,7 +55,7 @@ def value_rows(known: KnownObject, elements: Iterable[Element]) -> list[tuple[st
 
 
 def object_lines(known: KnownObject, view: TerminalView) -> list[str]:
-    """An object with all its values."""
+    """Return an object with all its values."""
     record = known.record
     stale = view.stale_since(known)
     about = [
@@ -98,7 +98,7 @@ def tree_lines(view: TerminalView, pattern: Pattern) -> Iterator[str]:
 def _below(
     children: Mapping[ObjectKey | int, list[KnownObject]], place: ObjectKey | int, depth: int
 ) -> Iterator[str]:
-    """What stands below a source or an object; a circle of parents is nowhere below a source."""
+    """Yield what stands below a source or an object; a circle of parents is nowhere below a source."""
     stack = [(known, depth) for known in reversed(children.get(place, ()))]
     while stack:
         known, deep = stack.pop()
@@ -178,7 +178,7 @@ def assignments(
 
 
 def value_with_unit(element: Element, value: FeedValue | None, source: str) -> str:
-    """A value as people read it, with its unit if it has one."""
+    """Return a value as people read it, with its unit if it has one."""
     if value is None:
         return ABSENT
     text = text_form(element, value, source)

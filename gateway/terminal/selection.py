@@ -59,7 +59,7 @@ class NotOneObjectError(Exception):
 
 
 def find_object(view: TerminalView, text: str, *, whole: bool = False) -> KnownObject:
-    """The one object that ``text`` means: a path, or what the agent calls it (its native id).
+    """Return the one object that ``text`` means: a path, or what the agent calls it (its native id).
 
     Args:
         view: what there is.
@@ -79,12 +79,12 @@ def find_object(view: TerminalView, text: str, *, whole: bool = False) -> KnownO
 
 
 def by_native_id(view: TerminalView, text: str) -> list[KnownObject]:
-    """The objects that their agents call so."""
+    """Return the objects that their agents call so."""
     return [known for known in view.objects.values() if known.record.native_id == text]
 
 
 def find_objects(view: TerminalView, text: str, *, whole: bool = False) -> list[KnownObject]:
-    """The objects that a path, or a name alone, fits best; ``whole`` as of `find_object`."""
+    """Return the objects that a path, or a name alone, fits best; ``whole`` as of `find_object`."""
     if text.count("/") < 2:  # noqa: PLR2004  a path has three parts
         if whole:
             return []
@@ -110,7 +110,7 @@ def find_objects(view: TerminalView, text: str, *, whole: bool = False) -> list[
 
 
 def _rank(known: KnownObject, source: str, class_name: str, name: str) -> tuple[int, int, int] | None:
-    """How well a path fits an object, the better the smaller; ``None`` where it does not."""
+    """Return how well a path fits an object, the better the smaller; ``None`` where it does not."""
     record, key = known.record, known.in_class.schema.key
     if not known.source.startswith(source):
         return None
@@ -147,7 +147,7 @@ def _alike(view: TerminalView, text: str, *, whole: bool) -> list[str]:
 
 
 def _ended(view: TerminalView, text: str) -> Deleted | None:
-    """The last object of this name that is gone."""
+    """Return the last object of this name that is gone."""
     found = None
     for deleted in view.ends.values():
         record = deleted.record
@@ -175,12 +175,12 @@ class Pattern:
 
     @classmethod
     def of(cls, text: str) -> Pattern:
-        """The pattern that was written; an empty one means everything."""
+        """Return the pattern that was written; an empty one means everything."""
         source, class_name, name, *_ = (*text.split("/", 2), "", "", "")
         return cls(*(re.compile(fnmatch.translate(part or "*")) for part in (source, class_name, name)))
 
     def has(self, source: str, class_name: str, stable_name: str, leaf_name: str) -> bool:
-        """Whether an object of these names is meant; its class is ``package:class``."""
+        """Return whether an object of these names is meant; its class is ``package:class``."""
         return (
             self.has_source(source)
             and self.has_class(class_name)
@@ -188,25 +188,25 @@ class Pattern:
         )
 
     def has_source(self, source: str) -> bool:
-        """Whether objects of a source of this name may be meant."""
+        """Return whether objects of a source of this name may be meant."""
         return self.source.match(source) is not None
 
     def has_class(self, class_name: str) -> bool:
-        """Whether objects of the class ``package:class`` may be meant."""
+        """Return whether objects of the class ``package:class`` may be meant."""
         return any(self.class_name.match(name) for name in (class_name, class_name.split(":", 1)[-1]))
 
     def names_all(self) -> bool:
-        """Whether nothing is narrowed but the source, so that what concerns no object is meant too."""
+        """Return whether nothing is narrowed but the source, so that what concerns no object is meant too."""
         everything = fnmatch.translate("*")
         return self.class_name.pattern == self.name.pattern == everything
 
     def objects(self, view: TerminalView) -> Iterator[KnownObject]:
-        """The objects that are meant, by source, class and stable name."""
+        """Yield the objects that are meant, by source, class and stable name."""
         found = [known for known in view.objects.values() if self.fits(known)]
         return iter(sorted(found, key=lambda known: (known.record.source, known.class_name, _order(known))))
 
     def fits(self, known: KnownObject) -> bool:
-        """Whether this object is meant."""
+        """Return whether this object is meant."""
         return self.has(known.source, known.class_name, known.record.stable_name, known.record.leaf_name)
 
 
@@ -217,7 +217,7 @@ def _order(known: KnownObject) -> tuple[str, int]:
 def concerns(  # noqa: PLR0911  one for each kind
     pattern: Pattern, happening: FeedChange, view: TerminalView
 ) -> bool:
-    """Whether a change concerns what a pattern selects.
+    """Return whether a change concerns what a pattern selects.
 
     A change of a source concerns every pattern that selects anything of it; one of the gateway concerns all.
     """

@@ -121,11 +121,11 @@ class Report:
     again: frozenset[str] = frozenset()
 
     def table(self, name: str) -> Table:
-        """The answer of this name."""
+        """Return the answer of this name."""
         return next(table for table in self.tables if table.name == name)
 
     def once(self, name: str) -> list[Row]:
-        """The rows of a table that are of no broker which is counted by another source."""
+        """Return the rows of a table that are of no broker which is counted by another source."""
         return [row for row in self.table(name).rows if row["source"] not in self.again]
 
     def as_json(self, most_rows: int | None = None) -> dict[str, object]:
@@ -139,7 +139,7 @@ class Report:
         }
 
     def plain_rows(self, name: str) -> list[dict[str, object]]:
-        """The rows of a table for programs: times as text, everything else as it is."""
+        """Return the rows of a table for programs: times as text, everything else as it is."""
         return [_plain_row(row) for row in self.table(name).rows]
 
 
@@ -154,7 +154,7 @@ def collected(frame: DataFrame) -> list[dict[str, Value]]:
 
 
 def number(row: Row, name: str) -> float:
-    """A number of a row; what is not there counts as 0."""
+    """Return a number of a row; what is not there counts as 0."""
     value = row[name]
     assert value is None or isinstance(value, int | float)
     return 0.0 if value is None else float(value)
@@ -183,7 +183,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def readable(value: Value, form: Form = Form.TEXT) -> str:
-    """A value as its column shows it; what is absent is shown as nothing."""
+    """Return a value as its column shows it; what is absent is shown as nothing."""
     if value is None:
         return ""
     if isinstance(value, dt.datetime):
@@ -239,7 +239,7 @@ def cut(text: str, length: int) -> str:
 
 
 def short(value: float) -> str:
-    """A number for a glance: 12.3 k, 4.56 M."""
+    """Return a number for a glance: 12.3 k, 4.56 M."""
     for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
         if abs(value) >= size:
             return f"{rounded(value / (1e3 if unit == ' k' else size))}{unit}"

@@ -46,7 +46,7 @@ class RunningNode:
     started: dt.datetime
 
     def is_same(self, other: RunningNode) -> bool:
-        """Whether both are one."""
+        """Return whether both are one."""
         apart = abs((self.started - other.started).total_seconds())
         named = (self.cluster, self.name, self.process) == (other.cluster, other.name, other.process)
         return named and apart <= SAME_START_SECONDS
@@ -94,7 +94,7 @@ def same_as(states: DataFrame) -> dict[Reader, str]:
 
 
 def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
-    """The RabbitMQ nodes of each source, one for each time that it was started.
+    """Return the RabbitMQ nodes of each source, one for each time that it was started.
 
     Args:
         records: bronze, with the head of a segment in it, as far as there is one.
@@ -126,7 +126,7 @@ def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
 def brokers(
     seen: Sequence[Row], names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
 ) -> list[Broker]:
-    """All brokers, or whatever else a source is, in order of their names.
+    """Return all brokers, or whatever else a source is, in order of their names.
 
     Args:
         seen: a row for each source: ``log_id``, ``source``, its ``first`` and ``last`` record, and how many
@@ -162,7 +162,7 @@ def _unite(found: dict[Reader, Broker], one: Reader, other: Reader, why: str) ->
 
 
 def _counted(readers: Iterable[Reader], seen: Mapping[Reader, Row]) -> list[Reader]:
-    """The one with most messages; and others that were there only before or after it."""
+    """Return the one with most messages; and others that were there only before or after it."""
     best = sorted(readers, key=lambda reader: (-number(seen[reader], "messages"), reader))
     chosen: list[Reader] = []
     for reader in best:

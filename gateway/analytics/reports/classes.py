@@ -109,7 +109,7 @@ _HOUR_SECONDS: Final = 3600
 
 
 def line(value: Column, seconds: Column) -> tuple[Column, ...]:
-    """The line through points, by least squares, as aggregates.
+    """Return the line through points, by least squares, as aggregates.
 
     ``points``, how many; ``over``, seconds from the first to the last; ``per_hour``, the slope; ``fit``, the
     coefficient of determination.
@@ -145,7 +145,7 @@ def grows(lines: DataFrame) -> DataFrame:
 
 
 def is_clock(value: Column, seconds: Column, unit_seconds: Column, begin: dt.datetime) -> Column:
-    """Whether numbers over time are a time of day, or a time that passes, as an aggregate.
+    """Return whether numbers over time are a time of day, or a time that passes, as an aggregate.
 
     A time of day stays within a day of the sample's own, in seconds since 1970 or a thousandth, millionth or
     billionth of them. A time that passes, such as an uptime, has a unit of time, and gains a second in each
@@ -327,7 +327,7 @@ def _unit_seconds() -> Column:
 
 
 def _others(records: DataFrame) -> DataFrame:
-    """Those that are not of a queue which has tables of its own."""
+    """Return those that are not of a queue which has tables of its own."""
     return records.where(~_is_known_queue())
 
 

@@ -26,7 +26,7 @@ _NUMBER_OF: Final = {
 
 
 def findings(report: Report) -> list[str]:
-    """The sentences, the most urgent first; none where nothing is conspicuous."""
+    """Return the sentences, the most urgent first; none where nothing is conspicuous."""
     return [
         *_ended(report),
         *_silent(report),
@@ -126,7 +126,7 @@ def _times(row: Row, name: str) -> str:
 
 
 def _source(row: Row, preposition: str) -> str:
-    """Which source it is about, where it is not the gateway itself: others may have the same names."""
+    """Return which source it is about, where it is not the gateway itself: others may have the same names."""
     return "" if row["source"] is None else f" {preposition} {_text(row, 'source')}"
 
 

@@ -53,7 +53,7 @@ _INCARNATION = re.compile(r"(?<!\\)#.*", re.DOTALL)
 
 
 def labels(names: Mapping[str, str]) -> dict[str, str]:
-    """What to call objects, by ``object_id``, given their stable names likewise.
+    """Return what to call objects, by ``object_id``, given their stable names likewise.
 
     A name without what distinguishes incarnations; with the source, where others have the same name; and the
     whole name where that is not enough.
@@ -445,7 +445,7 @@ def _findings(axes: Axes, report: Report) -> None:
 
 
 def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
-    """The first sentences as lines, each with its bullet: the second line of a long one has none."""
+    """Return the first sentences as lines, each with its bullet: the second line of a long one has none."""
     found: list[tuple[str, str]] = []
     for number_of, sentence in enumerate(sentences):
         parts = wrap(sentence, _FINDING, max_lines=2, placeholder="\N{HORIZONTAL ELLIPSIS}")
@@ -501,7 +501,7 @@ def _steps(report: Report) -> list[int]:
 
 
 def _whole_steps(report: Report) -> list[int]:
-    """Those that were over when the log was last written: a part of one would look like a fall."""
+    """Return those that were over when the log was last written: a part of one would look like a fall."""
     known = report.series.drawn.seconds
     return [step for step in _steps(report) if step + report.series.step_seconds <= known]
 

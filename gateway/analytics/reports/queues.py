@@ -160,7 +160,7 @@ def throughput(steps: DataFrame, step_seconds: int) -> DataFrame:
 
 
 def depths(steps: DataFrame, step_seconds: int, queues: list[str]) -> DataFrame:
-    """The highest number of messages of some queues (by ``object_id``) in steps of time."""
+    """Return the highest number of messages of some queues (by ``object_id``) in steps of time."""
     return (
         steps.where(F.col("most_messages").isNotNull() & F.col("object_id").isin(*queues))
         .groupBy("object_id", (F.col("last") * step_seconds).alias("step"))
@@ -202,7 +202,7 @@ def _value(elements: Sequence[str]) -> Column:
 
 
 def _delta(name: str) -> Column:
-    """What a flow gained, in the report's unit."""
+    """Return what a flow gained, in the report's unit."""
     return F.coalesce(
         *(_in_unit(measure, F.col("deltas")[measure.element]["delta"]) for measure in FLOWS[name])
     )
@@ -238,7 +238,7 @@ def _spread(name: str, share: Column) -> tuple[Column, Column]:
 
 
 def _share(name: str, step_seconds: int) -> Column:
-    """What belongs to the step ``number`` of what was gained from the step ``first`` to ``last``."""
+    """Return what belongs to the step ``number`` of what was gained from the step ``first`` to ``last``."""
     number, first, last = F.col("number"), F.col("first"), F.col("last")
     whole_step = F.col(f"{name}_pace") * step_seconds
     rest = F.col(name) - F.col(f"{name}_tail") - whole_step * (last - first - 1)
@@ -247,7 +247,7 @@ def _share(name: str, step_seconds: int) -> Column:
 
 
 def _resets() -> Column:
-    """How many counters of a record began again; null where it has none."""
+    """Return how many counters of a record began again; null where it has none."""
     deltas = [F.col("deltas")[element] for element in FLOW_ELEMENTS]
     lengths = [
         F.when(delta["delta"].isNotNull(), F.coalesce(delta["reset"], F.lit(False)).cast("bigint"))
@@ -264,7 +264,7 @@ def _mean(name: str) -> Column:
 
 
 def _seen(lives: DataFrame, log_end: dt.datetime) -> DataFrame:
-    """Each queue's name, and how long it was in view: one without an end is so up to the log's end."""
+    """Return each queue's name, and how long it was in view: one without an end is so up to the log's end."""
     until = F.when(F.col("state") == "living", F.lit(log_end)).otherwise(
         F.coalesce("ended", F.col("last_seen"))
     )

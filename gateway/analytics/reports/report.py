@@ -63,7 +63,7 @@ def make_report(
 
 
 def step_seconds(drawn: Period) -> int:
-    """How finely a time is drawn: a second at least, a day at most."""
+    """Return how finely a time is drawn: a second at least, a day at most."""
     return next((step for step in _STEPS if drawn.seconds / step <= _MOST_STEPS), _STEPS[-1])
 
 
@@ -146,7 +146,7 @@ class _Questions:
         states: DataFrame,
         changes: DataFrame,
     ) -> list[dict[str, Value]]:
-        """A row for each source and log, all of them: there are few."""
+        """Return a row for each source and log, all of them: there are few."""
         self._progress(LAYOUTS["overview"].title.lower())
         found = overview(records, lives, events, states, changes)
         return collected(found.orderBy(F.col("source").asc_nulls_last(), F.col("dialect")))
@@ -260,7 +260,7 @@ class _Questions:
         )
 
     def _fair(self, name: str, found: DataFrame, *order: Column) -> Table:
-        """The first of each source first, so that a busy source leaves room for the others."""
+        """Return the first of each source first, so that a busy source leaves room for the others."""
         rank = F.row_number().over(Window.partitionBy("source").orderBy(*order))
         ranked = found.withColumn("rank", rank)
         return self._table(name, ranked, F.col("rank"), F.col("source"), without=("rank",))
@@ -305,7 +305,7 @@ def _counted_elsewhere(found: Sequence[Broker]) -> frozenset[str]:
 
 
 def _drawn_queues(tables: dict[str, Table], again: Collection[str]) -> list[str]:
-    """The queues whose number of messages is drawn: those that grow, then the fullest."""
+    """Return the queues whose number of messages is drawn: those that grow, then the fullest."""
     growing, queues = (
         [row for row in tables[name].rows if row["source"] not in again] for name in ("growing", "queues")
     )

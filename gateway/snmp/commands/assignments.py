@@ -79,7 +79,7 @@ class RefusedAssignmentError(Exception):
 
 
 def wanted(assignment: Assignment, root: Oid, writer: str) -> Wanted:
-    """What a variable binding below agCommands wants.
+    """Return what a variable binding below agCommands wants.
 
     Args:
         assignment: as it came.
@@ -301,7 +301,7 @@ class CommandChange:
 
 
 def changes_of(wanted: Iterable[Wanted]) -> dict[CommandKey, CommandChange]:
-    """The variable bindings of a SET by command.
+    """Return the variable bindings of a SET by command.
 
     Raises:
         RefusedAssignmentError: a variable is named twice with different values.
@@ -318,7 +318,7 @@ def changes_of(wanted: Iterable[Wanted]) -> dict[CommandKey, CommandChange]:
 
 
 def changed(former: Command | None, change: CommandChange, now: int) -> Command | None:
-    """What becomes of a command; ``None`` if there is none afterwards.
+    """Return what becomes of a command; ``None`` if there is none afterwards.
 
     One that is submitted by this has the state running, and all its arguments are active.
 
@@ -352,7 +352,7 @@ def changed(former: Command | None, change: CommandChange, now: int) -> Command 
 def _next(
     former: State, action: Action, blamed: int, *, complete: bool, made_by_columns: bool = False
 ) -> RowStatus:
-    """The state of a row that is there afterwards."""
+    """Return the state of a row that is there afterwards."""
     try:
         status = next_state(former, action, complete=complete, made_by_columns=made_by_columns)
     except RefusedError as error:

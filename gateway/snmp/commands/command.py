@@ -107,7 +107,7 @@ class RefusedError(Exception):
 
 
 def next_state(state: State, action: Action, *, complete: bool, made_by_columns: bool = False) -> State:
-    """The state of a row after a SET.
+    """Return the state of a row after a SET.
 
     Args:
         state: before it.
@@ -136,7 +136,7 @@ def next_state(state: State, action: Action, *, complete: bool, made_by_columns:
 
 
 def transitions_table() -> str:
-    """The table as the documentation draws it."""
+    """Return the table as the documentation draws it."""
     states: tuple[State, ...] = (A, B, C, D)
     lines = [
         "| the SET names | no row | notReady | notInService | active |",
@@ -311,11 +311,11 @@ class Submission:
         self._report = report
 
     def is_object(self, instance: Oid) -> bool:
-        """Whether an instance is in a table of objects."""
+        """Return whether an instance is in a table of objects."""
         return self._directory.target(instance) is not None
 
     def request(self, command: Command, principal: Principal) -> OperationRequest:
-        """The operation; what this process does not know is the core's to refuse.
+        """Return the operation; what this process does not know is the core's to refuse.
 
         Raises:
             NotSubmittedError: an argument's text stands for no value of its type, an argument is given
@@ -347,7 +347,7 @@ class Submission:
         )
 
     def described(self, command: Command) -> DescribedCommand:
-        """What is known of a command's arguments and results, for who shows it."""
+        """Return what is known of a command's arguments and results, for who shows it."""
         target, method = self._found(command)
         arguments = method.arguments if method is not None else ()
         return DescribedCommand(
@@ -357,7 +357,7 @@ class Submission:
         )
 
     def without_secrets(self, command: Command) -> Command:
-        """The command with nothing in place of what must never be shown."""
+        """Return the command with nothing in place of what must never be shown."""
         secrets = self._secret_indexes(command)
         arguments = {
             index: replace(argument, value="") if index in secrets else argument
@@ -373,7 +373,7 @@ class Submission:
         return target, next((each for each in target.schema.methods if each.name == command.method), None)
 
     def _secret_indexes(self, command: Command) -> frozenset[str]:
-        """The arguments that hold secrets, and those of which that is unknown."""
+        """Return the arguments that hold secrets, and those of which that is unknown."""
         passed = _passed(self._found(command)[1])
         names = {index: _name_of(index, passed) for index in command.arguments}
         return frozenset(index for index, name in names.items() if name is None or self._hides(command, name))
@@ -406,7 +406,7 @@ class Submission:
             raise NotSubmittedError(error.outcome, name, f"{name}: {shown}") from None
 
     def _object(self, text: str) -> ObjectLink | None:
-        """What a reference is written as: an instance in the row, in numbers with dots."""
+        """Return what a reference is written as: an instance in the row, in numbers with dots."""
         arcs = text.removeprefix(".").split(".")
         if not all(arc.isascii() and arc.isdecimal() and len(arc) <= _ARC_DIGITS for arc in arcs):
             return None
@@ -418,7 +418,7 @@ _ARC_DIGITS = 10
 
 
 def _passed(method: Method | None) -> dict[str, MethodArgument]:
-    """What a method takes, by name, in order."""
+    """Return what a method takes, by name, in order."""
     arguments = method.arguments if method is not None else ()
     return {each.name: each for each in arguments if each.direction is not Direction.OUT}
 

@@ -215,7 +215,7 @@ class CommandTable:
     def _changed(
         self, principal: Principal, assignments: Sequence[Assignment]
     ) -> dict[CommandKey, Command | None]:
-        """Each command that is concerned as it is afterwards. Raises `RefusedAssignmentError`."""
+        """Return each command that is concerned as it is afterwards. Raises `RefusedAssignmentError`."""
         changes = changes_of(wanted(each, self._root, principal.name) for each in assignments)
         now = self._clock()
         after: dict[CommandKey, Command | None] = {}
@@ -293,7 +293,7 @@ class CommandTable:
         self._rows(key.owner).remove(key)
 
     def _expires(self, command: Command) -> int:
-        """When its row leaves; 0 while the command is running."""
+        """Return when its row leaves; 0 while the command is running."""
         progress = command.progress
         if not command.is_submitted:
             return command.written + KEEP_PREPARING
@@ -393,7 +393,7 @@ class CommandRows:
 
 
 def index_of(key: CommandKey) -> Oid:
-    """The index of a command: both strings with their lengths in front."""
+    """Return the index of a command: both strings with their lengths in front."""
     return (*_string(key.owner), *_string(key.name))
 
 
@@ -479,7 +479,7 @@ class JoinedView:
 
 
 def _name(varbind: bytes) -> bytes:
-    """The name in an encoded varbind."""
+    """Return the name in an encoded varbind."""
     _, start, stop = ber.read_header(varbind, 0, len(varbind))
     return ber.read_name(varbind, start, stop)[0]
 

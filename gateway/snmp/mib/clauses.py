@@ -61,7 +61,7 @@ def quoted(text: str, indent: int) -> str:
 
 
 def definition(head: str, clauses: Sequence[tuple[str, str]], value: str) -> str:
-    """A macro invocation: ``head``, its clauses in order (a DESCRIPTION is quoted), and its value."""
+    """Return a macro invocation: ``head``, its clauses in order (a DESCRIPTION is quoted), and its value."""
     lines = [head]
     for keyword, text in clauses:
         if keyword == "DESCRIPTION":
@@ -74,7 +74,7 @@ def definition(head: str, clauses: Sequence[tuple[str, str]], value: str) -> str
 def object_type(
     descriptor: str, syntax: str, access: str, status: str, description: str, value: str, units: str = ""
 ) -> str:
-    """An OBJECT-TYPE of one line for each clause but the description."""
+    """Return an OBJECT-TYPE of one line for each clause but the description."""
     clauses = [("SYNTAX", syntax)]
     if units:
         clauses.append(("UNITS", quoted(units, 0)))
@@ -164,7 +164,7 @@ class ColumnText:
 
 
 def columns_of(class_entry: ClassEntry, versions: Sequence[ClassSchema]) -> list[ColumnText]:
-    """All columns, ascending; ``versions`` (the newest last) have what the registry does not keep."""
+    """Return all columns, ascending; ``versions`` (the newest last) have what the registry does not keep."""
     columns = [_own_column(class_entry, column) for column in ROW_COLUMNS]
     for entry in class_entry.elements:
         element = _element_of(class_entry, entry, versions)
@@ -237,7 +237,7 @@ def _twin_column(entry: ElementEntry, element: Element | None) -> ColumnText:
 
 
 def syntax_clause(entry: ValueEntry, element: Element | None) -> str:
-    """The SYNTAX clause, as narrow as the element's range or size allows."""
+    """Return the SYNTAX clause, as narrow as the element's range or size allows."""
     if entry.syntax is Syntax.ENUMERATION:
         labels = ",\n".join(f"                    {value.label}({value.number})" for value in entry.values)
         return f"INTEGER {{\n{labels}\n                }}"
@@ -264,7 +264,7 @@ def _size(entry: ValueEntry, element: Element) -> str:
 
 
 def units_clause(entry: ValueEntry, element: Element | None) -> str:
-    """What stands in the UNITS clause; empty for none."""
+    """Return what stands in the UNITS clause; empty for none."""
     if entry.syntax not in NUMERIC_SYNTAXES:
         return ""
     if entry.unit or element is None:
@@ -352,7 +352,7 @@ class NotificationTexts:
         }
 
     def imports(self) -> Mapping[str, set[str]]:
-        """The names that the parts need, by module."""
+        """Return the names that the parts need, by module."""
         if not self._registry.events:
             return {}
         names: dict[str, set[str]] = {
@@ -372,7 +372,7 @@ class NotificationTexts:
         return names
 
     def definitions(self) -> list[str]:
-        """The objects, then the notifications; nothing where there are no events."""
+        """Return the objects, then the notifications; nothing where there are no events."""
         if not self._registry.events:
             return []
         prefix = self._registry.prefix
@@ -415,7 +415,7 @@ class NotificationTexts:
         return found
 
     def required_groups(self) -> list[tuple[str, str]]:
-        """The current groups, each with when it has to be there."""
+        """Return the current groups, each with when it has to be there."""
         prefix, when = self._registry.prefix, "Mandatory where a source reports events."
         wanted = []
         if any(argument.current for argument in self._registry.arguments):
@@ -425,7 +425,7 @@ class NotificationTexts:
         return wanted
 
     def _elements(self, argument: ArgumentEntry) -> Iterable[tuple[str, Element]]:
-        """What the events that have the argument say of it, by the event's name."""
+        """Yield what the events that have the argument say of it, by the event's name."""
         for event_entry in self._registry.events:
             schema = self._schemas.get(event_entry.name)
             if schema is None or argument.arc not in event_entry.arguments:
@@ -515,7 +515,7 @@ def _argument_description(argument: ArgumentEntry, elements: Sequence[tuple[str,
 
 
 def _what_it_is(argument: ArgumentEntry, elements: Sequence[tuple[str, Element]]) -> str:
-    """What events say of an argument that they share: once where they agree, else each for itself."""
+    """Return what events say of an argument that they share: once where they agree, else each for itself."""
     events: dict[str, list[str]] = {}
     for event, element in elements:
         if text := element.description or element.label:

@@ -71,7 +71,7 @@ def has_usual_modules() -> bool:
 
 
 def have_smilint() -> bool:
-    """Whether smilint (Debian: smitools) is installed."""
+    """Return whether smilint (Debian: smitools) is installed."""
     return shutil.which("smilint") is not None
 
 
@@ -82,7 +82,7 @@ def lint(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
 
 
 def smilint_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
-    """What smilint prints: its exit code says nothing, so every line counts.
+    """Return what smilint prints: its exit code says nothing, so every line counts.
 
     Raises:
         FileNotFoundError: it is not installed.

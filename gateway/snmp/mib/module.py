@@ -38,7 +38,7 @@ def module_text(
     events: Iterable[EventSchema] = (),
     description: str = "",
 ) -> str:
-    """The text of the module ``registry.module``.
+    """Return the text of the module ``registry.module``.
 
     Args:
         registry: numbers, names and syntaxes.

@@ -58,7 +58,7 @@ class RateLimit:
         self._filled = now
 
     def take(self, urgency: Severity, now: int) -> bool:
-        """Whether one of this urgency may pass; it takes a token then."""
+        """Return whether one of this urgency may pass; it takes a token then."""
         if not self.allows(urgency, now):
             return False
         self._level -= _SECOND
@@ -70,7 +70,7 @@ class RateLimit:
         self._level = max(0, self._level - _SECOND)
 
     def allows(self, urgency: Severity, now: int) -> bool:
-        """Whether one of this urgency could pass now."""
+        """Return whether one of this urgency could pass now."""
         self._refill(now)
         return self._level >= self._needed[urgency]
 
@@ -144,11 +144,11 @@ class WaitingQueue:
         self._insert(waiting)
 
     def first(self) -> Waiting | None:
-        """The oldest of the most urgent."""
+        """Return the oldest of the most urgent."""
         return self._waiting[self._order[0][1]] if self._order else None
 
     def least(self) -> Waiting | None:
-        """The oldest of the least urgent."""
+        """Return the oldest of the least urgent."""
         if not self._order:
             return None
         place = bisect.bisect_left(self._order, (self._order[-1][0], 0))
@@ -208,22 +208,22 @@ class Delivery(Protocol):
         """Take one in; what had to make room for it is returned, and lost. That may be itself."""
 
     def next(self, now: int) -> Waiting | None:
-        """What should be sent now."""
+        """Return what should be sent now."""
 
     def sent(self, waiting: Waiting, now: int) -> bool:
-        """What `next` gave was sent, or tried to; whether that was the first time."""
+        """Return what `next` gave was sent, or tried to; whether that was the first time."""
 
     def due(self, now: int) -> int | None:
-        """When `next` may have something; ``None`` if that takes an answer or another notification."""
+        """Return when `next` may have something; ``None`` if that takes an answer or another notification."""
 
     def answered(self, request_id: int, now: int) -> Waiting | None:
-        """The receiver answered; what it answered, or ``None`` if it was not asked."""
+        """Take an answer of the receiver; return what it answered, or ``None`` for no request."""
 
     def unfinished(self) -> tuple[Waiting, ...]:
-        """What must be sent after a restart of the process, in the order of events."""
+        """Return what must be sent after a restart of the process, in the order of events."""
 
     def lost_at_an_end(self) -> tuple[Waiting, ...]:
-        """What the receiver will never get if the process ends now, in the order of events."""
+        """Return what the receiver will never get if the process ends now, in the order of events."""
 
 
 class TrapDelivery:
@@ -431,7 +431,7 @@ class InformDelivery:
 
 
 def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
-    """What has to go so that no more than `MAX_WAITING` wait."""
+    """Return what has to go so that no more than `MAX_WAITING` wait."""
     least = queue.least() if length > MAX_WAITING else None
     if least is not None:
         queue.remove(least.number)

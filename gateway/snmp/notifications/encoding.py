@@ -96,7 +96,7 @@ class EncodedNotification:
         self._version_2c: bytes | None = None
 
     def version_2c(self) -> bytes:
-        """The TLV of the variable bindings of an SNMPv2-Trap-PDU or InformRequest-PDU."""
+        """Return the TLV of the variable bindings of an SNMPv2-Trap-PDU or InformRequest-PDU."""
         if self._version_2c is None:
             varbinds = (
                 ber.encode_varbind(_UP_TIME_NAME, self._up_time)
@@ -144,7 +144,7 @@ class NotificationEncoder:
         }
 
     def encode(self, notification: Notification, up_time: int) -> EncodedNotification:
-        """The octets of ``notification``, generated at ``up_time`` (sysUpTime).
+        """Return the octets of ``notification``, generated at ``up_time`` (sysUpTime).
 
         Raises ``ValueError`` for an object identifier or a value that BER cannot say.
         """
@@ -164,7 +164,7 @@ class NotificationEncoder:
         return EncodedNotification(oid, up_time, octets + late, self._enterprise)
 
     def late(self, varbinds: bytes) -> bytes:
-        """The TLV of the variable bindings of a notification that is sent late after all."""
+        """Return the TLV of the variable bindings of a notification that is sent late after all."""
         _, start, stop = ber.read_header(varbinds, 0, len(varbinds))
         content = varbinds[start:stop]
         return (
@@ -172,7 +172,7 @@ class NotificationEncoder:
         )
 
     def _cut_common(self, values: dict[NotificationObject, bytes], room: int) -> bytes | None:
-        """The common varbinds shortened to ``room``; ``None`` where they fit as they are."""
+        """Return the common varbinds shortened to ``room``; ``None`` where they fit as they are."""
         octets = self._joined(values)
         if len(octets) <= room:
             return None
@@ -193,7 +193,7 @@ class NotificationEncoder:
 
 
 def trap_v1(community: bytes, agent_address: bytes, fields: Version1Fields) -> bytes:
-    """A version 1 trap; ``agent_address`` is an IPv4 address of 4 octets."""
+    """Return a version 1 trap; ``agent_address`` is an IPv4 address of 4 octets."""
     content = (
         fields.enterprise
         + ber.encode_ip_address(agent_address)
@@ -204,12 +204,12 @@ def trap_v1(community: bytes, agent_address: bytes, fields: Version1Fields) -> b
 
 
 def trap_v2c(community: bytes, request_id: int, varbinds: bytes) -> bytes:
-    """A version 2c trap; ``varbinds`` is the TLV of the list."""
+    """Return a version 2c trap; ``varbinds`` is the TLV of the list."""
     return _message(VERSION_2C, community, TRAP_V2, ber.encode_integer(request_id) + _NO_ERROR + varbinds)
 
 
 def inform_v2c(community: bytes, request_id: int, varbinds: bytes) -> bytes:
-    """A version 2c inform; the receiver answers with the same ``request_id``."""
+    """Return a version 2c inform; the receiver answers with the same ``request_id``."""
     return _message(VERSION_2C, community, INFORM, ber.encode_integer(request_id) + _NO_ERROR + varbinds)
 
 
@@ -218,7 +218,7 @@ def _message(version: int, community: bytes, pdu_type: int, content: bytes) -> b
 
 
 def _common_values(notification: Notification) -> dict[NotificationObject, bytes]:
-    """The values of the common varbinds, in their order."""
+    """Return the values of the common varbinds, in their order."""
     return {
         NotificationObject.ID: text(notification.event_id),
         NotificationObject.SEVERITY: SEVERITIES[notification.severity],
@@ -256,6 +256,6 @@ def _fitting(own: Sequence[bytes], common: Sequence[bytes], room: int) -> bytes:
 
 
 def _shortened(value: bytes, octets: int) -> bytes:
-    """The text ``value`` (a TLV), ``octets`` shorter or empty."""
+    """Return the text ``value`` (a TLV), ``octets`` shorter or empty."""
     _, start, stop = ber.read_header(value, 0, len(value))
     return text(value[start:stop].decode("utf-8"), max(0, stop - start - octets))

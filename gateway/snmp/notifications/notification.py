@@ -97,7 +97,7 @@ Condition: TypeAlias = tuple[str, str]
 
 
 def condition_of(notification: Notification) -> Condition | None:
-    """What ``notification`` begins or ends; ``None`` where it stands for itself."""
+    """Return what ``notification`` begins or ends; ``None`` where it stands for itself."""
     if not notification.condition or notification.state is EventState.ONE_SHOT:
         return None
     return notification.source, notification.condition
@@ -201,7 +201,7 @@ class BoundEvent:
     not_shown: tuple[str, ...] = ()
 
     def varbinds(self, values: Mapping[int, FeedValue], source: int) -> Varbinds:
-        """What follows the common objects in a notification of this event."""
+        """Return what follows the common objects in a notification of this event."""
         return tuple(
             varbind for position, encode in self.encoders for varbind in encode(values.get(position), source)
         )

@@ -125,11 +125,11 @@ class Selection:
         return unsent and self._declined.get(condition) != event_id
 
     def has_raised(self, condition: Condition) -> bool:
-        """Whether the receiver was sent, perhaps, that a condition began, and not that it ended."""
+        """Return whether the receiver was sent, perhaps, that a condition began, and not that it ended."""
         return condition in self._raised
 
     def urgency(self, notification: Notification) -> Severity | None:
-        """How urgent ``notification`` is for this receiver; ``None`` if it is not for it.
+        """Return how urgent ``notification`` is for this receiver; ``None`` if it is not for it.
 
         The end of a condition is as urgent as its beginning was, and goes wherever that went; so does what
         begins it again, perhaps less severe than before.
@@ -144,7 +144,7 @@ class Selection:
         return urgency if urgency >= self._severity and self._matches(notification.name) else None
 
     def ends_a_raised_condition(self, notification: Notification) -> bool:
-        """Whether ``notification`` ends a condition that was raised at the receiver."""
+        """Return whether ``notification`` ends a condition that was raised at the receiver."""
         return notification.state is EventState.CLEARED and condition_of(notification) in self._raised
 
     def note_sent(self, notification: Notification, *, perhaps: bool = False) -> None:
@@ -217,7 +217,7 @@ class Suppression:
         return min(self._last + QUIET, self._first + LONGEST_SILENCE) if self._names else None
 
     def summary(self) -> SuppressedSummary | None:
-        """What is to be reported; ``None`` if nothing is."""
+        """Return what is to be reported; ``None`` if nothing is."""
         if not self._names:
             return None
         return SuppressedSummary(self._names.total(), self._since, tuple(self._names.most_common()))
@@ -285,7 +285,7 @@ class TargetSender:
         return self._selection
 
     def can_take(self, notification: Notification) -> bool:
-        """Whether the rate would not hold up ``notification`` now."""
+        """Return whether the rate would not hold up ``notification`` now."""
         urgency = self._selection.urgency(notification)
         if urgency is None:
             return True
@@ -327,11 +327,11 @@ class TargetSender:
         self._take(notification, max(notification.severity, Severity.INFO), encoded)
 
     def next(self) -> Waiting | None:
-        """What should be sent now; `sent` or `unsent` must be called with it before the next call."""
+        """Return what should be sent now; `sent` or `unsent` must be called with it before the next call."""
         return self._delivery.next(self._monotonic())
 
     def datagram(self, waiting: Waiting, agent_address: Callable[[], bytes]) -> bytes:
-        """What to send; ``agent_address`` is asked for in version 1."""
+        """Return what to send; ``agent_address`` is asked for in version 1."""
         community, content = self.target.community, waiting.content
         if isinstance(content, Version1Fields):
             return trap_v1(community, agent_address(), content)
@@ -370,7 +370,7 @@ class TargetSender:
         return min((due for due in (delivery, summary) if due is not None), default=None)
 
     def suppressed(self) -> SuppressedSummary | None:
-        """What agEventsSuppressed should report now; counting begins again then."""
+        """Return what agEventsSuppressed should report now; counting begins again then."""
         due = self._suppression.due()
         if due is None or due > self._monotonic() or not self._delivery.can_be_told:
             return None
@@ -379,7 +379,7 @@ class TargetSender:
         return summary
 
     def saved(self) -> SavedTarget:
-        """What must outlive the process."""
+        """Return what must outlive the process."""
         informs = tuple(
             SavedInform(waiting.urgency, waiting.name, waiting.condition, waiting.content)
             for waiting in self._delivery.unfinished()
@@ -394,7 +394,7 @@ class TargetSender:
         )
 
     def _raised_conditions(self) -> tuple[tuple[Condition, Severity], ...]:
-        """The conditions that stay raised at the receiver if nothing is sent to it any more."""
+        """Return the conditions that stay raised at the receiver if nothing is sent to it any more."""
         raised = dict(self._selection.raised)
         for waiting in reversed(self._delivery.lost_at_an_end()):
             if waiting.condition is None:
@@ -420,7 +420,7 @@ class TargetSender:
             self._suppression.count(dropped.name, self._monotonic(), self._clock())
 
     def _is_allowed(self, notification: Notification, urgency: Severity) -> bool:
-        """Whether the rate allows a trap; an inform waits instead.
+        """Return whether the rate allows a trap; an inform waits instead.
 
         The end of a condition that was raised at the receiver is never held up: without it the alarm would
         stay there for ever. There cannot be more of them than of beginnings that were let pass.

@@ -181,7 +181,7 @@ class NotificationSender:
         self._offer(notification)
 
     def _is_late(self, notification: Notification) -> bool:
-        """Whether an event of a snapshot could not be sent when it happened.
+        """Return whether an event of a snapshot could not be sent when it happened.
 
         The first snapshot of a core contains what happened since its start, which is not late at once.
         """
@@ -189,7 +189,7 @@ class NotificationSender:
         return notification.is_late or notification.epoch == self._heard_epoch or age > LATE_AFTER
 
     def _comes_to(self, epoch: int, number: int, *, repeated: bool) -> bool:
-        """Whether an event follows the last one that was handled; it is the last one then.
+        """Return whether an event follows the last one that was handled; it is the last one then.
 
         Events are numbered without holes, so those that a snapshot leaves out are lost: the core has dropped
         them, or no notification could be made of them.
@@ -279,7 +279,7 @@ class NotificationSender:
         return min(due, soon) if self._standing.under_way or self._unsent else due
 
     def saved(self) -> SavedNotifications:
-        """What must outlive the process."""
+        """Return what must outlive the process."""
         return SavedNotifications(
             self._epoch,
             self._handled,
@@ -347,7 +347,7 @@ class NotificationSender:
         self._changed()
 
     def _is_perhaps_sent(self, notification: Notification) -> bool:
-        """Whether the last process may have handled it after it saved what it had handled."""
+        """Return whether the last process may have handled it after it saved what it had handled."""
         last = self._last
         follows = notification.epoch == last.epoch and notification.number > last.number > 0
         return follows and self._outside.monotonic() < self._began + _REPLAY
@@ -433,7 +433,7 @@ class StandingCheck:
             self._steps = self._judged()
 
     def go_on(self, standing: Mapping[str, StandingAlarms] | None) -> list[Difference]:
-        """The next slice of the check under way: what is different for the second time.
+        """Return the next slice of the check under way: what is different for the second time.
 
         Args:
             standing: the active conditions; ``None`` while they are unknown: then all checks begin again.
@@ -450,7 +450,7 @@ class StandingCheck:
         return [step for step in steps if step is not None]
 
     def _judged(self) -> Iterator[Difference | None]:
-        """All conditions, one at a time: ``None``, or the difference that has to be sent."""
+        """Yield all conditions, one at a time: ``None``, or the difference that has to be sent."""
         for selection in self._selections.values():
             for condition, _ in selection.raised:
                 yield self._ended(condition)
@@ -481,7 +481,7 @@ class StandingCheck:
 
 
 def has_ended(condition: Condition, standing: Mapping[str, StandingAlarms]) -> bool:
-    """Whether it has ended for certain; a source that is not there any more has nothing that lasts."""
+    """Return whether it has ended for certain; a source that is not there any more has nothing that lasts."""
     source, name = condition
     alarms = standing.get(source, _NOTHING)
     return alarms.complete and name not in alarms.conditions
@@ -490,7 +490,7 @@ def has_ended(condition: Condition, standing: Mapping[str, StandingAlarms]) -> b
 def is_active_and_unsent(
     condition: Condition, selection: Selection, standing: Mapping[str, StandingAlarms]
 ) -> bool:
-    """Whether it is active, and its receiver was neither sent nor declined its beginning."""
+    """Return whether it is active, and its receiver was neither sent nor declined its beginning."""
     source, name = condition
     event_id = standing.get(source, _NOTHING).conditions.get(name)
     return event_id is not None and selection.is_unaware_of(condition, event_id)

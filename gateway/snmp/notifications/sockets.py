@@ -136,7 +136,7 @@ async def keep_sending(sender: NotificationSender, wake: asyncio.Event) -> None:
 
 
 def _resolved(address: Address) -> tuple[socket.AddressFamily, _SocketAddress]:
-    """The family and the form that the socket module gives to what comes from ``address``."""
+    """Return the family and the form that the socket module gives to what comes from ``address``."""
     family, _, _, _, where = socket.getaddrinfo(
         *address, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     )[0]

@@ -116,7 +116,7 @@ class AlarmTable:
         return not self._not_shown
 
     def active(self, source: int, condition: str) -> AlarmRecord | None:
-        """The alarm of this condition."""
+        """Return the alarm of this condition."""
         number = self._by_condition.get((source, condition))
         return None if number is None else self._alarms[number].record
 

@@ -63,10 +63,10 @@ class ManagedObjects(Protocol):
     """Finds variables and objects by object identifier (`gateway.snmp.projection.Projection`)."""
 
     def variable(self, name: Oid) -> Variable | None:
-        """The variable of this name; ``None`` outside the tables of objects."""
+        """Return the variable of this name; ``None`` outside the tables of objects."""
 
     def target(self, instance: Oid) -> Target | None:
-        """The object in whose row an instance is; ``None`` outside the tables of objects."""
+        """Return the object in whose row an instance is; ``None`` outside the tables of objects."""
 
 
 class ClassTables:
@@ -99,24 +99,24 @@ class ClassTables:
         return bound
 
     def pointer(self, link: ObjectLink, source: int) -> bytes | None:
-        """The TLV of a RowPointer to an object: its first readable column; ``None`` without a row."""
+        """Return the TLV of a RowPointer to an object: its first readable column; ``None`` without a row."""
         column = self._pointed.get(link.class_name)
         return row_pointer(column, source, link.row) if column is not None and link.row else None
 
     def row_oid(self, link: ObjectLink | None, source: int) -> Oid:
-        """The same as an object identifier; zeroDotZero without a row."""
+        """Return the same as an object identifier; zeroDotZero without a row."""
         table = self._tables.get(link.class_name) if link is not None and link.row else None
         if table is None or link is None:
             return NO_ROW
         return (*table.entry, RowColumn.NAME, source, link.row)
 
     def row(self, link: ObjectLink, source: int) -> Row | None:
-        """The row of an object that is shown at present."""
+        """Return the row of an object that is shown at present."""
         table = self._tables.get(link.class_name)
         return table.rows.get((source, link.row)) if table is not None else None
 
     def target(self, instance: Oid) -> Target | None:
-        """The object in whose row an instance is, or would be; ``None`` outside the tables of classes.
+        """Return the object in whose row an instance is, or would be; ``None`` outside the tables of classes.
 
         The column does not matter, nor whether the object is still there.
         """
@@ -130,7 +130,7 @@ class ClassTables:
         return Target(index[0], class_name, index[1], row.bound.binding.schema, table.stable_name(row))
 
     def variable(self, name: Oid) -> Variable | None:
-        """The variable of that name; ``None`` outside the tables of classes."""
+        """Return the variable of that name; ``None`` outside the tables of classes."""
         target = self.target(name)
         if target is None:
             return None

@@ -212,16 +212,16 @@ class SourceTable:
             )
 
     def name(self, source: int) -> str:
-        """What the configuration calls a source; empty for one that was not received yet."""
+        """Return what the configuration calls a source; empty for one that was not received yet."""
         record = self._records.get(source)
         return record.name if record is not None else ""
 
     def number(self, name: str) -> int | None:
-        """The source that the configuration calls so."""
+        """Return the source that the configuration calls so."""
         return next((number for number, record in self._records.items() if record.name == name), None)
 
     def synchronised(self) -> int:
-        """How many sources are in the state synchronised."""
+        """Return how many sources are in the state synchronised."""
         return sum(record.state is SourceState.SYNCHRONISED for record in self._records.values())
 
     def mark_unknown(self, detail: str, now: int) -> None:

@@ -72,7 +72,7 @@ class LatestRows:
         store.scalar((*ever, 0), lambda: counter64(self._ever))
 
     def knows(self, index: int) -> bool:
-        """Whether there is such a row."""
+        """Return whether there is such a row."""
         return index in self._generations
 
     def put(

@@ -144,7 +144,7 @@ def _reference_writer(column: int, name_column: int | None, pointer: Pointer) ->
 
 
 def row_pointer(column: bytes, source: int, row: int) -> bytes:
-    """The TLV of a pointer to a row: the instance of ``column`` (content octets of its name) in it."""
+    """Return the TLV of a pointer to a row: the instance of ``column`` (content octets of its name) in it."""
     return ber.encode_tlv(ber.OBJECT_IDENTIFIER, column + ber.encode_sub_identifiers((source, row)))
 
 
@@ -351,14 +351,14 @@ class ClassTable:
         return entry, next(found, None)
 
     def shown(self, row: Row, entry: ElementEntry) -> tuple[bytes | None, int | None]:
-        """The cell of an element, and the length of the whole value where a second column has it."""
+        """Return the cell of an element, and the length of the whole value where a second column has it."""
         cells = self._table.row(row.index) if row.withheld is None else row.withheld
         octets = cells.get(entry.twin.column) if entry.twin is not None else None
         measured = octets is not None and octets[0] == ber.GAUGE32
         return cells.get(entry.column), int.from_bytes(octets[2:], "big") if octets and measured else None
 
     def stable_name(self, row: Row) -> str:
-        """What the row's object is called, as its row shows it: a very long name is cut."""
+        """Return what the row's object is called, as its row shows it: a very long name is cut."""
         cell = self._table.cell(row.index, RowColumn.FULL_NAME)
         return "" if cell is None else ber.read_octets(cell, 0, len(cell))[0].decode("utf-8")
 
@@ -443,14 +443,14 @@ class ClassTable:
 
 
 def _columns(class_entry: ClassEntry) -> tuple[int, ...]:
-    """The columns that are ever filled: the gateway's own and those of current elements."""
+    """Return the columns that are ever filled: the gateway's own and those of current elements."""
     own = tuple(column for column in RowColumn if column is not RowColumn.INDEX)
     elements = sorted(c for element in class_entry.elements if element.current for c in element.columns)
     return (*own, *elements)
 
 
 def _number(cell: bytes | None) -> int:
-    """The number that the TLV of a Counter64, Gauge32 or AgGauge64 shows; 0 for a hole."""
+    """Return the number that the TLV of a Counter64, Gauge32 or AgGauge64 shows; 0 for a hole."""
     return 0 if cell is None else int.from_bytes(cell[2:], "big")
 
 
