@@ -286,7 +286,6 @@ def _listed(text: str) -> list[str]:
 
 
 def _fields(command: Command, row: Row) -> dict[str, AmiValue]:
-    """The columns that the command asks for, as far as they are there."""
     keys = (key for key in command.fields if is_key(key) and not is_reserved(key))
     return {key: row.values[key] for key in keys if key in row.values}
 

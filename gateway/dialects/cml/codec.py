@@ -419,7 +419,6 @@ class _Writer:
         return number
 
     def _element(self, name: str, attributes: Iterable[tuple[str, str]], content: str = "") -> str:
-        """An element with those attributes that are not empty."""
         shown = "".join([f' {key}="{self.escape(value)}"' for key, value in attributes if value])
         return f"<{name}{shown}>{content}</{name}>" if content else f"<{name}{shown}/>"
 

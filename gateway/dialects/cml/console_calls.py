@@ -122,7 +122,6 @@ class RpcClient:
         raise NotSentError(*self._gone())
 
     def _gone(self) -> tuple[Outcome, str]:
-        """What to say of an object that is not known."""
         if self._state.state is State.WALKING:
             return Outcome.NOT_NOW, "the broker's objects are being listed again"
         return Outcome.OBJECT_GONE, "the broker lists no such object"

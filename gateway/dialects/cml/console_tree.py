@@ -430,7 +430,6 @@ class Runs:
 
 
 def _length(value: Value) -> int:
-    """Characters of a text, or of a list of them."""
     return sum(map(_length, value)) if isinstance(value, tuple) else len(str(value))
 
 

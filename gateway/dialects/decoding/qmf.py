@@ -206,5 +206,4 @@ def am1_decoder() -> Am01Decoder:
 
 
 def _named(elements: Iterable[Any], values: Iterable[Any]) -> Plain:
-    """Values by name; absent ones are null."""
     return {element.name: plain(value) for element, value in zip(elements, values, strict=True)}

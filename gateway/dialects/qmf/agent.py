@@ -11,20 +11,20 @@ creations and deletions, and sends what is returned.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from dataclasses import dataclass, field
+from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import addresses, agent_calls
 from gateway.dialects.qmf.agent_calls import AgentCalls
 from gateway.dialects.qmf.agent_objects import (
     MAX_BODY,
-    AgentConfig,
     AgentObjects,
-    AgentPublishing,
     AgentQueries,
     ManagedObject,
 )
 from gateway.dialects.qmf.codec import read_body, write
+from gateway.dialects.qmf.console_config import SECOND
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
@@ -38,6 +38,7 @@ from gateway.dialects.qmf.messages import (
     CommandComplete,
     EventIndication,
     GetQuery,
+    Heartbeat,
     Message,
     MethodRequest,
     PackageIndication,
@@ -58,12 +59,42 @@ from gateway.dialects.session import (
     ReadAsked,
     Send,
     TimerExpired,
+    WakeAt,
 )
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import Values
 
 __all__ = ["AgentConfig", "AgentSession", "ManagedObject"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """How an agent session behaves. Durations are nanoseconds.
+
+    Attributes:
+        broker: names this incarnation; a new one at each start of the agent, or consoles miss the restart.
+        boot: how often the agent was started; goes into the object ids. 0 where a number means the same
+            object after a restart of the agent: its ids outlive restarts, and say so.
+        obey: the users whose requests are served, as the broker checked them.
+        publish_interval: between two publications of what changed, each closed by a heartbeat.
+        request_deadline: a request older than this is refused, if it carries a time.
+        deletion_limit: deletions kept while nothing can be published; beyond it the oldest are lost, and
+            consoles find out by the resync that the next start asks them for.
+        call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
+        reads_anew: the program reads an object again when a console asks for it by its id.
+    """
+
+    broker: UUID
+    boot: int
+    obey: frozenset[str] = field(default_factory=frozenset)
+    management_exchange: str = addresses.MANAGEMENT_EXCHANGE
+    direct_exchange: str = addresses.DIRECT_EXCHANGE
+    publish_interval: int = 10 * SECOND
+    request_deadline: int = 30 * SECOND
+    deletion_limit: int = 100_000
+    call_deadline: int = 30 * SECOND
+    reads_anew: bool = False
 
 
 class AgentSession:
@@ -91,7 +122,10 @@ class AgentSession:
         for agent_class in self._objects.classes.values():
             self._queries.serve(agent_class.definition)
         self._definitions = self._queries.definitions
-        self._publishing = AgentPublishing(config, self._objects)
+        self._has_announced = False
+        self._started = False
+        self._republish = False
+        self._next_publication = 0
         for schema in events:
             self.learn_event(schema)
         self._distrust = ""
@@ -133,11 +167,11 @@ class AgentSession:
         package = definition.key.package
         is_new_package = package not in self._queries.packages
         self._queries.serve(definition)
-        if not self._publishing.started:
+        if not self._started:
             return []
         body = write(PackageIndication(0, package)) if is_new_package else b""
         body += write(ClassIndication(0, kind, definition.key))
-        return [self._publishing.message(addresses.PACKAGE_KEY, body)]
+        return [self._message(addresses.PACKAGE_KEY, body)]
 
     def put(self, managed: ManagedObject) -> None:
         """Add an object, or change the values of one; consoles get it by `flush` or with the timer.
@@ -191,10 +225,15 @@ class AgentSession:
         To be called once the first complete reading of what is managed has been put, and again after each
         `suspend`: a console that asks an agent which does not know its objects yet deletes them all.
         """
-        effects = self._publishing.start(now)
+        if not self._started:
+            if not self._has_announced:
+                self._objects.forget_untold()
+            self._started = self._has_announced = self._republish = True
+            self._next_publication = now + self._config.publish_interval
+        effects: list[Effect] = [WakeAt(self._next_publication)]
         packages = b"".join(write(PackageIndication(0, package)) for package in self._queries.packages)
         if packages:
-            effects.insert(0, self._publishing.message(addresses.PACKAGE_KEY, packages))
+            effects.insert(0, self._message(addresses.PACKAGE_KEY, packages))
         late_answers, self._late_answers = self._late_answers, []
         return [*effects, *late_answers]
 
@@ -203,26 +242,29 @@ class AgentSession:
 
         What changes meanwhile is kept, and told then.
         """
-        self._publishing.suspend()
+        self._started = False
 
     def stand_by(self) -> None:
         """Another agent serves: what comes and goes until the next `start` is that one's to tell."""
-        self._publishing.stand_by()
+        self._has_announced = False
 
     def console_bound(self, now: int) -> list[Effect]:
         """A console bound its queue (RabbitMQ tells by ``binding.created``): tell everything again.
 
         It happens at the next interval, as with qpidd, so that many consoles cost no more than one.
         """
-        return self._publishing.console_bound(now)
+        self._republish = True
+        return [WakeAt(max(now, self._next_publication))] if self._started else []
 
     def flush(self, now: int) -> list[Effect]:  # noqa: ARG002  as all that the program calls
         """Publish deletions and creations now. What was created and deleted since then is one record."""
-        return self._publishing.flush() if self._publishing.started else []
+        return self._changes() if self._started else []
 
     def tell(self, number: int, now: int) -> list[Effect]:  # noqa: ARG002  as `flush`
         """Publish now what consoles do not know yet of one object, behind all creations and deletions."""
-        return self._publishing.tell(number) if self._publishing.started else []
+        if not self._started:
+            return []
+        return [*self._changes(), *self._contents(self._objects.take_change(number))]
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         """Take in what happened; as `Session.handle`, for requests and the timer.
@@ -234,7 +276,7 @@ class AgentSession:
             case Delivery():
                 return self._receive(event, now)
             case TimerExpired():
-                return self._publishing.tick(now) if self._publishing.started else []
+                return self._publish_due(now) if self._started else []
             case _:
                 raise EventNotTakenError(self, event)
 
@@ -248,7 +290,7 @@ class AgentSession:
     def raise_event(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> list[Effect]:
         """Publish an event at once; nothing while the session is not started. Raises as `event_message`."""
         message = self.event_message(key, time, severity, arguments)
-        return [message] if self._publishing.started else []
+        return [message] if self._started else []
 
     def event_message(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> Send:
         """The message that tells of an event, for whoever decides himself when to send it.
@@ -266,7 +308,46 @@ class AgentSession:
         wire = EventIndication(0, full_key, time, wire_severity(severity), wire_values(arguments))
         octets = write(wire, self._definitions)
         routing_key = addresses.event_key(addresses.BROKER_AGENT, full_key)
-        return self._publishing.message(routing_key, octets, persistent=True)
+        return self._message(routing_key, octets, persistent=True)
+
+    # What is published.
+
+    def _publish_due(self, now: int) -> list[Effect]:
+        if now < self._next_publication:
+            return [WakeAt(self._next_publication)]
+        effects = list(self._deletions())
+        if self._republish:
+            self._republish = False
+            effects.extend(self._contents(self._objects.take_all()))
+        else:
+            effects.extend(self._contents(self._objects.take_creations(), persistent=True))
+            effects.extend(self._contents(self._objects.take_changes()))
+        heartbeat = addresses.heartbeat_key(addresses.BROKER_AGENT)
+        effects.append(self._message(heartbeat, write(Heartbeat(0, now))))
+        # Late ticks do not add up: the next one counts from now.
+        self._next_publication = now + self._config.publish_interval
+        effects.append(WakeAt(self._next_publication))
+        return effects
+
+    def _changes(self) -> list[Effect]:
+        return [*self._deletions(), *self._contents(self._objects.take_creations(), persistent=True)]
+
+    def _deletions(self) -> Iterator[Effect]:
+        """Yield the deletions that consoles do not know of yet; nothing while not started."""
+        if self._started:
+            yield from self._contents(self._objects.take_deletions(), persistent=True)
+
+    def _contents(
+        self, bodies: Iterable[tuple[ClassKey, bytes]], *, persistent: bool = False
+    ) -> Iterator[Effect]:
+        for key, body in bodies:
+            routing_key = addresses.object_key(addresses.BROKER_AGENT, key)
+            yield self._message(routing_key, body, persistent=persistent)
+
+    def _message(self, routing_key: str, body: bytes, *, persistent: bool = False) -> Send:
+        return Send(self._config.management_exchange, routing_key, body, persistent=persistent)
+
+    # Requests.
 
     def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         if delivery.routing_key.startswith("schema."):
@@ -294,7 +375,7 @@ class AgentSession:
         checks = (
             (delivery.user_id not in self._config.obey, "refused-sender", "only configured users are obeyed"),
             (bool(self._distrust), "distrusted-sender", self._distrust),
-            (not self._publishing.started, "not-ready", "the objects are not known yet"),
+            (not self._started, "not-ready", "the objects are not known yet"),
             (size > MAX_BODY, "protocol-error", f"{size} octets, {MAX_BODY} are taken"),
             (not delivery.reply_to, "protocol-error", "no reply-to"),
         )
@@ -333,13 +414,13 @@ class AgentSession:
             [self._reply_octets(waiting.reply_to, found.object_record(waiting.sequence))] if found else []
         )
         # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
-        deletions = self._publishing.deletions()
+        deletions = self._deletions()
         end = self._reply(waiting.reply_to, agent_calls.completion(waiting, failure))
         return [*deletions, *self._answered([*records, end])]
 
     def _answered(self, replies: list[Send]) -> list[Effect]:
         """``replies`` now, or as soon as anything is said again: also a late answer says what came of it."""
-        if self._publishing.started:
+        if self._started:
             return [*replies]
         self._late_answers += replies
         return []
@@ -347,7 +428,7 @@ class AgentSession:
     def _answer(self, message: Received, delivery: Delivery, now: int) -> Iterator[Effect]:
         reply_to = delivery.reply_to
         if isinstance(message, BrokerRequest):
-            self._publishing.republish()
+            self._republish = True
             yield self._reply(reply_to, BrokerResponse(message.sequence, self._config.broker))
         elif isinstance(message, PackageQuery | ClassQuery):
             for body in self._queries.names(message):
@@ -380,7 +461,7 @@ class AgentSession:
             yield self._reply(reply_to, CommandComplete(query.sequence, FAILED, text))
             return
         # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
-        yield from self._publishing.deletions()
+        yield from self._deletions()
         for body in bodies:
             yield self._reply_octets(reply_to, body)
         yield self._reply(reply_to, CommandComplete(query.sequence))
@@ -394,6 +475,3 @@ class AgentSession:
 
     def _reply_octets(self, reply_to: str, body: bytes) -> Send:
         return Send(self._config.direct_exchange, reply_to, body)
-
-
-SECOND: Final = 1_000_000_000

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.qmf import addresses, fields
+from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.codec import write, write_header, write_times_and_id
-from gateway.dialects.qmf.console_config import SECOND
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
@@ -26,7 +24,6 @@ from gateway.dialects.qmf.messages import (
     ClassQuery,
     CommandComplete,
     GetQuery,
-    Heartbeat,
     PackageIndication,
     PackageQuery,
     SchemaRequest,
@@ -34,7 +31,6 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.model_values import wire_values, with_absence, with_absence_marked
 from gateway.dialects.qmf.schema_records import described_class
-from gateway.dialects.session import Effect, Send, WakeAt
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.values import Values
 
@@ -351,123 +347,6 @@ def join_records(groups: Iterable[list[bytes]], limit: int = MAX_RECORDS) -> Ite
             size += part_size
     if body:
         yield b"".join(body)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
-    """How an agent session behaves. Durations are nanoseconds.
-
-    Attributes:
-        broker: names this incarnation; a new one at each start of the agent, or consoles miss the restart.
-        boot: how often the agent was started; goes into the object ids. 0 where a number means the same
-            object after a restart of the agent: its ids outlive restarts, and say so.
-        obey: the users whose requests are served, as the broker checked them.
-        publish_interval: between two publications of what changed, each closed by a heartbeat.
-        request_deadline: a request older than this is refused, if it carries a time.
-        deletion_limit: deletions kept while nothing can be published; beyond it the oldest are lost, and
-            consoles find out by the resync that the next start asks them for.
-        call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
-        reads_anew: the program reads an object again when a console asks for it by its id.
-    """
-
-    broker: UUID
-    boot: int
-    obey: frozenset[str] = field(default_factory=frozenset)
-    management_exchange: str = addresses.MANAGEMENT_EXCHANGE
-    direct_exchange: str = addresses.DIRECT_EXCHANGE
-    publish_interval: int = 10 * SECOND
-    request_deadline: int = 30 * SECOND
-    deletion_limit: int = 100_000
-    call_deadline: int = 30 * SECOND
-    reads_anew: bool = False
-
-
-class AgentPublishing:
-    """When what is published; the session's methods of the same names say more.
-
-    Args:
-        config: see `AgentConfig`.
-        objects: what the agent manages.
-
-    Attributes:
-        started: whether anything may be said at all.
-    """
-
-    def __init__(self, config: AgentConfig, objects: AgentObjects) -> None:
-        self._config = config
-        self._objects = objects
-        self._announced = False
-        self.started = False
-        self._republish = False
-        self._next_publication = 0
-
-    def start(self, now: int) -> list[Effect]:
-        """Publish from now on."""
-        if not self.started:
-            if not self._announced:
-                self._objects.forget_untold()
-            self.started = self._announced = self._republish = True
-            self._next_publication = now + self._config.publish_interval
-        return [WakeAt(self._next_publication)]
-
-    def suspend(self) -> None:
-        """Say nothing until `start`."""
-        self.started = False
-
-    def stand_by(self) -> None:
-        """Another agent serves: what comes and goes until the next `start` is that one's to tell."""
-        self._announced = False
-
-    def republish(self) -> None:
-        """Tell everything again at the next interval."""
-        self._republish = True
-
-    def console_bound(self, now: int) -> list[Effect]:
-        """As `republish`, and see to it that the interval ends."""
-        self.republish()
-        return [WakeAt(max(now, self._next_publication))] if self.started else []
-
-    def flush(self) -> list[Effect]:
-        """Deletions and creations."""
-        return [*self.deletions(), *self._contents(self._objects.take_creations(), persistent=True)]
-
-    def tell(self, number: int) -> list[Effect]:
-        """What consoles do not know yet of one object, behind all creations and deletions."""
-        return [*self.flush(), *self._contents(self._objects.take_change(number))]
-
-    def tick(self, now: int) -> list[Effect]:
-        """What is due."""
-        if now < self._next_publication:
-            return [WakeAt(self._next_publication)]
-        effects = list(self.deletions())
-        if self._republish:
-            self._republish = False
-            effects.extend(self._contents(self._objects.take_all()))
-        else:
-            effects.extend(self._contents(self._objects.take_creations(), persistent=True))
-            effects.extend(self._contents(self._objects.take_changes()))
-        heartbeat = addresses.heartbeat_key(addresses.BROKER_AGENT)
-        effects.append(self.message(heartbeat, write(Heartbeat(0, now))))
-        # Late ticks do not add up: the next one counts from now.
-        self._next_publication = now + self._config.publish_interval
-        effects.append(WakeAt(self._next_publication))
-        return effects
-
-    def deletions(self) -> Iterator[Effect]:
-        """The deletions that nobody has been told of yet; nothing while not started."""
-        if self.started:
-            yield from self._contents(self._objects.take_deletions(), persistent=True)
-
-    def message(self, routing_key: str, body: bytes, *, persistent: bool = False) -> Send:
-        """A message on the management exchange."""
-        return Send(self._config.management_exchange, routing_key, body, persistent=persistent)
-
-    def _contents(
-        self, bodies: Iterable[tuple[ClassKey, bytes]], *, persistent: bool = False
-    ) -> Iterator[Effect]:
-        for key, body in bodies:
-            routing_key = addresses.object_key(addresses.BROKER_AGENT, key)
-            yield self.message(routing_key, body, persistent=persistent)
 
 
 class AgentQueries:

@@ -106,7 +106,6 @@ class RpcClient:
                 self._state.answer(operation.answer(Outcome.SOURCE_DOWN, f"not sent: {reason}"))
 
     def _check(self, request: MethodCall | ObjectModify) -> None:
-        """Check all that can be before it is sent."""
         if isinstance(request, ObjectModify):
             raise NotSentError(Outcome.READ_ONLY, NO_SET)
         self._checked(request)
@@ -232,7 +231,6 @@ class RpcClient:
 
 
 def _sequence(body: bytes) -> int:
-    """The sequence number of the first record of a body."""
     return int.from_bytes(body[4:8], "big")
 
 

@@ -504,7 +504,6 @@ class Am01SessionState(SessionState):
 
     @property
     def _unheard_at(self) -> int:
-        """When somebody who cannot be asked should have been heard."""
         if self.state is not State.GREETING or self._listening_since == NEVER or self.revisions <= ASKED:
             return NEVER
         return self._listening_since + self.publication.patience
