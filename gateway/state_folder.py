@@ -36,6 +36,10 @@ _LOCK_POLL_SECONDS = 0.05
 _OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 AGENTS = "agents"
 """Folder of the state folders of agents, each of which is a gateway of its own; no part of the state."""
+RUNNING = "running.yaml"
+"""The copy of the configuration that the running gateway was started with."""
+SESSION_LOGS = "sessions"
+"""Folder of the sessions that applications asked to be logged; below it one for each source."""
 _MAX_SHOWN = 20
 
 

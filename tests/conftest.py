@@ -14,7 +14,7 @@ import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.installation import RELEASES, debian_release
-from gateway.service.processes.garbage import tune_garbage_collection
+from gateway.service.processes.process_setup import tune_garbage_collection
 from tests import hypothesis_profiles
 from tests.components.rabbitmq import (
     INSTALLED,

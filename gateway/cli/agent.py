@@ -12,8 +12,7 @@ from gateway.clock import SystemClock
 from gateway.service.processes.agent import run_agent
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
-from gateway.service.processes.logs import configure_logs
-from gateway.service.processes.termination import until_terminated
+from gateway.service.processes.process_setup import configure_logs, until_terminated
 
 
 @click.command()

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
+from gateway.cli.main import DISTRIBUTION
 from gateway.cli.options import config_option, duration, loaded, time
-from gateway.cli.version import DISTRIBUTION
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 JOBS = "gateway.cli.analytics_jobs"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, TypeVar, Unpack
 
 import click
 
@@ -19,15 +21,15 @@ from gateway.cli.running_gateway import (
     unknown_name,
     with_gateway,
 )
-from gateway.feed.operations import InvokeMethod, OperationAnswer, SetElements
+from gateway.feed.operations import Action, InvokeMethod, OperationAnswer, SetElements
 from gateway.feed.text_values import TextValueError, value_from_text
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Direction, Element, Method
 from gateway.service.diagnostics.feed_session import FeedSession
-from gateway.service.diagnostics.object_finding import object_of
+from gateway.service.diagnostics.published_names import object_of
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
-from gateway.terminal.documents import Document, answer_document, text_form
+from gateway.terminal.documents import answer_document, text_form
 from gateway.terminal.lines import ABSENT, aligned
 from gateway.terminal.view import KnownObject, TerminalView
 
@@ -37,29 +39,55 @@ MAX_FILE_OCTETS = 1024 * 1024
 """Of a file that holds one value."""
 
 
-absent_option = click.option(
-    "--absent", multiple=True, metavar="NAME", help="Give this one no value; after all others."
+CommandT = TypeVar("CommandT", bound=Callable[..., None])
+
+_OPTIONS = (
+    click.option("--absent", multiple=True, metavar="NAME", help="Give this one no value; after all others."),
+    config_option,
+    click.option("--check", is_flag=True, help="Check whether the gateway would try it, and change nothing."),
+    timeout_option,
+    json_option,
 )
+
+
+class How(TypedDict):
+    """The values of the options that `set` and `invoke` share, but for ``--absent``."""
+
+    config: Path | None
+    check: bool
+    timeout: dt.timedelta | None
+    as_json: bool
+
+
+def change_options(command: CommandT) -> CommandT:
+    """Add the options that `set` and `invoke` share."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command has the gateway do to an object.
+
+    Attributes:
+        action: of the operation.
+        described: elements or arguments that an answer may have, by name.
+        done: makes lines of the answer, from the objects as they are after it.
+        method: that is called; empty for ``set``.
+    """
+
+    action: Action
+    described: Mapping[str, Element | Argument]
+    done: Callable[[OperationAnswer, TerminalView], list[str]]
+    method: str = ""
 
 
 @click.command("set")
 @click.argument("text", metavar="OBJECT")
 @click.argument("assignments", metavar="[ELEMENT=VALUE]...", nargs=-1)
-@absent_option
-@config_option
-@click.option("--check", is_flag=True, help="Check whether the gateway would try it, and change nothing.")
-@timeout_option
-@json_option
-def set_command(
-    text: str,
-    assignments: tuple[str, ...],
-    absent: tuple[str, ...],
-    config: Path | None,
-    *,
-    check: bool,
-    timeout: dt.timedelta | None,
-    as_json: bool,
-) -> None:
+@change_options
+def set_command(text: str, assignments: tuple[str, ...], absent: tuple[str, ...], **how: Unpack[How]) -> None:
     """Set elements of OBJECT, in this order, as one operation.
 
     ELEMENT@FILE takes the value from a file, or - for standard input. OBJECT must be written in full. Rules
@@ -69,22 +97,19 @@ def set_command(
     if not given:
         raise click.UsageError("name an element: ELEMENT=VALUE, or --absent ELEMENT")
 
-    async def work(session: FeedSession, asked: Asked) -> None:
-        known = object_of(session.view, asked.names, text, whole=True)
+    def change_of(known: KnownObject, link: Callable[[str], ObjectLink]) -> Change:
         described: dict[str, Element | Argument] = {
             element.name: element for element in known.in_class.schema.elements
         }
-        what = f"element of {known.class_name} called"
-        action = SetElements(values_of(given, described, what, links(session, asked)))
-        answer = await operate(session, known, action, asked.patience(timeout), check_only=check)
-        document = answered(known, answer, described) if as_json else None
-        lines = ["nothing speaks against it"] if check else _done(known, session.view, answer, given)
-        show_answer(answer, document, lines)
+        values = values_of(given, described, f"element of {known.class_name} called", link)
+        return Change(
+            SetElements(values), described, lambda answer, view: _set_lines(known, view, answer, given)
+        )
 
-    with_gateway(config, work)
+    change(text, change_of, **how)
 
 
-def _done(
+def _set_lines(
     known: KnownObject, view: TerminalView, answer: OperationAnswer, given: Collection[str]
 ) -> list[str]:
     """Return for each element its value at the start of the operation, and its value now."""
@@ -100,28 +125,16 @@ def _done(
                 ABSENT if one is None else text_form(element, one, known.source) for one in (former, value)
             )
             lines.append(f"{name}: {before} -> {after}")
-    return [*lines, applied(answer)]
+    return lines
 
 
 @click.command()
 @click.argument("text", metavar="OBJECT")
 @click.argument("name", metavar="METHOD")
 @click.argument("assignments", metavar="[ARGUMENT=VALUE]...", nargs=-1)
-@absent_option
-@config_option
-@click.option("--check", is_flag=True, help="Check whether the gateway would try it, and do nothing.")
-@timeout_option
-@json_option
+@change_options
 def invoke(
-    text: str,
-    name: str,
-    assignments: tuple[str, ...],
-    absent: tuple[str, ...],
-    config: Path | None,
-    *,
-    check: bool,
-    timeout: dt.timedelta | None,
-    as_json: bool,
+    text: str, name: str, assignments: tuple[str, ...], absent: tuple[str, ...], **how: Unpack[How]
 ) -> None:
     """Call METHOD on OBJECT, once.
 
@@ -131,27 +144,28 @@ def invoke(
     """
     given = words(assignments, absent)
 
-    async def work(session: FeedSession, asked: Asked) -> None:
-        known = object_of(session.view, asked.names, text, whole=True)
+    def change_of(known: KnownObject, link: Callable[[str], ObjectLink]) -> Change:
         method = _method(known, name)
+        described: dict[str, Element | Argument] = {argument.name: argument for argument in method.arguments}
         inputs: dict[str, Element | Argument] = {
             argument.name: argument
             for argument in method.arguments
             if argument.direction is not Direction.OUT
         }
-        what = f"argument of {known.class_name}.{name} called"
-        action = InvokeMethod(name, values_of(given, inputs, what, links(session, asked)))
-        answer = await operate(session, known, action, asked.patience(timeout), check_only=check)
-        described: dict[str, Element | Argument] = {argument.name: argument for argument in method.arguments}
-        outputs = [
-            (output, text_form(described[output], value, known.source) if output in described else str(value))
-            for output, value in answer.values.items()
-        ]
-        done = [*aligned(outputs), applied(answer)]
-        document = answered(known, answer, described, method=name) if as_json else None
-        show_answer(answer, document, ["nothing speaks against it"] if check else done)
+        values = values_of(given, inputs, f"argument of {known.class_name}.{name} called", link)
 
-    with_gateway(config, work)
+        def done(answer: OperationAnswer, _: TerminalView) -> list[str]:
+            return aligned(
+                (
+                    output,
+                    text_form(described[output], value, known.source) if output in described else str(value),
+                )
+                for output, value in answer.values.items()
+            )
+
+        return Change(InvokeMethod(name, values), described, done, name)
+
+    change(text, change_of, **how)
 
 
 def _method(known: KnownObject, name: str) -> Method:
@@ -164,40 +178,42 @@ def _method(known: KnownObject, name: str) -> Method:
     return methods[name]
 
 
-def show_answer(answer: OperationAnswer, document: Document | None, lines: list[str]) -> None:
-    """Print the outcome of an operation, and end the command accordingly.
+def change(
+    text: str, change_of: Callable[[KnownObject, Callable[[str], ObjectLink]], Change], **how: Unpack[How]
+) -> None:
+    """Have the running gateway change an object, and print the outcome.
 
     Args:
-        answer: of the core.
-        document: printed for every outcome; ``None`` to print lines.
-        lines: for people, printed if the operation was applied.
+        text: which object.
+        change_of: what to do to it; it is given what finds the object that a reference's text names.
+        how: the options.
 
     Raises:
         CommandError: the operation was not applied as requested.
     """
-    if document is not None:
-        say_json(document)
-    elif answer.outcome is Outcome.APPLIED:
-        say(lines)
-    refuse_unless_applied(answer)
 
+    async def work(session: FeedSession, asked: Asked) -> None:
+        view = session.view
+        known = object_of(view, asked.names, text, whole=True)
 
-def applied(answer: OperationAnswer) -> str:
-    """Return the last line of the output."""
-    text = "" if answer.text in {"", "OK"} else f" ({answer.text})"
-    return f"applied: operation {answer.operation_id}{text}"
+        def link(name: str) -> ObjectLink:
+            found = object_of(view, asked.names, name, whole=True)
+            return ObjectLink(found.class_name, found.record.row, found.record.stable_name)
 
+        wanted = change_of(known, link)
+        patience = asked.patience(how["timeout"])
+        answer = await operate(session, known, wanted.action, patience, check_only=how["check"])
+        if how["as_json"]:
+            about = {"object": known.path, **({"method": wanted.method} if wanted.method else {})}
+            say_json({**about, **answer_document(answer, wanted.described, known.source)})
+        elif answer.outcome is Outcome.APPLIED and how["check"]:
+            say(["nothing speaks against it"])
+        elif answer.outcome is Outcome.APPLIED:
+            remark = "" if answer.text in {"", "OK"} else f" ({answer.text})"
+            say([*wanted.done(answer, view), f"applied: operation {answer.operation_id}{remark}"])
+        refuse_unless_applied(answer)
 
-def answered(
-    known: KnownObject,
-    answer: OperationAnswer,
-    described: dict[str, Element | Argument],
-    *,
-    method: str = "",
-) -> Document:
-    """Return the document of ``set --json`` and ``invoke --json``."""
-    about = {"object": known.path, **({"method": method} if method else {})}
-    return {**about, **answer_document(answer, described, known.source)}
+    with_gateway(how["config"], work)
 
 
 def words(given: tuple[str, ...], absent: tuple[str, ...] = ()) -> dict[str, str | None]:
@@ -265,16 +281,6 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def links(session: FeedSession, asked: Asked) -> Callable[[str], ObjectLink]:
-    """Return a function that finds the object that a reference's text names."""
-
-    def find(text: str) -> ObjectLink:
-        known = object_of(session.view, asked.names, text, whole=True)
-        return ObjectLink(known.class_name, known.record.row, known.record.stable_name)
-
-    return find
 
 
 def _content(name: str) -> str:

@@ -1,15 +1,21 @@
-"""``amqp-gateway check``."""
+"""``amqp-gateway check`` and ``doctor``: what is wrong with a configuration, and with all it leads to."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import Counter
 from pathlib import Path
 
 import click
 
 from gateway.cli.options import config_option, loaded
+from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
-from gateway.service.processes.logs import configure_logs
+from gateway.service.diagnostics.doctor.examination import examine
+from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.process_setup import configure_logs
 
 
 @click.command()
@@ -31,3 +37,42 @@ def check(config: Path | None, *, connect: bool) -> None:
         if configuration.settings.jmx.enabled:
             asyncio.run(check_jmx(configuration, click.echo))
     click.echo(f"{configuration.path}: good")
+
+
+@click.command()
+@config_option
+@click.option("--all", "everything", is_flag=True, help="Show also what is good.")
+@json_option
+def doctor(config: Path | None, *, everything: bool, as_json: bool) -> None:
+    """Look for problems, on this machine and on the brokers, and say what to do about each.
+
+    Nothing is changed. The exit code is 12 if there is a problem; warnings do not count.
+    """
+    configuration = loaded(config)
+    configure_logs("doctor", logging.CRITICAL)
+    counts: Counter[Level] = Counter()
+
+    def show(finding: Finding) -> None:
+        counts[finding.level] += 1
+        if as_json:
+            say_json(finding.as_json())
+        elif everything or finding.level is not Level.GOOD:
+            say(finding.lines())
+
+    async def work() -> None:
+        findings = examine(configuration)
+        while True:
+            with at_work("looking at configuration, machine, brokers and the running gateway"):
+                finding = await anext(findings, None)
+            if finding is None:
+                return
+            show(finding)
+
+    asyncio.run(work())
+    if not as_json:
+        summary = ", ".join(f"{counts[level]} {level.value}" for level in Level if counts[level])
+        click.echo(f"{sum(counts.values())} findings: {summary}")
+    if counts[Level.PROBLEM]:
+        raise CommandError(
+            ExitCode.DIFFERENCE, f"{counts[Level.PROBLEM]} problems: the lines above say what to do"
+        )

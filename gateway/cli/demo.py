@@ -13,8 +13,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.broker_look import look
-from gateway.cli.provision_management import management_client
+from gateway.cli.provision_management import look, management_client
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import (
     JMX_SECRET,

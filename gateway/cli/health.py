@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.service.diagnostics.jmx_health import ask_jmx_health
-from gateway.service.diagnostics.snmp_health import ask_health
+from gateway.service.diagnostics.health import ask_health, ask_jmx_health
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 

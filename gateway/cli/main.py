@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
+import importlib.metadata
 import os
+import platform
 import select
 import sys
 from typing import Any, NoReturn
@@ -13,15 +14,17 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
-from gateway.cli.without_rich import without_rich
+from gateway.cli.late_import import LateCommands, without_rich
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+
+DISTRIBUTION = "amqp-management-gateway"
 
 _RUNNING = {
     "run": "gateway.cli.run:run",
     "check": "gateway.cli.check:check",
-    "reload": "gateway.cli.reload:reload",
+    "reload": "gateway.cli.run:reload",
     "health": "gateway.cli.health:health",
-    "doctor": "gateway.cli.doctor:doctor",
+    "doctor": "gateway.cli.check:doctor",
     "agent": "gateway.cli.agent:agent",
 }
 _LOOKING = {
@@ -30,7 +33,7 @@ _LOOKING = {
     "tree": "gateway.cli.look:tree",
     "get": "gateway.cli.look:get",
     "watch": "gateway.cli.look:watch",
-    "explain": "gateway.cli.explain:explain",
+    "explain": "gateway.cli.look:explain",
 }
 _CHANGING = {
     "set": "gateway.cli.change:set_command",
@@ -61,7 +64,7 @@ GROUPS = {
     "Change": _CHANGING,
     "SNMP": _SNMP,
     "Event log and protocols": _LOG,
-    "Other": {"version": "gateway.cli.version:version"},
+    "Other": {"version": "gateway.cli.main:version"},
 }
 """The commands as the help shows them, in the order in which a new user needs them."""
 
@@ -79,7 +82,7 @@ LONG_LIVED = frozenset({"run", "agent"})
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
-class Commands(click.Group):
+class Commands(LateCommands):
     """The group of all commands. An error is one line on standard error and an exit code, no traceback."""
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:  # noqa: ANN401  click's signature
@@ -104,10 +107,6 @@ class Commands(click.Group):
             code = ExitCode.NOT_READ
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Return the names in the order in which a new user needs them."""
-        return list(COMMANDS)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in their groups."""
         widest = max(map(len, COMMANDS))
@@ -121,14 +120,10 @@ class Commands(click.Group):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; those that live long without rich."""
         with without_rich() if cmd_name in LONG_LIVED else contextlib.nullcontext():
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+            return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the requested command."""
@@ -191,16 +186,21 @@ def _print_nowhere() -> None:
     os.close(nowhere)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(
-    package_name="amqp-management-gateway", prog_name="amqp-gateway", message="%(prog)s %(version)s"
-)
+@click.group(cls=Commands, late=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name=DISTRIBUTION, prog_name="amqp-gateway", message="%(prog)s %(version)s")
 def main() -> None:
     """Manage AMQP brokers and agents through SNMP, JMX and an event log.
 
     The gateway reads RabbitMQ, QMF agents (AM2 and its predecessor AM01), OpenAMQ (CML), and applications
     that speak 3forge's AMI.
     """
+
+
+@click.command()
+def version() -> None:
+    """Show the version of the gateway."""
+    ours = importlib.metadata.version(DISTRIBUTION)
+    click.echo(f"amqp-gateway {ours}, Python {platform.python_version()}, {platform.system()}")
 
 
 if __name__ == "__main__":

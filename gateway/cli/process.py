@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.without_rich import without_rich
+from gateway.cli.late_import import without_rich
 from gateway.service.processes.parent_guard import ParentGuard
 
 PROCESSES = {

@@ -6,14 +6,13 @@ import asyncio
 import importlib
 from pathlib import Path
 
+from gateway.cli.late_import import without_rich
 from gateway.cli.options import loaded
-from gateway.cli.without_rich import without_rich
 from gateway.clock import SystemClock
 from gateway.service.metrics.process import measured
 from gateway.service.processes.lifeline import Lifeline
-from gateway.service.processes.logs import configure_logs
 from gateway.service.processes.parent_guard import ParentGuard
-from gateway.service.processes.termination import until_terminated
+from gateway.service.processes.process_setup import configure_logs, until_terminated
 
 
 def run_process(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import click
@@ -261,25 +261,8 @@ def _configuration(wanted: Options, amqp: str, passwords: Mapping[str, Path]) ->
     )
 
 
-class Consent(Protocol):
-    """What the options permit the command to do.
-
-    Attributes:
-        dry_run: only print what would be done.
-        yes: do not ask.
-    """
-
-    @property
-    def dry_run(self) -> bool:
-        """See above."""
-
-    @property
-    def yes(self) -> bool:
-        """See above."""
-
-
 def remove(
-    client: httpx.Client, provisioned: ProvisionedBroker, passwords: Mapping[str, Path], consent: Consent
+    client: httpx.Client, provisioned: ProvisionedBroker, passwords: Mapping[str, Path], wanted: Options
 ) -> None:
     """Remove what the options have set up.
 
@@ -287,7 +270,7 @@ def remove(
         client: of the management API, as `plan_removal` takes it.
         provisioned: what to remove.
         passwords: the files with the users' passwords.
-        consent: what is permitted.
+        wanted: says whether to ask, and whether to change anything.
 
     Raises:
         CommandError: there is an obstacle, or the question was answered with no; nothing is changed.
@@ -299,11 +282,11 @@ def remove(
         count = len(plan.obstacles)
         things = "one thing is" if count == 1 else f"{count} things are"
         raise CommandError(ExitCode.CONFIGURATION, f"{things} in the way: nothing is removed")
-    if consent.dry_run:
+    if wanted.dry_run:
         _say("dry run: nothing is removed")
         return
     if plan.steps:
-        if not consent.yes:
+        if not wanted.yes:
             _ask()
             _unchanged(plan, plan_removal(client, provisioned))
         for step in plan.steps:

@@ -14,14 +14,19 @@ from typing import Final, TextIO
 import click
 import httpx
 
-from gateway.cli.broker_look import BrokerFound, Login, login_option, login_to, look, password_option
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
     NAME,
+    BrokerFound,
+    Login,
     Password,
     checked,
     dry_run_option,
+    login_option,
+    login_to,
+    look,
     management_client,
+    password_option,
     set_up,
     users_to_be,
 )

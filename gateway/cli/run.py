@@ -1,4 +1,4 @@
-"""``amqp-gateway run``."""
+"""``amqp-gateway run`` and ``reload``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.eventlog.segment import due
 from gateway.service.metrics.compaction import CompactionCounts
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.gateway import run_gateway
 from gateway.service.processes.lifeline import Lifeline
-from gateway.service.processes.logs import configure_logs
-from gateway.service.processes.running_configuration import note_running, waiting_changes
-from gateway.service.processes.supervisor import ProcessPlan, gateway_command
+from gateway.service.processes.process_setup import configure_logs
+from gateway.service.processes.supervisor import (
+    ProcessPlan,
+    gateway_command,
+    note_running,
+    run_gateway,
+    waiting_changes,
+)
+from gateway.service.state.report import in_use
 from gateway.state_folder import StateError, StateFolder
+from gateway.yaml_documents import DocumentError
 
 
 @click.command()
@@ -79,3 +85,33 @@ def _copied(configuration: LoadedConfiguration) -> Path:
     except OSError as error:
         text = f"{configuration.state_folder}: cannot be written: {error.strerror or error}"
         raise CommandError(ExitCode.STATE, text) from error
+
+
+@click.command("reload")
+@config_option
+def reload(config: Path | None) -> None:
+    """Show the changes of the configuration that wait for a restart of the gateway.
+
+    The gateway reads its configuration only when it starts: restart it to apply changes. Changes of other
+    files, such as secrets and mappings, are not shown.
+    """
+    configuration = loaded(config)
+    try:
+        state = StateFolder(configuration.state_folder)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    if not in_use(state.path):
+        text = "the gateway is not running: its next start reads the configuration"
+        raise CommandError(ExitCode.UNREACHABLE, text)
+    try:
+        changes = waiting_changes(configuration)
+    except DocumentError as error:
+        text = f"the configuration of the running gateway cannot be read: {error}"
+        raise CommandError(ExitCode.STATE, text) from error
+    if not changes:
+        click.echo("the gateway runs with this configuration")
+        return
+    for key in changes:
+        click.echo(f"{key} was changed")
+    text = "the changes are not applied yet: restart the gateway to apply them"
+    raise CommandError(ExitCode.DIFFERENCE, text)

@@ -21,10 +21,9 @@ from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
 from gateway.model.texts import harmless
 from gateway.service.diagnostics.feed_session import FeedSession, feed_session
-from gateway.service.diagnostics.object_finding import interest_in, object_of
-from gateway.service.diagnostics.published_names import PublishedNames
+from gateway.service.diagnostics.published_names import PublishedNames, interest_in, object_of
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
-from gateway.service.processes.logs import configure_logs
+from gateway.service.processes.process_setup import configure_logs
 from gateway.terminal.selection import NotOneObjectError, Pattern
 from gateway.terminal.view import KnownObject, TerminalView
 

@@ -11,10 +11,9 @@ from typing import Final, TextIO
 
 import click
 
-from gateway.cli.broker_look import Login, login_option, login_to, password_option
 from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.cli.provision_management import checked
+from gateway.cli.provision_management import Login, checked, login_option, login_to, password_option
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
@@ -22,8 +21,8 @@ from gateway.config.types import HttpUrl, SecretError
 from gateway.mapping.files import MappingError
 from gateway.model.observations import SourceState
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.logs import configure_logs
-from gateway.service.sources.first_reading import first_reading
+from gateway.service.processes.process_setup import configure_logs
+from gateway.service.sources.standalone import first_reading
 from gateway.terminal.documents import object_document
 from gateway.terminal.lines import assignments
 from gateway.terminal.selection import Pattern

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gateway.cli.late_commands import LateCommands
+from gateway.cli.late_import import LateCommands
 from gateway.cli.options import config_option
 from gateway.cli.printing import json_option, say, say_json
 from gateway.cli.running_gateway import Asked, with_gateway
@@ -16,7 +16,7 @@ from gateway.terminal.lines import aligned
 
 _LATE = {
     "test": "gateway.cli.source_check:test_command",
-    "schema": "gateway.cli.source_schema:schema_command",
+    "schema": "gateway.cli.source_check:schema_command",
     "capture": "gateway.cli.source_capture:capture_command",
     "replay": "gateway.cli.source_replay:replay_command",
 }

@@ -23,13 +23,12 @@ from gateway.config.types import SecretError
 from gateway.links.capture_file import FILES, WARNING
 from gateway.mapping.files import MappingError
 from gateway.model.observations import SourceState
-from gateway.service.diagnostics.ami_checks import check_unheard
 from gateway.service.diagnostics.checks import check_source
+from gateway.service.diagnostics.source_checks import check_unheard
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.logs import configure_logs
-from gateway.service.processes.termination import until_terminated
+from gateway.service.processes.process_setup import configure_logs, until_terminated
 from gateway.service.sources.captures import KINDS, MAX_SIZE, CaptureTarget
-from gateway.service.sources.capturing import CaptureStands, capture_source
+from gateway.service.sources.standalone import CaptureStands, capture_source
 from gateway.terminal.documents import Document
 from gateway.yaml_documents import DocumentError
 

@@ -1,4 +1,4 @@
-"""``amqp-gateway source test``."""
+"""``amqp-gateway source test`` and ``source schema``: asking the broker of one source."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ import click
 
 from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.config.sources import CmlSource
+from gateway.config.types import SecretError
+from gateway.dialects.errors import LocalProtocolError
+from gateway.durable_files import write_durably
 from gateway.service.diagnostics.checks import check_source
+from gateway.service.diagnostics.source_checks import ask_schema
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.logs import configure_logs
+from gateway.service.processes.process_setup import configure_logs
+from gateway.service.sources.endpoints import amqp_endpoint
+from gateway.service.state.cached_schemas import schema_document
 
 
 @click.command("test")
@@ -50,3 +57,39 @@ def test_command(name: str, config: Path | None, *, as_json: bool) -> None:
         say([*remarks, *([] if trouble is not None else [f"source {name}: reached"])])
     if trouble is not None:
         raise trouble
+
+
+@click.command("schema")
+@click.argument("name")
+@config_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write, for 'schema_file' of the source; it is replaced. Default: print it.",
+)
+def schema_command(name: str, config: Path | None, out: Path | None) -> None:
+    """Read the schema of the source NAME, of kind cml, from its broker.
+
+    Nothing is changed. The gateway need not be running.
+    """
+    configuration = loaded(config)
+    configure_logs("source", logging.CRITICAL)
+    settings = configured_source(configuration, name)
+    if not isinstance(settings, CmlSource):
+        text = f"{configuration.path}: source {name!r} is of kind {settings.kind}: only kind cml has schemas"
+        raise CommandError(ExitCode.CONFIGURATION, text)
+    try:
+        endpoint = amqp_endpoint(settings.amqp, configuration.folder)
+        with at_work(f"asking {name}"):
+            document = schema_document(asyncio.run(ask_schema(endpoint, settings)))
+        if out is None:
+            click.echo(document, nl=False)
+        else:
+            write_durably(out, document)
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except LocalProtocolError as error:
+        raise CommandError(ExitCode.FAILED, f"the schema of {name} cannot be written: {error}") from error
+    except OSError as error:
+        raise CommandError(ExitCode.FAILED, f"{out}: cannot be written: {error.strerror or error}") from error

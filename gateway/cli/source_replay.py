@@ -19,7 +19,7 @@ from gateway.links.capture_reading import CaptureError
 from gateway.links.replay import Difference, Said
 from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.logs import configure_logs
+from gateway.service.processes.process_setup import configure_logs
 from gateway.service.sources.captures import KINDS
 from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.replaying import Replayed, replayed

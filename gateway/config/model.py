@@ -22,6 +22,7 @@ from gateway.config.types import (
     SecretSource,
     between,
 )
+from gateway.feed.latest import HistoryLimits
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import StrictModel
 
@@ -149,6 +150,11 @@ class HistorySettings(StrictModel):
     ends: Annotated[int, Field(ge=10, le=1_000_000)] = 1_000
     operations: Annotated[int, Field(ge=10, le=1_000_000)] = 1_000
     memory: Annotated[int, Field(ge=1, le=4096)] = 8
+
+    @property
+    def limits(self) -> HistoryLimits:
+        """The same for who keeps the history, with bytes for MiB."""
+        return HistoryLimits(self.events, self.ends, self.operations, self.memory << 20)
 
 
 class StateSettings(StrictModel):

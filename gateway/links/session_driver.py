@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
@@ -14,6 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from gateway.clock import Clock
+from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import (
     Answered,
     BytesReceived,
@@ -131,8 +131,8 @@ class WakeUp:
         self._woken()
 
 
-class SessionDriver(ABC):
-    """Runs one session on one event loop.
+class SessionDriver:
+    """Runs one session on one event loop; by itself one that no link leads to, such as a RabbitMQ source.
 
     Args:
         name: of the source or agent, for the log.
@@ -159,6 +159,8 @@ class SessionDriver(ABC):
         self._answered = answered
         self._notes = SessionNotes(name, clock, counters)
         self._wake_up = WakeUp(clock, self._woken)
+        self._failure: Exception | None = None
+        self._failed = asyncio.Event()
 
     @property
     def notes(self) -> Counter[str]:
@@ -188,13 +190,30 @@ class SessionDriver(ABC):
         """Wake the session no more."""
         self._wake_up.stop()
 
-    @abstractmethod
-    def _carry(self, effect: Effect) -> None:
-        """Carry out what only this transport can."""
+    def fail(self, error: Exception) -> None:
+        """Report an error of the session where no caller awaits it: it is what `until_failed` raises."""
+        self._failure = self._failure or error
+        self._failed.set()
 
-    @abstractmethod
+    async def until_failed(self) -> None:
+        """Wait for an error of the session.
+
+        Raises:
+            Exception: that error.
+        """
+        await self._failed.wait()
+        assert self._failure is not None
+        raise self._failure
+
+    def _carry(self, effect: Effect) -> None:
+        """Carry out what only one transport can."""
+        raise LocalProtocolError(f"a session without a transport wants {type(effect).__name__}")
+
     def _woken(self) -> None:
-        """Hand in `TimerExpired`."""
+        try:
+            self.handle(TimerExpired())
+        except Exception as error:  # noqa: BLE001  the event loop would only log it, and the session would stand still
+            self.fail(error)
 
 
 class MessageDriver(SessionDriver):
@@ -216,7 +235,6 @@ class MessageDriver(SessionDriver):
         self._outgoing: deque[Send] = deque()
         self._writable = asyncio.Event()
         self._clog = asyncio.Event()
-        self._failure: Exception | None = None
 
     def deliver(self, delivery: Delivery) -> None:
         """Hand in a message that arrived."""
@@ -258,7 +276,7 @@ class MessageDriver(SessionDriver):
         return self._outgoing.popleft()
 
     def fail(self, error: Exception) -> None:
-        """The session failed where nobody waits for it: hand the error to who carries its messages."""
+        """Report an error of the session to the link, which waits for the next message."""
         self._failure = error
         self._writable.set()
 
@@ -274,12 +292,6 @@ class MessageDriver(SessionDriver):
         once = [send for send in sends if send.not_after or send.mandatory]
         if once:
             self.handle(NotSent(once, reason))
-
-    def _woken(self) -> None:
-        try:
-            self.handle(TimerExpired())
-        except Exception as error:  # noqa: BLE001  the event loop would only write it down, and nobody reads that
-            self.fail(error)
 
 
 class Streams(Protocol):
@@ -314,8 +326,6 @@ class StreamDriver(SessionDriver):
         super().__init__(name, session, observe, clock, counters, answered)
         self._logged = logged
         self._streams: Streams | None = None
-        self._failure: asyncio.Future[None] | None = None
-        self._broken = False
 
     def carried_by(self, streams: Streams) -> None:
         """Write to these connections from now on."""
@@ -328,20 +338,13 @@ class StreamDriver(SessionDriver):
                 self._counters["connections"] += 1
             case BytesReceived(_, octets):
                 self._counters["octets"] += len(octets)
-        if not self._broken:
-            self._hand_in(event)
+        if self._failure is None:
+            try:
+                super().handle(event)
+            except Exception as error:  # noqa: BLE001  the event loop would drop one connection, and go on
+                self.fail(error)
         if isinstance(event, ListenerStops):
             self.stop()
-
-    def _hand_in(self, event: Event) -> None:
-        try:
-            super().handle(event)
-        except Exception as error:
-            # The event loop would write it down, drop one connection, and go on with a broken session.
-            self._broken = True
-            if self._failure is None or self._failure.done():
-                raise
-            self._failure.set_exception(error)
 
     def _carry(self, effect: Effect) -> None:
         match effect:
@@ -351,15 +354,3 @@ class StreamDriver(SessionDriver):
                 self._streams.write(connection, octets)
             case Close(connection) if self._streams is not None:
                 self._streams.close(connection)
-
-    async def until_failed(self) -> None:
-        """Wait for a fault of the session, where nobody else waits for it.
-
-        Raises:
-            Exception: that fault.
-        """
-        self._failure = asyncio.get_running_loop().create_future()
-        await self._failure
-
-    def _woken(self) -> None:
-        self.handle(TimerExpired())

@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -39,6 +40,33 @@ class SubmitOperation(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ServedExchange:
+    """The management exchange on a RabbitMQ, as the broker's events show it.
+
+    Attributes:
+        virtual_host: of it.
+        name: of it.
+    """
+
+    virtual_host: str
+    name: str
+
+    def is_console_bound(self, key: str, headers: Mapping[str, object]) -> bool:
+        """Whether an event, by its routing key and headers, says that a console binds its queue."""
+        event = bound(headers) if key == BINDING_CREATED else None
+        return (
+            event is not None
+            and event.routing_key.startswith(("#", "console"))
+            and (event.virtual_host, event.exchange) == (self.virtual_host, self.name)
+        )
+
+    def is_agent_ended(self, key: str, headers: Mapping[str, object]) -> bool:
+        """Whether an event says that the queue of the agent that serves is gone."""
+        queue = (headers.get("vhost"), headers.get("name"))
+        return key == QUEUE_DELETED and queue == (self.virtual_host, manager_queue(self.name))
+
+
 class QmfServer:
     """Serves a source by the role ``qmf``, on the broker that the source reads.
 
@@ -67,8 +95,7 @@ class QmfServer:
         self._submit = submit
         self._clock = clock
         self._events_since = 0
-        self._exchange = (endpoint.vhost, publishing.exchange)
-        self._manager = (endpoint.vhost, manager_queue(publishing.exchange))
+        self._exchange = ServedExchange(endpoint.vhost, publishing.exchange)
         session = AgentConfig(
             broker=uuid.uuid4(),
             boot=0,  # the numbers of the role outlive restarts
@@ -82,7 +109,9 @@ class QmfServer:
         config = RoleConfig(session, source.identity.number, name, numbered_by_facts=is_rabbitmq)
         self._role = QmfRole(config, source.by_row)
         self._driver = MessageDriver(name, self, lambda _: None, clock, Counter())
-        self._election = Election(self._manager[1], self._stand_by, reported_since=lambda: self._events_since)
+        self._election = Election(
+            manager_queue(publishing.exchange), self._stand_by, reported_since=lambda: self._events_since
+        )
         role = AmqpRole(
             "agent",
             lambda _: self._role.bindings,
@@ -148,13 +177,9 @@ class QmfServer:
 
     def event_received(self, key: str, headers: Mapping[str, object], now: int) -> None:
         """Notice consoles that come, and another agent that ends."""
-        if key == BINDING_CREATED:
-            event = bound(headers)
-            if event is None or not event.routing_key.startswith(("#", "console")):
-                return
-            if (event.virtual_host, event.exchange) == self._exchange:
-                self._perform(self._role.console_bound(now))
-        elif key == QUEUE_DELETED and (headers.get("vhost"), headers.get("name")) == self._manager:
+        if self._exchange.is_console_bound(key, headers):
+            self._perform(self._role.console_bound(now))
+        elif self._exchange.is_agent_ended(key, headers):
             self._election.vacant.set()
 
     async def blocked(self) -> None:

@@ -59,6 +59,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
+from gateway.inventory.own_events import PACKAGE as OWN_PACKAGE
 from gateway.model.observations import TRUSTED, Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction
@@ -74,8 +75,6 @@ _ENDED: Final = 10_000
 """Numbers of objects that ended lately, to which events refer."""
 _UNDECIDED: Final = 128
 """Calls whose outcome is unknown that may wait to be answered; they count as under way in the session."""
-OWN_PACKAGE: Final = "gateway"
-"""Package of what the gateway reports of itself: consoles of an agent have no use for it."""
 
 _STATUSES: Final[Mapping[Outcome, Status]] = {
     Outcome.APPLIED: Status.OK,
@@ -222,7 +221,7 @@ class QmfRole:
         return []
 
     def _learn(self, record: ClassRecord) -> list[RoleEffect]:
-        if record.schema.key.package == OWN_PACKAGE:
+        if record.schema.key.package == OWN_PACKAGE:  # consoles of an agent have no use for it
             return []
         self._classes[record.number] = record.schema
         try:

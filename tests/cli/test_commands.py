@@ -115,10 +115,10 @@ def test_check_connect_reaches_every_source(site: Site, virtual_host: VirtualHos
         "source blind: reached",
         (
             f"{amqp} (virtual host '{virtual_host.name}', user '{broker.administrator.name}'): no agent "
-            "answers on exchange qpid.management: nobody hears the key broker, no queue is bound there "
+            "answers on exchange qpid.management: no agent receives the key broker, no queue is bound there "
             "(NO_ROUTE): a RabbitMQ has no agent of its own: configure one under 'agents' and run "
             "amqp-gateway agent NAME; a Qpid broker needs a bridge to here (docs/qpid.md): is it up? Does "
-            f"it obey user '{broker.administrator.name}'?"
+            f"it accept requests of user '{broker.administrator.name}'?"
         ),
         "source field: reached",
         f"{site.configuration}: good",

@@ -101,7 +101,7 @@ def test_the_node_declares_what_no_client_can_and_that_is_enough(operator: Opera
     path.write_text(ended.output, encoding="utf-8")
     code, told = refused(amqp_gateway("source", "test", "cml", "--config", path))
     assert code is ExitCode.MISSING
-    assert "nobody hears requests to amq.system with the key amq.console" in told
+    assert "no server receives requests to amq.system with the key amq.console" in told
 
 
 async def _converse(operator: Operator) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.service.sources.cml_schemas import read_schema
+from gateway.service.state.cached_schemas import schema_of
 from tests.cli.test_provision import refused
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.background import in_background
@@ -37,7 +37,7 @@ def test_the_schema_is_written_for_the_configuration(site: Site, peer: AmqpPeer,
     ended = amqp_gateway("source", "schema", "openamq", "--config", site.configuration, "--out", out)
 
     assert (ended.code, ended.output, ended.errors) == (ExitCode.OK, "", "")
-    assert read_schema(out) == recorded_schema()
+    assert schema_of(out.read_bytes()) == recorded_schema()
     assert amqp_gateway("check", "--connect", "--config", site.configuration).code is ExitCode.OK
     printed = amqp_gateway("source", "schema", "openamq", "--config", site.configuration).output
     assert printed == out.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from tests.components.command_line import environment
 COMMAND = "from gateway.cli.main import main; main.get_command(None, {name!r})"
 PROCESS = """
 import importlib
-from gateway.cli.without_rich import without_rich
+from gateway.cli.late_import import without_rich
 with without_rich():
     importlib.import_module("gateway.cli.process_work"), importlib.import_module({name!r})
 """

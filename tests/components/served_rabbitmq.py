@@ -19,7 +19,6 @@ from gateway.feed.operations import OperationAnswer
 from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
-from gateway.links.election import manager_queue
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
@@ -29,8 +28,8 @@ from gateway.operations.effects import Publish, Reply
 from gateway.operations.effects import Send as SendToSource
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
+from gateway.service.serving import ServedExchange
 from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
-from gateway.sources.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.components.opened_index import opened_index
@@ -56,8 +55,7 @@ class ServedRabbitMq:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.vacancies = 0
         self._source = source
-        self._exchange = (config.management_virtual_host, session.management_exchange)
-        self._manager = (config.management_virtual_host, manager_queue(session.management_exchange))
+        self._exchange = ServedExchange(config.management_virtual_host, session.management_exchange)
         self._out: list[RoleEffect] = []
         self._operation_effects: deque[OperationEffect] = deque()
         self._is_operating = False
@@ -107,12 +105,9 @@ class ServedRabbitMq:
     def event(self, key: str, headers: Mapping[str, object], now: int) -> list[Effect]:
         """An event of the broker, after the source has taken it."""
         self._now = now
-        if key == BINDING_CREATED:
-            event = bound(headers)
-            is_console = event is not None and event.routing_key.startswith(("#", "console"))
-            if event is not None and is_console and (event.virtual_host, event.exchange) == self._exchange:
-                self._do(self.role.console_bound(now))
-        elif key == QUEUE_DELETED and (headers.get("vhost"), headers.get("name")) == self._manager:
+        if self._exchange.is_console_bound(key, headers):
+            self._do(self.role.console_bound(now))
+        elif self._exchange.is_agent_ended(key, headers):
             self.vacancies += 1
         return self._taken()
 

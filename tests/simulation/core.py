@@ -32,7 +32,7 @@ from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.service.processes.operations import CoreOperations, RecordingLog
 from gateway.service.sources.sources import READ_WHOLE
-from gateway.service.state.restored_operations import restored_operations
+from gateway.service.state.restored_records import restored_operations
 from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe

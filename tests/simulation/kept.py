@@ -21,7 +21,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.eventlog.last_state import RecordedDeliveries
 from gateway.links.durable_queue import DurableQueueCounts, Ledger, UnacknowledgedDeliveries
-from gateway.service.processes.ack_tracker import AckTracker
+from gateway.service.processes.event_log import AckTracker
 from tests.simulation.kept_broker import Incoming, KeptBroker, Link, Message
 from tests.simulation.kept_log import SOURCE, LogFolder, SimulatedEventLog, Stored, records_of
 from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler

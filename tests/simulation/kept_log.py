@@ -100,7 +100,7 @@ def _blocks(path: Path) -> list[Block]:
 
 
 class SimulatedEventLog:
-    """The log of one core (`gateway.service.processes.ack_tracker.RecordingLog`).
+    """The log of one core (`gateway.service.processes.event_log.RecordingLog`).
 
     Args:
         scheduler: time and chance.

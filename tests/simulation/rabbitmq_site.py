@@ -10,7 +10,7 @@ from gateway.dialects.qmf.agent import AgentConfig
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
-from gateway.service.sources.console_port import ConsolePort
+from gateway.service.sources.source_context import ConsolePort
 from gateway.service.state.restored_objects import restored_identities, restored_rabbitmq_objects
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig

@@ -11,7 +11,7 @@ from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.feed.operations import Action
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.service.sources.console_port import ConsolePort
+from gateway.service.sources.source_context import ConsolePort
 from gateway.snmp.oid_registry import OidRegistry
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun

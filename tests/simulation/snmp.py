@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
 from gateway.mapping.rules import Mapping
-from gateway.service.processes.snmp_commands import Commands, secret_arguments
+from gateway.service.processes.snmp import Commands, secret_arguments
 from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings

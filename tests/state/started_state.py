@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 from gateway.inventory.instances import InstanceIndex
-from gateway.service.state.index_upkeep import count_start
+from gateway.service.processes.core import count_start
 from gateway.state_folder import StateFolder
 from tests.components.opened_index import opened_index
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.inventory.instance_file import InstanceIndexError
-from gateway.service.state.backup import back_up
-from gateway.service.state.backup_file import open_backup
+from gateway.service.state.backup import back_up, open_backup
 from gateway.service.state.restore import LEAST_ROWS, restore
 from gateway.state_folder import StateError, StateFolder
 from tests.components.full_disk import full_disk

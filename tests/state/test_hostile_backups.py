@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.inventory.instance_file import InstanceIndexError
-from gateway.service.state.backup_file import CHECKSUM, MANIFEST, MAX_FILES, checksum_of, open_backup
+from gateway.service.state.backup import CHECKSUM, MANIFEST, MAX_FILES, checksum_of, open_backup
 from gateway.service.state.restore import LEAST_BOOTS, restore
 from gateway.state_folder import MAX_BOOTS, StateError, StateFolder
 from tests.hypothesis_profiles import PROVING

@@ -22,16 +22,19 @@ from gateway.config.types import SecretError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
 from gateway.mapping.files import MappingError
-from gateway.service.diagnostics.am01_checks import check_am01
-from gateway.service.diagnostics.ami_checks import check_listener, check_listener_files
-from gateway.service.diagnostics.checked_connection import checked_channel
-from gateway.service.diagnostics.cml_checks import check_cml
-from gateway.service.diagnostics.jmx_health import greets
-from gateway.service.diagnostics.qmf_checks import check_qmf
+from gateway.service.diagnostics.health import greets
+from gateway.service.diagnostics.source_checks import (
+    OF_TROUBLE,
+    check_am01,
+    check_cml,
+    check_listener,
+    check_listener_files,
+    check_qmf,
+    checked_channel,
+)
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.notifications import targets_of
-from gateway.service.processes.trouble_codes import OF_TROUBLE
-from gateway.service.sources.cml_schemas import configured_schema
+from gateway.service.sources.cml import configured_schema
 from gateway.service.sources.endpoints import (
     amqp_endpoint,
     event_endpoint,

@@ -1,25 +1,29 @@
-"""What the norths call things: SNMP by object identifiers and descriptors, JMX by ObjectNames."""
+"""Names by which front ends show objects: OIDs and descriptors of SNMP, ObjectNames of JMX; and back."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from gateway.config.files import LoadedConfiguration
+from gateway.feed.records import Interest
 from gateway.jmx.names import DOMAIN, begins_with_parent, name_of
 from gateway.model.schema import ClassKey
+from gateway.model.texts import harmless, unescaped
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.state.fixed_names import MODULE_NAME, FixedNames
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid
 from gateway.snmp.oid_registry import ARGUMENTS_ARC, ClassEntry, EventEntry, OidRegistry
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
 from gateway.state_folder import StateError, StateFolder
-from gateway.terminal.view import KnownObject, ObjectKey
+from gateway.terminal.documents import time_text
+from gateway.terminal.selection import NotOneObjectError, find_object
+from gateway.terminal.view import KnownObject, ObjectKey, TerminalView
 from gateway.yaml_documents import DocumentError
 
 _OID: Final = re.compile(r"\.?(?:[0-9]{1,10}\.)+[0-9]{1,10}", re.ASCII)
@@ -294,3 +298,130 @@ def _properties(object_name: str) -> dict[str, str] | None:
     pairs = dict(_PROPERTY.findall(rest))
     whole = ",".join(f"{key}={value}" for key, value in pairs.items())
     return pairs if domain == DOMAIN and pairs and whole == rest else None
+
+
+def interest_in(names: PublishedNames, text: str) -> Interest | None:
+    """The objects that `object_of` has to see to find the one that ``text`` means; ``None`` for all."""
+    if names.is_object_name(text):
+        return None  # which object has it is seen from the object only
+    texts = {text, unescaped(text)}
+    texts |= {one.split("/", 2)[2] for one in texts if one.count("/") > 1}
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return None  # no text that could travel
+    oid = names.oid_of(text)
+    meaning = None if oid is None else names.meaning(oid)
+    row = None if meaning is None else meaning.row
+    return Interest(tuple(sorted(texts)), () if row is None else ((row.source, row.row),))
+
+
+def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bool = False) -> KnownObject:
+    """The one object that ``text`` means.
+
+    Args:
+        view: what there is.
+        names: of the norths.
+        text: as it was written.
+        whole: take no abbreviation: for who changes something.
+
+    Raises:
+        CommandError: it means none, or several; the text names candidates.
+    """
+    found = by_north(view, names, text)
+    if found is not None:
+        return found
+    try:
+        return find_object(view, text, whole=whole)
+    except NotOneObjectError as error:
+        # What was copied from a line has escapes in place of what does not print. Who changes something has
+        # to mean exactly this: another object may be called as the escapes read.
+        if not whole and not error.several and unescaped(text) != text:
+            return object_of(view, names, unescaped(text))
+        raise CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole)) from error
+
+
+def by_north(view: TerminalView, names: PublishedNames, text: str) -> KnownObject | None:
+    """The object that a north calls so, if it is there."""
+    if names.is_object_name(text):
+        return names.by_object_name(text, view.objects.values())
+    oid = names.oid_of(text)
+    meaning = None if oid is None else names.meaning(oid)
+    return None if meaning is None or meaning.row is None else view.objects.get(meaning.row)
+
+
+def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
+    shown = "".join(f"\n  {harmless(path)}" for path in error.candidates)
+    if error.several:
+        left = error.several - len(error.candidates)
+        more = f"\n  and {left:,} more" if left else ""
+        return f"{error.text!r} means {error.several:,} objects: write more of the name{shown}{more}"
+    if error.ended is not None:
+        record = error.ended.record
+        when = time_text(record.deleted or record.heard) if record is not None else None
+        return (
+            f"{error.text!r} is gone: {harmless(error.ended.path)} was deleted{f' at {when}' if when else ''}"
+        )
+    if whole and unescaped(error.text) != error.text:
+        return (
+            f"{error.text!r} is no object; where a name has characters that do not print, write its OID or "
+            "ObjectName, which `amqp-gateway explain` tells"
+        )
+    if whole and error.candidates:
+        return f"{error.text!r} is no object; write the whole name of what is to be changed{shown}"
+    meant = f"; perhaps you mean{shown}" if shown else ": `amqp-gateway tree` shows what there is"
+    return f"{error.text!r} is no object{meant}"
+
+
+MODULE_NAME: Final = "AMQP-GATEWAY-MIB"
+
+_ROOT: Final = "agRoot"
+_ASSIGNMENT: Final = re.compile(
+    r"^(?P<name>[a-z][A-Za-z0-9-]*)\s+[A-Z][A-Z -]*\b(?P<body>[^:]*(?::(?!:=)[^:]*)*)"
+    r"::=\s*\{\s*(?P<parent>[a-z][A-Za-z0-9-]*)\s+(?P<arc>\d+)\s*\}",
+    re.MULTILINE,
+)
+_DESCRIPTION: Final = re.compile(r'\bDESCRIPTION\s+"([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class FixedName:
+    """A descriptor of the module and what its DESCRIPTION says, on one line."""
+
+    descriptor: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class FixedNames:
+    """The descriptors of the module, by object identifiers below the gateway's root, and the other way."""
+
+    by_oid: Mapping[Oid, FixedName] = field(default_factory=dict)
+    by_descriptor: Mapping[str, Oid] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path) -> FixedNames:
+        """As the module's file in ``folder`` has them.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        text = (folder / f"{MODULE_NAME}.mib").read_text(encoding="ascii")
+        oids: dict[str, Oid] = {_ROOT: ()}
+        names: dict[Oid, FixedName] = {}
+        for match in _ASSIGNMENT.finditer(text):
+            parent = oids.get(match["parent"])
+            if parent is None:
+                continue  # above the root
+            oid = oids[match["name"]] = (*parent, int(match["arc"]))
+            described = _DESCRIPTION.search(match["body"])
+            names[oid] = FixedName(match["name"], " ".join(described[1].split()) if described else "")
+        return cls(names, oids)
+
+    def find(self, relative: Oid) -> tuple[FixedName, Oid] | None:
+        """What stands at an object identifier, or above it, and the rest of the identifier."""
+        for length in range(len(relative), 0, -1):
+            name = self.by_oid.get(relative[:length])
+            if name is not None:
+                return name, relative[length:]
+        return None

@@ -44,22 +44,18 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.metrics.readings import Metrics
-from gateway.service.processes.ack_tracker import AckTracker
-from gateway.service.processes.event_log import OFF, CoreEventLog, file_settings
+from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.garbage import tune_garbage_collection
-from gateway.service.processes.history import history_limits
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.operations import CoreOperations, policy_of
+from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
 from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import needs_last_state, source_of
-from gateway.service.state.index_upkeep import count_start, keep_index
-from gateway.service.state.restored_events import restored_events
-from gateway.service.state.restored_operations import restored_operations
+from gateway.service.state.restored_records import restored_events, restored_operations
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
@@ -129,7 +125,7 @@ async def _run_locked(
         operations.noticed(batch)  # last: answers to operations come behind what these changed
 
     classes, secrets, is_left = ClassRegistry(mappings), SecretRules(patterns), asyncio.Event()
-    slicing, limits = BatchSettings(is_left.set), history_limits(loaded.settings.history)
+    slicing, limits = BatchSettings(is_left.set), loaded.settings.history.limits
     inventory = Inventory(state.identity, epoch, classes, index, publish, slicing, limits)
     settings = loaded.settings.operations
     manager = OperationManager(
@@ -329,3 +325,52 @@ async def _tick(inventory: Inventory, clock: Clock) -> None:
     while True:
         await asyncio.sleep(TICK_SECONDS)
         inventory.tick(clock.now())
+
+
+UPKEEP_SECONDS = 15.0
+"""After so long at the latest, a row number is where a power cut cannot reach it."""
+
+FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
+
+
+def count_start(state: StateFolder, index: InstanceIndex) -> int:
+    """The number of this start, on the disk in both places before anything can be published under it.
+
+    The index first: if the process dies between the two, the number is taken once more, and the index allows
+    that.
+    """
+    boot = state.boots + 1
+    index.start(state.identity, boot)
+    return state.next_boot()
+
+
+async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) -> None:
+    """Run until cancelled.
+
+    Args:
+        index: in use on this loop.
+        clock: the gateway's.
+        needed: set by the index when it cannot wait.
+
+    Raises:
+        InstanceIndexError: the index has failed, here or for whoever used it: nothing may go on without it.
+    """
+    await until_one_ends(_keep_on_disk(index, needed), _forget(index, clock))
+
+
+async def _keep_on_disk(index: InstanceIndex, needed: asyncio.Event) -> None:
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(needed.wait(), UPKEEP_SECONDS)
+        needed.clear()
+        index.check()
+        upkeep = index.upkeep()
+        if upkeep is not None:
+            index.reserved(await asyncio.to_thread(upkeep))
+
+
+async def _forget(index: InstanceIndex, clock: Clock) -> None:
+    """Give up row numbers of objects that are gone for ever, a few at a time."""
+    while True:
+        forgotten = index.forget_retired(clock.now(), FORGOTTEN_AT_ONCE)
+        await asyncio.sleep(FORGET_SOON_SECONDS if forgotten == FORGOTTEN_AT_ONCE else FORGET_SECONDS)

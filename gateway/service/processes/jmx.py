@@ -1,6 +1,8 @@
 """The JMX process: the feed in, MBeans of a Java virtual machine out. It has no credentials of brokers.
 
-The virtual machine may die at any time: another takes its place and receives everything again.
+The virtual machine may die at any time: another takes its place and receives everything again. A file keeps
+the last event that clients received over restarts of the process. Its clients end with a process, so the next
+one shows them, by its count of later events, how many they missed.
 """
 
 from __future__ import annotations
@@ -9,24 +11,27 @@ import asyncio
 import contextlib
 import enum
 import importlib.metadata
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import NoReturn
+from pathlib import Path
+from typing import Annotated, Final, Literal, NoReturn
 
 import structlog
-from pydantic import SecretStr
+from pydantic import Field, SecretStr, ValidationError
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import SECOND, SecretError
+from gateway.durable_files import write_durably
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.jmx.backend import Users
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import MAX_WAITING, Delivery
 from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError
-from gateway.jmx.notifications import MAX_SENT, OperationCursor
+from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
@@ -36,15 +41,13 @@ from gateway.service.metrics.exposition import usage
 from gateway.service.metrics.process import feed_readings
 from gateway.service.metrics.readings import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.garbage import tune_garbage_collection
-from gateway.service.processes.history import history_limits
 from gateway.service.processes.lifeline import Lifeline
-from gateway.service.state.jmx_cursor import EventCursorFile
+from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
-from gateway.yaml_documents import DocumentError
+from gateway.yaml_documents import DocumentError, StrictModel
 
 log = structlog.get_logger(__name__)
 
@@ -262,7 +265,7 @@ class _JmxAgent:
     def _projection(self) -> Projection:
         settings = self._loaded.settings.jmx
         version = importlib.metadata.version("amqp-management-gateway")
-        history = history_limits(self._loaded.settings.history)
+        history = self._loaded.settings.history.limits
         return Projection(
             ProjectionSettings(settings.serve_stale_for, version, settings.buckets, self._starts, history),
             cursor=self._cursor,
@@ -330,3 +333,67 @@ async def machine_readings(machine: JavaMachine) -> Iterable[Reading]:
         families.JMX_THREADS.at(used.threads),
         *usage(MACHINE, pid),
     )
+
+
+FILE: Final = "jmx-events.json"
+"""In the state folder."""
+
+_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 10.0
+_MAX_OCTETS: Final = 4096
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class _Place(StrictModel):
+    version: Literal[1] = 1
+    epoch: _Count = 0
+    number: _Count = 0
+
+
+class EventCursorFile:
+    """The file.
+
+    Args:
+        state: the state folder.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / FILE
+        self._kept = (0, 0)
+        self._writing = threading.Lock()
+
+    def read(self) -> EventCursor:
+        """Return where the process before stopped; as if there had been none, where that cannot be read."""
+        try:
+            with self._path.open("rb") as file:
+                place = _Place.model_validate_json(file.read(_MAX_OCTETS))
+        except FileNotFoundError:
+            return EventCursor()
+        except (OSError, ValidationError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is damaged, or of a newer gateway"
+            log.warning("jmx-events-not-read", path=str(self._path), reason=reason)
+            return EventCursor()
+        self._kept = place.epoch, place.number
+        return EventCursor(*self._kept)
+
+    async def keep(self, cursor: EventCursor) -> NoReturn:
+        """Write what changed, once a second; ends by cancellation only."""
+        try:
+            while True:
+                kept = await asyncio.to_thread(self._write, cursor.place)
+                await asyncio.sleep(_SECONDS if kept else _AGAIN_SECONDS)
+        finally:
+            self._write(cursor.place)
+
+    def _write(self, place: tuple[int, int]) -> bool:
+        with self._writing:  # at the end a thread may be at it still
+            if place <= self._kept:
+                return True
+            epoch, number = place
+            try:
+                write_durably(self._path, _Place(epoch=epoch, number=number).model_dump_json() + "\n")
+            except OSError as error:
+                log.warning("jmx-events-not-kept", path=str(self._path), reason=error.strerror)
+                return False
+            self._kept = place
+            return True

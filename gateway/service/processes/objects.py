@@ -20,8 +20,8 @@ from gateway.service.metrics import families
 from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
 from gateway.service.metrics.readings import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.garbage import tune_garbage_collection
 from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)

@@ -9,44 +9,48 @@ import platform
 import secrets
 import socket
 import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.snmp import COMMUNITY
+from gateway.config.snmp import COMMUNITY, SnmpSettings
 from gateway.config.types import SecretError
 from gateway.feed.client import FeedLink, RefusalReports
-from gateway.mapping.files import MappingError
-from gateway.service.metrics.snmp import (
-    command_readings,
-    notification_readings,
-    request_readings,
-    row_readings,
-    set_readings,
-)
+from gateway.feed.operations import OperationAnswer, OperationRequest
+from gateway.feed.replica import FeedStatus
+from gateway.mapping.files import MappingError, secret_patterns
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.operations import Outcome
+from gateway.model.secrets import SecretRules
+from gateway.service.metrics import families
+from gateway.service.metrics.process import feed_readings
+from gateway.service.metrics.readings import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.garbage import tune_garbage_collection
-from gateway.service.processes.history import history_limits
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
-from gateway.service.processes.snmp_commands import Commands, secret_arguments
+from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.sources.mappings import load_mappings
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.command import Submission
+from gateway.snmp.commands.command import SecretArguments, Submission
+from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
 from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.notifications.delivery import MAX_WAITING
+from gateway.snmp.notifications.receiver import TargetHealth
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import ListenError, UdpServer
-from gateway.snmp.set_requests import SetRequests, SetSettings
+from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
-from gateway.snmp.store import Store
+from gateway.snmp.store import MibView, Store
+from gateway.snmp.tables.health import ShownCounts
+from gateway.snmp.writable import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.writable import VALUES as LOCK_VALUES
-from gateway.snmp.writable import AdvisoryLock
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError
@@ -104,7 +108,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     projection = Projection(
         store,
         ProjectionSettings(
-            root, registries, settings.serve_stale_for, _version(), history_limits(loaded.settings.history)
+            root, registries, settings.serve_stale_for, _version(), loaded.settings.history.limits
         ),
         provisional=site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()),
         save=site.save,
@@ -262,3 +266,163 @@ def _judge(link: FeedLink, projection: Projection) -> None:
     if link.judge():
         while projection.tick():
             pass
+
+
+Ask = Callable[[OperationRequest], Awaitable[OperationAnswer]]
+"""`gateway.feed.client.FeedLink.ask`."""
+
+
+class Commands:
+    """The table, who sees what of it, and the operations that are under way.
+
+    Args:
+        settings: of SNMP; each writer in them may have commands.
+        root: of all object identifiers.
+        store: what everybody who can read sees.
+        projection: knows the objects on which methods are called.
+        submission: makes operations of commands.
+        ask: asks the core.
+        clock: now, in nanoseconds since 1970-01-01 UTC.
+
+    Attributes:
+        table: takes part in SETs, gets records of operations, and wants a tick a second.
+    """
+
+    def __init__(
+        self,
+        settings: SnmpSettings,
+        root: Oid,
+        store: Store,
+        projection: Projection,
+        submission: Submission,
+        ask: Ask,
+        clock: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._ask = ask
+        self._asking: set[asyncio.Task[None]] = set()
+        common = CommandRows(store, root, projection.pointer) if settings.commands.shown_to_all else None
+        self._rows: dict[str, CommandRows] = {}
+        self._own: dict[str, Store] = {}
+        for writer in settings.writers:
+            if common is None:
+                self._own[writer] = Store()
+            self._rows[writer] = common or CommandRows(self._own[writer], root, projection.pointer)
+        self.table = CommandTable(
+            root,
+            CommandLimits(settings.commands.quota, settings.commands.keep),
+            submission,
+            self._rows.__getitem__,
+            self._submit,
+            clock,
+        )
+        self.table.serve(store)
+
+    def view(self, writer: str) -> MibView:
+        """What a writer can read."""
+        own = self._own.get(writer)
+        return self._store if own is None else JoinedView(self._store, own)
+
+    async def close(self) -> None:
+        """Wait for no answer any more; what was asked for goes on in the core."""
+        for task in self._asking:
+            task.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
+
+    def _submit(self, number: int, request: OperationRequest) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry_out(number, request))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _carry_out(self, number: int, request: OperationRequest) -> None:
+        self.table.answered(number, await self._ask(request))
+
+
+def secret_arguments(mappings: Iterable[MappingFile]) -> SecretArguments:
+    """What no owner is shown the value of."""
+    mappings = tuple(mappings)
+    return SecretArguments(
+        SecretRules(pattern for mapping in mappings for pattern in secret_patterns(mapping)),
+        (
+            (f"{mapping.package}:{class_name}", method_name, name)
+            for mapping in mappings
+            for class_name, rule in mapping.classes.items()
+            for method_name, method in rule.methods.items()
+            for name, argument in method.arguments.items()
+            if argument.secret
+        ),
+    )
+
+
+PROCESS = "snmp"
+
+_REQUESTS = {
+    "get": "get_requests",
+    "get_next": "get_nexts",
+    "get_bulk": "get_bulks",
+    "set": "set_requests",
+}
+_FAILURES = (
+    "bad_versions",
+    "bad_community_names",
+    "bad_community_uses",
+    "parse_errors",
+    "silent_drops",
+    "unknown_pdu_handlers",
+    "internal_errors",
+    "unsent",
+)
+
+
+def request_readings(counters: SnmpCounters) -> Iterator[Reading]:
+    """Of the requests so far."""
+    yield families.SNMP_PACKETS.at(counters.in_packets)
+    for kind, counter in _REQUESTS.items():
+        yield families.SNMP_REQUESTS.at(getattr(counters, counter), kind)
+    for reason in _FAILURES:
+        yield families.SNMP_FAILURES.at(getattr(counters, reason), reason)
+
+
+def set_readings(counters: SnmpCounters, sets: SetRequests) -> Iterator[Reading]:
+    """Of SETs."""
+    for status, name in STATUS_NAMES.items():
+        yield families.SNMP_SETS.at(counters.set_statuses[status], name)
+    yield families.SNMP_SET_VARIABLES.at(counters.set_variables)
+    yield families.SNMP_SET_RETRANSMISSIONS.at(counters.set_retransmissions)
+    yield families.SNMP_SETS_WITHOUT_ROOM.at(counters.sets_without_room)
+    yield families.SNMP_SETS_RUNNING.at(sets.running)
+    yield families.SNMP_SETS_RUNNING_MAX.at(MAX_RUNNING)
+    yield families.SNMP_SETS_REMEMBERED.at(sets.remembered)
+    yield families.SNMP_SETS_REMEMBERED_MAX.at(MAX_REMEMBERED)
+
+
+def command_readings(health: CommandHealth) -> Iterator[Reading]:
+    """Of the command table."""
+    yield families.SNMP_COMMANDS.at(health.rows)
+    yield families.SNMP_COMMANDS_RUNNING.at(health.running)
+    for outcome in Outcome:
+        yield families.SNMP_COMMANDS_ENDED.at(health.ended[outcome], outcome.value)
+
+
+def row_readings(status: FeedStatus, health: ShownCounts) -> Iterator[Reading]:
+    """Of what is shown, and of the feed that it comes from."""
+    yield from feed_readings(status, PROCESS)
+    yield families.NORTH_OBJECTS.at(health.rows, PROCESS)
+    yield families.NORTH_STALE.at(health.stale, PROCESS)
+    yield families.NORTH_WITHHELD.at(health.withheld, PROCESS)
+    yield families.SNMP_NOT_SHOWN.at(health.classes_not_shown, "classes")
+    yield families.SNMP_NOT_SHOWN.at(health.elements_not_shown, "elements")
+    yield families.SNMP_NOT_SHOWN.at(health.events_not_shown, "events")
+    yield families.SNMP_PROVISIONAL.at(health.provisional_classes, "classes")
+    yield families.SNMP_PROVISIONAL.at(health.provisional_events, "events")
+
+
+def notification_readings(targets: Mapping[str, TargetHealth]) -> Iterator[Reading]:
+    """Of every receiver."""
+    for name, health in targets.items():
+        yield families.NOTIFICATIONS_SENT.at(health.sent, name)
+        yield families.NOTIFICATIONS_ACKNOWLEDGED.at(health.acknowledged, name)
+        yield families.NOTIFICATIONS_SUPPRESSED.at(health.suppressed, name)
+        yield families.NOTIFICATIONS_FAILED.at(health.failed, name)
+        yield families.NOTIFICATIONS_WAITING.at(health.waiting, name)
+    yield families.NOTIFICATIONS_WAITING_MAX.at(MAX_WAITING)

@@ -1,4 +1,9 @@
-"""Runs the gateway's processes, restarts those that die or hang, and takes them along when it ends."""
+"""Runs the gateway's processes, restarts those that die or hang, and ends them when it ends.
+
+All processes read a copy of the configuration that is in the state folder, also those that are restarted
+later: a file that is being edited takes effect by a restart of the gateway only, and then whole. The copy
+holds no secret: a configuration only names where secrets are.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,27 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
 
+from gateway.config.files import LoadedConfiguration
+from gateway.config.model import Configuration, MetricsSettings
+from gateway.durable_files import write_durably
 from gateway.service.metrics import families
-from gateway.service.metrics.exposition import build, usage
+from gateway.service.metrics.endpoint import METRICS, OBJECTS, Answer, MetricsEndpoint, ask_process
+from gateway.service.metrics.exposition import build, exposed, usage
 from gateway.service.metrics.readings import Reading, continued
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine
-from gateway.service.processes.service_manager import ServiceManager
+from gateway.service.processes.systemd import ServiceManager
+from gateway.state_folder import RUNNING
 from gateway.tasks import until_one_ends
-from gateway.yaml_documents import DocumentError
+from gateway.yaml_documents import DocumentError, read_document
 
 log = structlog.get_logger(__name__)
 
@@ -288,3 +300,71 @@ def _never_ready(name: str, code: int) -> CommandError:
         return CommandError(ExitCode(code), "")
     text = f"the process {name!r} ended with exit code {code} before it was ready: see the log above"
     return CommandError(ExitCode.FAILED, text)
+
+
+async def run_gateway(
+    plans: Sequence[ProcessPlan],
+    metrics: MetricsSettings,
+    objects: Path | None,
+    lifeline: Lifeline,
+    state_lock: int,
+    waiting: Callable[[], Sequence[str]],
+) -> None:
+    """Run the processes until SIGINT, SIGTERM, or the end of whoever started us.
+
+    Args:
+        plans: the processes.
+        metrics: how they are served.
+        objects: the socket of the process that tells metrics of objects; ``None`` where there is none.
+        lifeline: to whoever started us.
+        state_lock: descriptor of the state folder's lock.
+        waiting: what of the configuration was changed since it was read.
+
+    Raises:
+        CommandError: one of them could not do its work from the very start, or the address of the metrics is
+            taken.
+    """
+    manager = ServiceManager.of_environment()
+    supervisor = Supervisor(plans, lifeline, state_lock, manager, waiting)
+    async with AsyncExitStack() as beside:
+        if metrics.enabled:
+
+            async def answer(accept: str) -> tuple[bytes, str]:
+                refused = families.METRICS_REFUSED.at(endpoint.refused)
+                return exposed([*await supervisor.readings(), refused], accept)
+
+            pages: dict[bytes, Answer] = {METRICS: answer}
+            if objects is not None:
+                pages[OBJECTS] = partial(ask_process, objects)
+            endpoint = MetricsEndpoint(metrics.listen, pages)
+            await beside.enter_async_context(endpoint)
+        await until_one_ends(supervisor.run(), manager.watch(supervisor.silent))
+
+
+def note_running(loaded: LoadedConfiguration) -> Path:
+    """A gateway starts with this configuration: the copy that its processes read.
+
+    Raises:
+        OSError: it cannot be written; ``UnicodeDecodeError`` where the file was changed to something else.
+    """
+    copy = loaded.state_folder / RUNNING
+    write_durably(copy, loaded.path.read_text(encoding="utf-8"))
+    return copy
+
+
+def waiting_changes(loaded: LoadedConfiguration) -> list[str]:
+    """The keys, dotted, under which a configuration is not the one that the gateway was started with.
+
+    Raises:
+        DocumentError: there is no copy of that, or none that can be read.
+    """
+    started = read_document(loaded.state_folder / RUNNING, Configuration)
+    return list(_differences("", started.model_dump(mode="json"), loaded.settings.model_dump(mode="json")))
+
+
+def _differences(where: str, one: object, other: object) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from _differences(f"{where}.{key}" if where else key, one.get(key), other.get(key))
+    elif one != other:
+        yield where

@@ -5,22 +5,25 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from gateway.config.sources import CmlSource
 from gateway.config.types import SECOND
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.cml.console_config import Budget, Intervals, Matching, ShortLived
+from gateway.dialects.cml.documents import MAX_BODY
 from gateway.dialects.cml.messages import SchemaReply, Spelling
 from gateway.dialects.cml.safety import Assurance
+from gateway.dialects.errors import ProtocolError
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.mapping.files import is_statistic
 from gateway.model.observations import ClassLearned, Observation
-from gateway.service.sources.cml_schemas import KnownSchema
-from gateway.service.sources.source_console import source_console
-from gateway.service.sources.source_context import SourceContext
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.sources.source_context import SourceContext, source_console
+from gateway.service.state.cached_schemas import cml_cache, schema_of
 from gateway.tasks import until_one_ends
 
 _ASSURANCES: Final[Mapping[str, Assurance]] = {
@@ -41,7 +44,7 @@ async def run_cml(
     around: SourceContext,
 ) -> None:
     """Run the source until it is cancelled; ``schema`` is the one that its settings name a file of."""
-    kept = KnownSchema(around.state, name) if around.state is not None else None
+    kept = cml_cache(around.state, name) if around.state is not None else None
     if schema is None and kept is not None:
         schema = kept.read()
     config = console_config(settings, around, schema)
@@ -86,3 +89,22 @@ def console_config(settings: CmlSource, around: SourceContext, schema: SchemaRep
         object_limit=settings.max_objects,
         retry_longest=_RETRY_LONGEST,
     )
+
+
+def configured_schema(settings: CmlSource, folder: Path) -> SchemaReply | None:
+    """The schema in the file that a source names; ``None`` where it names none.
+
+    Raises:
+        CommandError: the file cannot be read, or holds something else.
+    """
+    if settings.schema_file is None:
+        return None
+    path = folder / settings.schema_file
+    try:
+        with path.open("rb") as file:
+            return schema_of(file.read(MAX_BODY + 1))
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except ProtocolError as error:
+        reason = f"{error}: it is no schema-reply of CML: amqp-gateway source schema writes one"
+    raise CommandError(ExitCode.CONFIGURATION, f"{path}: 'schema_file' cannot be used: {reason}")

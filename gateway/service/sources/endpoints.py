@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.config import sources
+from gateway.config.ami_source import ListenerTls
 from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SECOND, SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.tcp import ServerCertificate
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
@@ -187,3 +189,11 @@ def source_config(
         writer=settings.writing.user if settings.writing else "",
         lockout=frozenset(settings.writing.allow_lockout if settings.writing else ()),
     )
+
+
+def server_certificate(tls: ListenerTls | None, folder: Path) -> ServerCertificate | None:
+    """The files of a listener's TLS; ``None`` for plain TCP."""
+    if tls is None:
+        return None
+    client_ca = folder / tls.client_ca if tls.client_ca is not None else None
+    return ServerCertificate(folder / tls.certificate, folder / tls.key, client_ca)

@@ -1,4 +1,4 @@
-"""A source that is a console of QMF agents on a broker's management exchange."""
+"""A source that is a console of QMF agents, of AM2 or before, on a broker's management exchange."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Final
 
 import structlog
 
-from gateway.config.sources import QmfSource
+from gateway.config.sources import Am01Source, QmfSource
+from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
+from gateway.dialects.qmf.am01.messages import ALL, Revision
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.session import PropertiesMissing
@@ -16,9 +18,8 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import ClassLearned, EventLearned, Observation
-from gateway.service.sources.source_console import source_console
-from gateway.service.sources.source_context import SourceContext, remarked
-from gateway.service.state.cached_schemas import CachedDefinitions
+from gateway.service.sources.source_context import SourceContext, remarked, source_console
+from gateway.service.state.cached_schemas import definitions_cache
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -31,12 +32,12 @@ async def run_qmf(
 ) -> None:
     """Run the source until it is cancelled."""
     lasting = around.usable_lasting if settings.durable is not None else None
-    schemas = CachedDefinitions(lasting.state, name) if lasting is not None else None
+    schemas = definitions_cache(lasting.state, name) if lasting is not None else None
     config = _console_config(settings, around)
     if lasting is not None and schemas is not None:
         config = replace(
             config,
-            definitions=schemas.read(),
+            definitions=schemas.read() or (),
             heard_until=lasting.last.heard_until.get(name, 0),
             first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
@@ -95,4 +96,42 @@ def _console_config(settings: QmfSource, around: SourceContext) -> ConsoleConfig
         heartbeats=HeartbeatRules(Heartbeats(settings.heartbeats), settings.heartbeat),
         request_deadline=settings.request_deadline,
         object_limit=settings.max_objects,
+    )
+
+
+async def run_am01(
+    name: str, settings: Am01Source, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
+) -> None:
+    """Run the source until it is cancelled."""
+    config = _am01_config(settings, around)
+    console = Am01ConsoleSession(config)
+    driver = source_console(source, console, config, around)
+    if settings.trusted_users:
+        warn_of_impersonators(name, endpoint)
+    role = AmqpRole(
+        "console",
+        console.bindings,
+        probed=settings.exchange,
+        max_queue_length=settings.max_queue_length,
+    )
+    await AmqpLink(endpoint, role, driver, around.clock).run()
+
+
+def _am01_config(settings: Am01Source, around: SourceContext) -> Am01ConsoleConfig:
+    """What a console session is told of the settings."""
+    spoken = settings.revision
+    return Am01ConsoleConfig(
+        believed=frozenset(settings.trusted_users),
+        believe_anyone=settings.trust_anyone,
+        packages=frozenset(settings.packages) if settings.packages is not None else None,
+        management_exchange=settings.exchange,
+        direct_exchange=settings.direct_exchange,
+        secrets=around.secrets,
+        heartbeats=HeartbeatRules(interval=settings.interval),
+        request_deadline=settings.request_deadline,
+        revisions=ALL if spoken == "auto" else frozenset((Revision(spoken),)),
+        package=settings.package,
+        get_and_set=settings.get_and_set,
+        events=settings.events,
+        republish_interval=settings.republish_interval,
     )

@@ -10,15 +10,15 @@ import structlog
 from gateway.config.sources import RabbitMqSource as RabbitMqSettings
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.session_driver import SessionDriver
 from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.service.metrics.core import MeasuredReader
-from gateway.service.sources.console_port import ConsolePort
 from gateway.service.sources.endpoints import source_config
-from gateway.service.sources.source_context import BrokerWatcher, SourceContext, remarked
+from gateway.service.sources.source_context import BrokerWatcher, ConsolePort, SourceContext, remarked
 from gateway.service.state.restored_objects import restored_rabbitmq_objects
 from gateway.sources.rabbitmq.http_reader import HttpReader, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
-from gateway.sources.rabbitmq.runner import Reader, SourceDriver, SourceRunner
+from gateway.sources.rabbitmq.runner import Reader, SourceRunner
 from gateway.sources.rabbitmq.source_events import ConnectionBlocked
 from gateway.tasks import until_one_ends
 
@@ -79,7 +79,7 @@ async def _observe(
     publishing = None if watcher is None else watcher.publishing
     config = replace(source_config(settings, publishing), awaits_events=broker.events is not None)
     rabbitmq = around.rabbitmq(name, config)
-    driver = SourceDriver(
+    driver = SessionDriver(
         name,
         rabbitmq,
         lambda observations: around.inventory.observed(
@@ -115,7 +115,7 @@ async def _observe(
     around.operations.connect(source.identity.number, ConsolePort(rabbitmq, runner, around.clock))
     try:
         blocked = () if watcher is None else (_watch_for_blocked(watcher, runner),)
-        await until_one_ends(runner.run(), driver.failed(), *blocked)
+        await until_one_ends(runner.run(), driver.until_failed(), *blocked)
     except Exception:
         driver.perform(rabbitmq.abandon("the source restarts after an internal error"))
         raise

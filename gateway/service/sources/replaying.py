@@ -19,7 +19,7 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.service.sources.captures import KINDS
-from gateway.service.sources.temporary_inventory import TemporaryInventory, temporary_inventory
+from gateway.service.sources.standalone import TemporaryInventory, temporary_inventory
 from gateway.terminal.view import EventOccurred, FeedChange, GapFound, TerminalView
 
 KEPT_REMARKS: Final = 100

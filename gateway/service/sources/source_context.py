@@ -1,4 +1,4 @@
-"""What every source of a core shares."""
+"""What every source of a core shares, and how a console session of a source is joined to it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Protocol
 
 from gateway.clock import Clock
 from gateway.config.sources import AgentPublishing, DurableSettings
-from gateway.dialects.session import ConsoleSession
+from gateway.dialects.session import ConsoleSession, Event
 from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import DurableQueueCounts, DurableSubscription, default_name
+from gateway.links.session_driver import MessageDriver
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceStateSeen
-from gateway.model.operations import Answer
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.operations.effects import NoOperations, Operations
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
-from gateway.service.processes.ack_tracker import AckTracker
+from gateway.service.processes.event_log import AckTracker
 from gateway.service.sources.captures import Captures, SourceDesign
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
@@ -160,3 +161,70 @@ def remarked(
         else one
         for one in observations
     ]
+
+
+class Driver(Protocol):
+    """The driver of a session (`gateway.links.session_driver.SessionDriver`)."""
+
+    def handle(self, event: Event) -> None:
+        """Hand an event to the session, and carry out what it wants."""
+        ...
+
+
+class ConsolePort:
+    """Carries operations on one source to its console session (`gateway.operations.effects`).
+
+    Args:
+        session: of the source.
+        driver: of the session.
+        clock: the gateway's.
+    """
+
+    def __init__(self, session: ConsoleSession, driver: Driver, clock: Clock) -> None:
+        self._session = session
+        self._driver = driver
+        self._clock = clock
+
+    def call(self, call: MethodCall) -> None:
+        """Call a method."""
+        self._driver.handle(call)
+
+    def modify(self, modify: ObjectModify) -> None:
+        """Set properties; ``READ_ONLY`` is answered where the dialect has no request to do so."""
+        self._driver.handle(modify)
+
+    def fetch(self, fetch: ObjectFetch) -> None:
+        """Read an object again."""
+        self._driver.handle(fetch)
+
+    def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
+        """What `call` or `modify` would answer at once; ``None`` where nothing speaks against it."""
+        return self._session.precheck(request, self._clock.now())
+
+
+def source_console(
+    source: SourceInventory,
+    session: ConsoleSession,
+    config: object,
+    around: SourceContext,
+    observed: Callable[[tuple[Observation, ...]], None] | None = None,
+) -> MessageDriver:
+    """Return the driver of a session that observes for a source, and takes the operations on its objects.
+
+    Args:
+        source: of the inventory.
+        session: a new one.
+        config: that it was made of.
+        around: all that sources have in common.
+        observed: given what the session observes, instead of the inventory.
+    """
+    identity, clock = source.identity, around.clock
+
+    def observe(observations: tuple[Observation, ...]) -> None:
+        around.inventory.observed(source, observations, clock.now())
+
+    captured = around.captured(identity.name, identity.kind, session, config)
+    answered = around.behind_what_was_told(source)
+    driver = MessageDriver(identity.name, captured, observed or observe, clock, source.counters, answered)
+    around.operations.connect(identity.number, ConsolePort(captured, driver, clock))
+    return driver

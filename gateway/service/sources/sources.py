@@ -8,10 +8,8 @@ from typing import Final
 
 from gateway.config.ami_source import AmiSource
 from gateway.config.sources import Am01Source, CmlSource, QmfSource, Source
-from gateway.service.sources.am01 import run_am01
 from gateway.service.sources.ami import run_ami
-from gateway.service.sources.cml import run_cml
-from gateway.service.sources.cml_schemas import configured_schema
+from gateway.service.sources.cml import configured_schema, run_cml
 from gateway.service.sources.endpoints import (
     amqp_endpoint,
     event_endpoint,
@@ -19,7 +17,7 @@ from gateway.service.sources.endpoints import (
     http_writer,
     prometheus_reader,
 )
-from gateway.service.sources.qmf import run_qmf
+from gateway.service.sources.qmf import run_am01, run_qmf
 from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.state.restored_objects import restored_identities

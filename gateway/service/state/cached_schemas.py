@@ -14,10 +14,13 @@ import enum
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
+from gateway.dialects.cml.codec import read_message, write_message
+from gateway.dialects.cml.messages import SchemaReply, Spelling, Status
+from gateway.dialects.cml.schema import read_classes as read_cml_classes
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
@@ -47,6 +50,9 @@ CLASSES_SETTLING_SECONDS: Final = 0.05
 DEFINITIONS_SETTLING_SECONDS: Final = 1.0
 """Definitions are learnt many at once: they are written together."""
 
+CML_SETTLING_SECONDS: Final = 1.0
+"""A broker that is restarted may send its schema more than once."""
+
 _MAX_OCTETS: Final = 64 << 20
 _CLASSES_LINE: Final = "amqp-gateway classes 1: fields of each class in their order, JSON"
 _DEFINITIONS_LINE: Final = "amqp-gateway schemas 1: AM2 schema responses, in hexadecimal digits"
@@ -57,27 +63,39 @@ _ARGUMENT: Final = tuple(field.name for field in dataclasses.fields(Argument))
 T = TypeVar("T")
 
 
-class CacheFile:
+class SchemaCache(Generic[T]):
     """One file, read once and written again and again.
 
     Args:
-        state: the state folder.
-        name: of the file, within `FOLDER`.
+        path: of the file.
         content: what is in it, in one word, by which the log names what went wrong.
+        write: makes the text of a file; may raise `LocalProtocolError` for what a file cannot carry.
+        read: the other way; raises what `read` below takes for a file that cannot be used.
+        settling: seconds to wait for more before the file is written.
     """
 
-    def __init__(self, state: Path, name: str, content: str) -> None:
-        self._path = state / FOLDER / name
+    def __init__(
+        self,
+        path: Path,
+        content: str,
+        write: Callable[[T], str],
+        read: Callable[[bytes], T],
+        settling: float,
+    ) -> None:
+        self._path = path
         self._content = content
+        self._text_of = write
+        self._read = read
+        self._settling = settling
         self._changed = asyncio.Event()
         self._text = ""
 
-    def read(self, understood: Callable[[bytes], T]) -> T | None:
-        """Return the content; ``None`` where there is no file, or none that can be ``understood``."""
+    def read(self) -> T | None:
+        """Return the content; ``None`` where there is no file, or none that can be used."""
         try:
             with self._path.open("rb") as file:
                 octets = file.read(_MAX_OCTETS)
-            content, text = understood(octets), octets.decode()
+            content, text = self._read(octets), octets.decode()
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, LookupError, ProtocolError) as error:
@@ -90,30 +108,26 @@ class CacheFile:
         """Write the file soon: its content changed."""
         self._changed.set()
 
-    async def keep(self, known: Callable[[], str | None], settling: float) -> None:
-        """Write what is known, if it differs, soon after something was learnt; ends by cancellation only.
-
-        Args:
-            known: the text, or ``None`` where there is nothing to write; may raise `LocalProtocolError`
-                for what the file cannot carry.
-            settling: seconds to wait for more.
-        """
+    async def keep(self, known: Callable[[], T | None]) -> None:
+        """Write what is ``known`` soon after something was learnt; ends by cancellation only."""
         try:
             while True:
                 await self._changed.wait()
-                await asyncio.sleep(settling)
+                await asyncio.sleep(self._settling)
                 self._changed.clear()
-                if (text := self._news(known)) is not None:
+                if (text := self._news(known())) is not None:
                     await asyncio.to_thread(self._write, text)
         finally:
             # The gateway ends: what was learnt last cannot wait for more.
-            if self._changed.is_set() and (text := self._news(known)) is not None:
+            if self._changed.is_set() and (text := self._news(known())) is not None:
                 self._write(text)
 
-    def _news(self, known: Callable[[], str | None]) -> str | None:
+    def _news(self, content: T | None) -> str | None:
         """Return the text to write; ``None`` where the file has the same, or cannot carry it."""
+        if content is None:
+            return None
         try:
-            text = known()
+            text = self._text_of(content)
         except LocalProtocolError as error:
             self._warn("not-kept", error)
             return None
@@ -142,38 +156,40 @@ class CachedClasses:
     """
 
     def __init__(self, state: Path, source: str) -> None:
-        self._file = CacheFile(state, f"{source}.classes", "classes")
-        self._lines: dict[str, str] = {}
+        self._file = SchemaCache[tuple[ClassSchema, ...]](
+            state / FOLDER / f"{source}.classes",
+            "classes",
+            classes_text,
+            lambda octets: read_classes(octets.decode()),
+            CLASSES_SETTLING_SECONDS,
+        )
+        self._classes: dict[str, ClassSchema] = {}
 
     def read(self) -> tuple[ClassSchema, ...]:
         """Return what was cached; nothing where that cannot be read."""
-        schemas = self._file.read(lambda octets: read_classes(octets.decode()))
-        if schemas is None:
-            return ()
-        self._lines = {str(schema.key): _class_line(schema) for schema in schemas}
+        schemas = self._file.read() or ()
+        self.keep_only(schemas)
         return schemas
 
     def keep_only(self, schemas: Iterable[ClassSchema]) -> None:
         """Drop all others, with the next write."""
-        names = {str(schema.key) for schema in schemas}
-        self._lines = {name: line for name, line in self._lines.items() if name in names}
+        self._classes = {str(schema.key): schema for schema in schemas}
 
     def learnt(self, schemas: Iterable[ClassSchema]) -> None:
         """Cache these, too."""
         for schema in schemas:
-            line = _class_line(schema)
-            if self._lines.get(str(schema.key)) != line:
-                self._lines[str(schema.key)] = line
+            if self._classes.get(str(schema.key)) != schema:
+                self._classes[str(schema.key)] = schema
                 self._file.learnt()
 
     async def keep(self) -> None:
         """Write the file soon after something was learnt; ends by cancellation only."""
-        await self._file.keep(lambda: _classes_file(self._lines.values()), CLASSES_SETTLING_SECONDS)
+        await self._file.keep(lambda: tuple(self._classes.values()))
 
 
 def classes_text(schemas: Iterable[ClassSchema]) -> str:
     """Return the content of the file."""
-    return _classes_file(map(_class_line, schemas))
+    return "\n".join((_CLASSES_LINE, *map(_class_line, schemas), ""))
 
 
 def read_classes(text: str) -> tuple[ClassSchema, ...]:
@@ -183,10 +199,6 @@ def read_classes(text: str) -> tuple[ClassSchema, ...]:
         ValueError: it is something else; so are `TypeError` and `LookupError`.
     """
     return tuple(_schemas(text.splitlines()))
-
-
-def _classes_file(lines: Iterable[str]) -> str:
-    return "\n".join((_CLASSES_LINE, *lines, ""))
 
 
 def _class_line(schema: ClassSchema) -> str:
@@ -248,28 +260,15 @@ def _class_schema(fields: tuple[Any, ...]) -> ClassSchema:
     )
 
 
-class CachedDefinitions:
-    """The file of one source.
-
-    Args:
-        state: the state folder.
-        source: name of the source.
-    """
-
-    def __init__(self, state: Path, source: str) -> None:
-        self._file = CacheFile(state, f"{source}.am2", "schemas")
-
-    def read(self) -> tuple[ClassDefinition | EventDefinition, ...]:
-        """Return what was cached; nothing where that cannot be read."""
-        return self._file.read(lambda octets: read_definitions(octets.decode("ascii"))) or ()
-
-    def learnt(self) -> None:
-        """Write the file soon: there is more to be cached."""
-        self._file.learnt()
-
-    async def keep(self, known: Callable[[], Iterable[ClassDefinition | EventDefinition]]) -> None:
-        """Write the file soon after something was learnt; ends by cancellation only."""
-        await self._file.keep(lambda: definitions_text(known()), DEFINITIONS_SETTLING_SECONDS)
+def definitions_cache(state: Path, source: str) -> SchemaCache[tuple[ClassDefinition | EventDefinition, ...]]:
+    """Return the file of a source whose agents speak AM2."""
+    return SchemaCache(
+        state / FOLDER / f"{source}.am2",
+        "schemas",
+        definitions_text,
+        lambda octets: read_definitions(octets.decode("ascii")),
+        DEFINITIONS_SETTLING_SECONDS,
+    )
 
 
 def definitions_text(known: Iterable[ClassDefinition | EventDefinition]) -> str:
@@ -300,3 +299,32 @@ def _definitions(lines: list[str]) -> Iterable[ClassDefinition | EventDefinition
         for message in read_body(bytes.fromhex(line), Definitions()):
             if isinstance(message, SchemaResponse):
                 yield message.definition
+
+
+def cml_cache(state: Path, source: str) -> SchemaCache[SchemaReply]:
+    """Return the file of a source whose broker speaks CML."""
+    return SchemaCache(
+        state / FOLDER / f"{source}.cml", "schemas", schema_document, schema_of, CML_SETTLING_SECONDS
+    )
+
+
+def schema_document(reply: SchemaReply) -> str:
+    """Return a schema as it stands in a file, as any XML parser reads it.
+
+    Raises:
+        LocalProtocolError: a text in it has characters that XML cannot carry.
+    """
+    return write_message(reply, Spelling.SPECIFICATION).decode()
+
+
+def schema_of(document: bytes) -> SchemaReply:
+    """Return the schema-reply that stands in a document, in either spelling.
+
+    Raises:
+        ProtocolError: it is something else, or a schema that cannot be used.
+    """
+    message = read_message(document)
+    if not isinstance(message, SchemaReply) or message.status != Status.OK or not message.classes:
+        raise ProtocolError("a schema-reply with classes", "something else")
+    read_cml_classes(message)
+    return message

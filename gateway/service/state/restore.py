@@ -19,8 +19,7 @@ from pathlib import Path
 
 from gateway.durable_files import PRIVATE, sync_folder, write_durably
 from gateway.inventory.instances import InstanceIndex
-from gateway.service.state.backup import INDEX
-from gateway.service.state.backup_file import REQUIRED, Backup, Manifest, open_backup
+from gateway.service.state.backup import INDEX, REQUIRED, Backup, Manifest, open_backup
 from gateway.state_folder import AGENTS, MAX_BOOTS, VERSION, StateError, StateFolder, held, is_empty
 
 LEAST_BOOTS, LEAST_ROWS, LEAST_SOURCES = 100_000, 1_000_000, 1_000

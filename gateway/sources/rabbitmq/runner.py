@@ -9,21 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from gateway.clock import Clock
-from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import (
     BacklogFollows,
     Effect,
     LinkDown,
     LinkUp,
     LossSuspected,
-    Session,
-    TimerExpired,
 )
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.durable_queue import DurableSubscription
-from gateway.links.session_driver import SessionDriver
-from gateway.model.observations import Observation
-from gateway.model.operations import Answer as OperationAnswer
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest
@@ -78,40 +72,6 @@ class Scraper(Protocol):
     ) -> Scraped | NotScraped:
         """Ask a node; whatever goes wrong is an answer too."""
         ...
-
-
-class SourceDriver(SessionDriver):
-    """Carries the effects of a source out, and wakes it."""
-
-    def __init__(
-        self,
-        name: str,
-        session: Session,
-        observe: Callable[[tuple[Observation, ...]], None],
-        clock: Clock,
-        counters: Counter[str],
-        answered: Callable[[OperationAnswer], None],
-    ) -> None:
-        super().__init__(name, session, observe, clock, counters, answered)
-        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def failed(self) -> None:
-        """Wait for an error of the source where nothing else awaits it.
-
-        Raises:
-            Exception: that error.
-        """
-        await self._failure
-
-    def _carry(self, effect: Effect) -> None:
-        raise LocalProtocolError(f"a source that is no session of a link wants {type(effect).__name__}")
-
-    def _woken(self) -> None:
-        try:
-            self.handle(TimerExpired())
-        except Exception as error:  # noqa: BLE001  the event loop would only log it, and the source would stand still
-            if not self._failure.done():
-                self._failure.set_exception(error)
 
 
 class SourceRunner:

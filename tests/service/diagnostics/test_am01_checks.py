@@ -14,7 +14,7 @@ import pytest
 from gateway.config.sources import Am01Source
 from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import Send
-from gateway.service.diagnostics import am01_checks
+from gateway.service.diagnostics import source_checks
 from gateway.service.diagnostics.checks import check_source
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from tests.components.am01_agent import SECOND, Am01Agent
@@ -89,7 +89,7 @@ async def test_an_agent_without_a_checked_user_is_named(virtual_host: VirtualHos
 
 async def test_what_is_no_qmf_is_said(virtual_host: VirtualHost, tmp_path: Path) -> None:
     said = await _heard(virtual_host, tmp_path, b"<cml/>")
-    start = "no agent was heard on exchange qpid.management within 3 s; what came is no QMF before AM2: "
+    start = "no agent was received on exchange qpid.management within 3 s; what came is no QMF before AM2: "
     assert said.startswith(start)
     assert "a bridge to here (docs/qmf-before-am2.md)" in said
 
@@ -97,12 +97,12 @@ async def test_what_is_no_qmf_is_said(virtual_host: VirtualHost, tmp_path: Path)
 async def test_that_an_idle_agent_may_be_there_unheard_is_said(
     virtual_host: VirtualHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(am01_checks, "LONGEST_WAIT", SECOND)
+    monkeypatch.setattr(source_checks, "LONGEST_WAIT_BEFORE_AM2", SECOND)
     async with client(virtual_host) as channel:
         await channel.declare_exchange("qpid.management", aio_pika.ExchangeType.TOPIC, durable=True)
         said = await _said(virtual_host, tmp_path, republish_interval="30s")
     idle = "(an idle one need not say anything for 32 s)"
-    assert said.startswith(f"no agent was heard on exchange qpid.management within 1 s {idle}: ")
+    assert said.startswith(f"no agent was received on exchange qpid.management within 1 s {idle}: ")
 
 
 async def _heard(virtual_host: VirtualHost, folder: Path, body: bytes) -> str:

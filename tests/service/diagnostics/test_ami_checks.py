@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 
 from gateway.config.ami_source import AmiSource
-from gateway.service.diagnostics.ami_checks import check_listener, check_unheard
-from gateway.service.diagnostics.doctor.applications import applications_heard
+from gateway.service.diagnostics.doctor.brokers import applications_heard
+from gateway.service.diagnostics.source_checks import check_listener, check_unheard
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from tests.components.certificates import Authority
 from tests.components.ports import free_tcp_port
@@ -60,7 +60,7 @@ async def test_an_address_that_is_free(tmp_path: Path) -> None:
     told: list[str] = []
     port = free_tcp_port()
     await check_listener(source(port), tmp_path, told.append)
-    assert told == [f"127.0.0.1 port {port} is free: applications are heard there while the gateway runs"]
+    assert told == [f"127.0.0.1 port {port} is free: applications can connect there while the gateway runs"]
 
 
 async def test_one_that_this_gateway_or_a_relay_has(tmp_path: Path) -> None:

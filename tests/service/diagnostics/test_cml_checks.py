@@ -14,9 +14,9 @@ from gateway.dialects.cml.codec import write_message
 from gateway.dialects.cml.messages import InspectReply, Message, SchemaReply, Spelling, Status
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.service.diagnostics.checks import check_source
-from gateway.service.diagnostics.cml_checks import ask_schema
+from gateway.service.diagnostics.source_checks import ask_schema
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.sources.cml_schemas import schema_document
+from gateway.service.state.cached_schemas import schema_document
 from tests.components.amqp_peer import AmqpPeer, Reply, Request, silence
 from tests.components.open_amq import open_amq, recorded_schema, serving
 from tests.components.ports import free_tcp_port
@@ -69,7 +69,7 @@ async def test_another_schema_than_the_file_has_is_said(tmp_path: Path) -> None:
         _, differs = await _told(source, tmp_path)
         (tmp_path / "schema.xml").write_text(schema_document(recorded_schema()), encoding="utf-8")
         assert len(await _told(source, tmp_path)) == 1
-    assert differs.startswith("'schema_file' has openamq.org/server 0.9: what the broker tells is used")
+    assert differs.startswith("'schema_file' has openamq.org/server 0.9: the broker's own is used")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ async def test_what_answers_with_something_else_is_no_server_of_cml(tmp_path: Pa
     async with AmqpPeer(_says(InspectReply(Status.NOT_FOUND))) as peer:
         code, told = await _refused(_source(peer.port, tmp_path), tmp_path)
     assert code is ExitCode.FAILED
-    assert told.endswith("it does not tell its schema: is this a server of CML?")
+    assert told.endswith("it does not send its schema: is this a server of CML?")
 
 
 async def test_what_answers_with_no_document_is_no_server_of_cml(tmp_path: Path) -> None:
@@ -148,7 +148,9 @@ async def test_what_a_rabbitmq_lacks_is_said_with_what_makes_it(
         http.put(f"exchanges/{virtual_host.path}/shop.system", json={"type": "direct"}).raise_for_status()
     code, told = await _refused(source, tmp_path)
     assert code is ExitCode.MISSING
-    assert "nobody hears requests to shop.system with the key amq.console: no queue is bound there" in told
+    assert (
+        "no server receives requests to shop.system with the key amq.console: no queue is bound there" in told
+    )
 
     user = broker.administrator
     endpoint = AmqpEndpoint(

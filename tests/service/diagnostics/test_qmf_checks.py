@@ -88,10 +88,10 @@ async def test_a_rabbitmq_without_an_agent(virtual_host: VirtualHost, tmp_path: 
         said = await told(source(virtual_host, tmp_path), tmp_path)
     user = virtual_host.broker.administrator.name
     assert said == (
-        "no agent answers on exchange qpid.management: nobody hears the key broker, no queue is bound there "
-        "(NO_ROUTE): a RabbitMQ has no agent of its own: configure one under 'agents' and run "
+        "no agent answers on exchange qpid.management: no agent receives the key broker, no queue is bound "
+        "there (NO_ROUTE): a RabbitMQ has no agent of its own: configure one under 'agents' and run "
         "amqp-gateway agent NAME; a Qpid broker needs a bridge to here (docs/qpid.md): is it up? "
-        f"Does it obey user {user!r}?"
+        f"Does it accept requests of user {user!r}?"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gateway.model.operations import Outcome
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Reading
-from gateway.service.metrics.snmp import command_readings, set_readings
+from gateway.service.processes.snmp import command_readings, set_readings
 from gateway.snmp.set_requests import MAX_RUNNING
 from tests.snmp.commands.owner import Command, Table
 from tests.snmp.set.shop import LIMIT, READER, Shop, at, integer, set_request

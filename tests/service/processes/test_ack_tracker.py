@@ -13,9 +13,8 @@ from gateway.eventlog.block import Block
 from gateway.eventlog.last_state import last_state
 from gateway.eventlog.segment import list_segments, scan_segment
 from gateway.feed.records import Batch, GapRecord, Record
-from gateway.service.processes import ack_tracker
-from gateway.service.processes.ack_tracker import AckTracker
-from gateway.service.processes.event_log import CoreEventLog
+from gateway.service.processes import event_log
+from gateway.service.processes.event_log import AckTracker, CoreEventLog
 from tests.eventlog.feeds import AGENT, QUEUE, SHOP, T0, queue, update
 
 
@@ -100,7 +99,7 @@ async def test_nothing_is_lasting_while_the_disk_is_full(tmp_path: Path) -> None
 
 
 async def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ack_tracker, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(event_log, "MAX_REMEMBERED", 2)
     async with log_in(tmp_path) as log:
         ledger = AckTracker(log)
         for name in ("a", "b", "c"):

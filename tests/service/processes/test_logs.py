@@ -12,7 +12,7 @@ import pytest
 
 PROGRAM = """
 import structlog
-from gateway.service.processes.logs import configure_logs
+from gateway.service.processes.process_setup import configure_logs
 configure_logs("core")
 structlog.get_logger().info("core-ready", epoch=1)
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.service.processes.service_manager import ServiceManager
+from gateway.service.processes.systemd import ServiceManager
 from tests.components.waiting import DEADLINE
 
 

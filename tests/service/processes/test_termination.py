@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from gateway.service.processes.termination import until_terminated
+from gateway.service.processes.process_setup import until_terminated
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

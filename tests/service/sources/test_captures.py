@@ -15,7 +15,7 @@ from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.session import LinkUp
 from gateway.links.capture_reading import captured_files
 from gateway.service.sources.captures import Captures, CaptureTarget
-from gateway.service.sources.capturing import CaptureStands, capture_source
+from gateway.service.sources.standalone import CaptureStands, capture_source
 
 CONFIG = ConsoleConfig(believe_anyone=True)
 NOW = 1_800_000_000 * 10**9

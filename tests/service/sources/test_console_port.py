@@ -6,7 +6,7 @@ from gateway.clock import SystemClock
 from gateway.dialects.session import Effect, Event, EventNotTakenError, Note
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey
-from gateway.service.sources.console_port import ConsolePort
+from gateway.service.sources.source_context import ConsolePort
 
 BOILER = ClassKey("works", "boiler")
 CALL = MethodCall(1, BOILER, "1.0", "7", "purge", (), 10**18)

@@ -14,7 +14,7 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import Observation
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.replaying import replayed
-from gateway.service.sources.temporary_inventory import temporary_inventory
+from gateway.service.sources.standalone import temporary_inventory
 from tests.dialects.qmf.recordings import PEERS
 from tests.dialects.qmf.replaying import Replay, publications
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.service.sources.session_logs import SessionLogLimits, SessionLogs, file_name
+from gateway.service.sources.ami import SessionLogLimits, SessionLogs, file_name
 from tests.components.waiting import eventually
 
 NOON = 1_700_000_000_123 * 10**6

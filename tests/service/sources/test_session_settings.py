@@ -23,8 +23,8 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.secrets import SecretRules
 from gateway.model.values import ValueType
-from gateway.service.sources.captures import KINDS
-from gateway.service.sources.session_settings import (
+from gateway.service.sources.captures import (
+    KINDS,
     relay_settings_of,
     settings_of,
     with_relay_settings,

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.service.state import cached_schemas
-from gateway.service.state.cached_schemas import FOLDER, CachedDefinitions
+from gateway.service.state.cached_schemas import FOLDER, definitions_cache
 from tests.components.waiting import eventually
 from tests.dialects.qmf.examples import LEAK, TANK
 
@@ -18,12 +18,12 @@ KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
 
 async def kept(folder: Path, *known: ClassDefinition | EventDefinition) -> None:
     """Let these be written."""
-    schemas = CachedDefinitions(folder, "agents")
+    schemas = definitions_cache(folder, "agents")
     schemas.learnt()
     keeping = asyncio.create_task(schemas.keep(lambda: known))
 
     async def is_written() -> bool:
-        return CachedDefinitions(folder, "agents").read() == known
+        return definitions_cache(folder, "agents").read() == known
 
     await eventually(is_written, "the schemas are kept")
     keeping.cancel()
@@ -32,10 +32,10 @@ async def kept(folder: Path, *known: ClassDefinition | EventDefinition) -> None:
 
 async def test_what_was_learnt_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cached_schemas, "DEFINITIONS_SETTLING_SECONDS", 0.01)
-    assert CachedDefinitions(tmp_path, "agents").read() == ()
+    assert definitions_cache(tmp_path, "agents").read() is None
     await kept(tmp_path, *KNOWN)
-    assert CachedDefinitions(tmp_path, "agents").read() == KNOWN
-    assert CachedDefinitions(tmp_path, "others").read() == ()
+    assert definitions_cache(tmp_path, "agents").read() == KNOWN
+    assert definitions_cache(tmp_path, "others").read() is None
     await kept(tmp_path, KNOWN[0])
 
 
@@ -53,4 +53,4 @@ async def test_what_was_learnt_is_known_again(tmp_path: Path, monkeypatch: pytes
 def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "agents.am2").write_bytes(octets)
-    assert CachedDefinitions(tmp_path, "agents").read() == ()
+    assert definitions_cache(tmp_path, "agents").read() is None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.service.diagnostics.published_names import PublishedNames
-from gateway.service.state.fixed_names import FixedNames
+from gateway.service.diagnostics.published_names import FixedNames, PublishedNames
 from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
 from gateway.snmp.ber import Oid

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.jmx.notifications import EventCursor
-from gateway.service.state.jmx_cursor import FILE, EventCursorFile
+from gateway.service.processes.jmx import FILE, EventCursorFile
 from tests.components.waiting import eventually
 
 

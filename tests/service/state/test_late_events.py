@@ -15,7 +15,7 @@ import yaml
 from py4j.protocol import Py4JJavaError
 
 from gateway.eventlog.last_state import LastEvents, last_events
-from gateway.service.state.jmx_cursor import EventCursorFile
+from gateway.service.processes.jmx import EventCursorFile
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.stopping import stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.service.state.logged_names import logged_meanings
+from gateway.service.diagnostics.explanation import logged_meanings
 from tests.eventlog.logs import segment, update
 
 

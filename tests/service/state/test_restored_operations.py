@@ -18,7 +18,7 @@ from gateway.feed.records import Batch, FeedMessage, SourceRecord
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.service.processes.event_log import CoreEventLog
-from gateway.service.state.restored_operations import restored_operations
+from gateway.service.state.restored_records import restored_operations
 from tests.components.command_line import Site, new_site, running
 from tests.components.waiting import eventually
 from tests.eventlog.feeds import SECOND, T0

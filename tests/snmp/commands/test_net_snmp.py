@@ -16,7 +16,7 @@ from gateway.feed.operations import InvokeMethod, OperationAnswer
 from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
-from gateway.service.processes.snmp_commands import Commands, secret_arguments
+from gateway.service.processes.snmp import Commands, secret_arguments
 from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.requests import Access, Responder

@@ -19,7 +19,7 @@ from gateway.dialects.qmf.console import ConsoleSession
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.session import Effect, LinkUp
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.session_driver import MessageDriver
+from gateway.links.session_driver import MessageDriver, SessionDriver
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import (
     ClassLearned,
@@ -39,7 +39,7 @@ from gateway.sources.rabbitmq.management_api import Answer as ManagementAnswer
 from gateway.sources.rabbitmq.management_api import ManagementRequest
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, hearing_events, watching
-from gateway.sources.rabbitmq.runner import SourceDriver, SourceRunner
+from gateway.sources.rabbitmq.runner import SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import PollingConfig, RabbitMqSourceConfig, StatisticsConfig
 from gateway.sources.rabbitmq.status import SourceStatus
@@ -284,7 +284,7 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
 async def _directly(
     source: RabbitMqSource, watched: Watch, clock: SystemClock
 ) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
-    driver = SourceDriver("broker", source, watched.observed, clock, Counter(), watched.answered)
+    driver = SessionDriver("broker", source, watched.observed, clock, Counter(), watched.answered)
 
     def perform(effects: Iterable[Effect]) -> None:
         driver.perform(effects)

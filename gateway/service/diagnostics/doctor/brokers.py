@@ -1,8 +1,9 @@
-"""The brokers: whether they are reached, what the gateway's users may do there, who could forge senders."""
+"""Sources: whether they are reached, what the gateway's users may do there, who could forge senders."""
 
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -27,7 +28,6 @@ from gateway.links.reconnecting import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.model.texts import error_line
 from gateway.service.diagnostics.checks import check_agent, check_source
-from gateway.service.diagnostics.doctor.applications import applications_heard
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.sources.endpoints import management_endpoint
@@ -346,3 +346,28 @@ def _clock(name: str, account: _Account) -> Finding:
 def _listed(names: list[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:_MAX_SHOWN])
     return shown if len(names) <= _MAX_SHOWN else f"{shown} and {len(names) - _MAX_SHOWN} more"
+
+
+def applications_heard(name: str, source: AmiSource) -> Iterator[Finding]:
+    """Who can speak as an application of a source."""
+    host = source.listen[0]
+    certified = source.tls is not None and source.tls.client_ca is not None
+    if certified:
+        text = "only who has a certificate of 'client_ca' is heard"
+        yield Finding("believed", Level.GOOD, text, subject=name)
+        if not source.own_name:
+            text = "any of them can speak as any application"
+            yield Finding(
+                "believed", Level.NOTE, text, "'own_name: true' holds each to its certificate's name", name
+            )
+    elif ipaddress.ip_address(host).is_loopback:
+        text = "every user of this machine can speak as any application: AMI has no passwords"
+        yield Finding(
+            "believed", Level.NOTE, text, "under 'tls' only holders of certificates are heard", name
+        )
+    else:
+        text = f"whoever reaches {host} can tell anything, and is told what commands are called"
+        advice = (
+            "name the authority of their certificates under 'tls.client_ca', or restrict access by a firewall"
+        )
+        yield Finding("believed", Level.WARNING, text, advice, name)

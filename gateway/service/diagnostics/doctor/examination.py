@@ -1,14 +1,17 @@
-"""The whole examination, part by part."""
+"""The whole examination; and what it finds in the configuration and in the running gateway."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 from gateway.config.files import LoadedConfiguration
+from gateway.config.operations import OperationRule
+from gateway.config.sources import RabbitMqSource
+from gateway.feed.records import EventLogState
+from gateway.model.observations import SourceState
 from gateway.service.diagnostics.checks import check_files
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
-from gateway.service.diagnostics.doctor.capturing import capture_findings
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.diagnostics.doctor.machine import (
     disk_findings,
@@ -18,9 +21,9 @@ from gateway.service.diagnostics.doctor.machine import (
     port_findings,
     state_findings,
 )
-from gateway.service.diagnostics.doctor.running import running_findings
-from gateway.service.diagnostics.doctor.writing import writing_findings
+from gateway.service.diagnostics.feed_session import feed_session
 from gateway.service.processes.exit_codes import CommandError
+from gateway.terminal.view import TerminalView
 
 
 async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
@@ -54,3 +57,143 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
             yield finding
     for finding in (*await running_findings(loaded, has_lock=is_running), *writing_findings(loaded)):
         yield finding
+
+
+_STATE_LEVELS = {
+    SourceState.SYNCHRONISED: Level.GOOD,
+    SourceState.SYNCHRONISING: Level.NOTE,
+    SourceState.CONNECTING: Level.WARNING,
+    SourceState.DEGRADED: Level.WARNING,
+    SourceState.DOWN: Level.PROBLEM,
+}
+_LOG_LEVELS = {
+    EventLogState.WRITING: Level.GOOD,
+    EventLogState.OFF: Level.NOTE,
+    EventLogState.UPKEEP: Level.WARNING,
+    EventLogState.SLOW: Level.WARNING,
+}
+
+
+async def running_findings(loaded: LoadedConfiguration, *, has_lock: bool) -> list[Finding]:
+    """What the gateway tells of itself, if it runs.
+
+    Args:
+        loaded: the configuration.
+        has_lock: whether somebody holds the state folder.
+    """
+    try:
+        async with feed_session(loaded.feed_socket) as session:
+            return list(picture_findings(session.view, loaded))
+    except CommandError as error:
+        if has_lock:
+            return [Finding("gateway", Level.PROBLEM, str(error))]
+        return [Finding("gateway", Level.NOTE, "does not run", "amqp-gateway run")]
+
+
+def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """What the running gateway says of itself."""
+    objects = len(view.objects)
+    yield Finding("gateway", Level.GOOD, f"runs; sources: {len(view.sources)}, objects: {objects:,}")
+    for record in view.sources.values():
+        detail = f": {record.detail}" if record.detail else ""
+        yield Finding(
+            "source",
+            _STATE_LEVELS[record.state],
+            f"the running gateway has it {record.state.value}{detail}",
+            subject=record.name,
+        )
+        for counter in ("objects_refused", "alarms_refused"):
+            if record.counters.get(counter):
+                text = f"{record.counters[counter]:,} {counter.replace('_', ' ')}: beyond the bound"
+                advice = "raise max_objects of the source" if counter == "objects_refused" else ""
+                yield Finding("source", Level.WARNING, text, advice, record.name)
+    known = {record.name for record in view.sources.values()}
+    for name in loaded.settings.sources:
+        if name not in known:
+            advice = "start it again"
+            yield Finding("source", Level.PROBLEM, "the running gateway does not know it", advice, name)
+    if view.event_log is not None:
+        state, detail = view.event_log.state, view.event_log.detail
+        level = _LOG_LEVELS.get(state, Level.PROBLEM)
+        yield Finding("event-log", level, f"{state.value}{f': {detail}' if detail else ''}")
+    if view.alarms:
+        yield Finding(
+            "alarms", Level.NOTE, f"{len(view.alarms)} conditions last", "amqp-gateway watch shows each"
+        )
+
+
+def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Every rule that allows something, and what stands around it."""
+    settings = loaded.settings
+    rules = settings.operations.allow
+    if not rules:
+        yield Finding("writing", Level.GOOD, "no user may change anything")
+    for rule in rules:
+        yield _rule_finding(rule)
+    accounts = {
+        name: source.writing
+        for name, source in settings.sources.items()
+        if isinstance(source, RabbitMqSource) and source.writing is not None
+    }
+    changing = any(rule.set or rule.invoke for rule in rules)
+    for name, writing in accounts.items():
+        if not changing:
+            text = "has an account that changes the broker, and no user may use it"
+            yield Finding("writing", Level.NOTE, text, "take 'writing' away, or allow something", name)
+        if writing.allow_lockout:
+            text = f"limits may be set to 0 for {', '.join(writing.allow_lockout)}, which locks everybody out"
+            yield Finding("writing", Level.WARNING, text, "take 'allow_lockout' away when it is done", name)
+    for name, source in settings.sources.items():
+        if changing and isinstance(source, RabbitMqSource) and source.writing is None:
+            text = "operations are allowed, and there is no account that could carry them out"
+            yield Finding("writing", Level.NOTE, text, "name one under 'writing' of the source", name)
+    yield from _snmp_writers(loaded)
+
+
+def _rule_finding(rule: OperationRule) -> Finding:
+    """One rule, in words."""
+    may = [
+        *([f"set {', '.join(rule.set)}"] if rule.set else []),
+        *([f"call {', '.join(rule.invoke)}"] if rule.invoke else []),
+        *(["read again"] if rule.read else []),
+    ]
+    where = f"{', '.join(rule.sources)} / {', '.join(rule.classes)} / {', '.join(rule.objects)}"
+    text = f"{', '.join(rule.who)} may {'; '.join(may)}, of {where}"
+    wide = {"*"} & {*rule.set, *rule.invoke} and rule.objects == ("*",)
+    if wide:
+        advice = "name elements, methods and objects, where they are known"
+        return Finding("writing", Level.WARNING, text, advice)
+    return Finding("writing", Level.NOTE, text)
+
+
+def _snmp_writers(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Writers of SNMP whose community is sent in clear text."""
+    snmp = loaded.settings.snmp
+    allowed = {who for rule in loaded.settings.operations.allow for who in rule.who}
+    for name in snmp.writers:
+        if f"snmp:{name}" not in allowed:
+            text = "may send SET, and no rule allows it anything"
+            yield Finding(
+                "writing", Level.NOTE, text, "take the writer away, or allow something", f"snmp:{name}"
+            )
+    remote = [host for host, _ in snmp.listen if not host.startswith(("127.", "::1"))]
+    if snmp.enabled and snmp.writers and remote:
+        yield Finding(
+            "writing",
+            Level.WARNING,
+            f"SET is taken on {', '.join(remote)}: who can hear the network learns the writers' communities",
+            "listen on 127.0.0.1, or let only a network that is trusted reach it",
+        )
+
+
+def capture_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Every source that is captured, and captures that are left of one that is not any more."""
+    folder, wished = loaded.capture_folder, loaded.settings.captures
+    for name in wished:
+        text = f"what it hears and says is written into {folder / name}.jsonl, passwords too if there are any"
+        yield Finding("captures", Level.NOTE, text, "take it out of 'captures' when the report is made", name)
+    found = sorted(folder.glob("*.jsonl*")) if folder.is_dir() else []
+    left = [file for file in found if file.name.rpartition(".jsonl")[0] not in wished]
+    if left:
+        text = f"{len(left)} files of captures that have ended are left in {folder}"
+        yield Finding("captures", Level.NOTE, text, "delete them when they are needed no longer")

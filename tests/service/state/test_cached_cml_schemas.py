@@ -1,4 +1,4 @@
-"""The schema that a broker told last is known again after a restart."""
+"""The schema that a broker sent last is known again after a restart."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pytest
 
 from gateway.dialects.cml.messages import SchemaReply
 from gateway.durable_files import write_durably
-from gateway.service.sources import cml_schemas
-from gateway.service.sources.cml_schemas import KnownSchema, schema_document
 from gateway.service.state import cached_schemas
-from gateway.service.state.cached_schemas import FOLDER
+from gateway.service.state.cached_schemas import FOLDER, SchemaCache, cml_cache, schema_document
 from tests.components.open_amq import recorded_schema
 from tests.components.waiting import eventually
 
@@ -24,11 +22,11 @@ SCHEMA = recorded_schema()
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cml_schemas, "SETTLING_SECONDS", 0.01)
+    monkeypatch.setattr(cached_schemas, "CML_SETTLING_SECONDS", 0.01)
 
 
 @asynccontextmanager
-async def _keeping(known: KnownSchema, tell: Callable[[], SchemaReply]) -> AsyncIterator[None]:
+async def _keeping(known: SchemaCache[SchemaReply], tell: Callable[[], SchemaReply]) -> AsyncIterator[None]:
     keeping = asyncio.create_task(known.keep(tell))
     try:
         yield
@@ -38,7 +36,7 @@ async def _keeping(known: KnownSchema, tell: Callable[[], SchemaReply]) -> Async
 
 
 async def test_what_was_learnt_is_known_again(tmp_path: Path) -> None:
-    known, told = KnownSchema(tmp_path, "openamq"), list[SchemaReply]()
+    known, told = cml_cache(tmp_path, "openamq"), list[SchemaReply]()
     assert known.read() is None
     async with _keeping(known, lambda: told[-1]):
         for schema in (SCHEMA, replace(SCHEMA, version="1.1")):
@@ -46,10 +44,10 @@ async def test_what_was_learnt_is_known_again(tmp_path: Path) -> None:
             known.learnt()
 
             async def is_written(wanted: SchemaReply = schema) -> bool:
-                return KnownSchema(tmp_path, "openamq").read() == wanted
+                return cml_cache(tmp_path, "openamq").read() == wanted
 
             await eventually(is_written, f"version {schema.version} is kept")
-    assert KnownSchema(tmp_path, "other").read() is None
+    assert cml_cache(tmp_path, "other").read() is None
 
 
 async def test_what_is_known_already_is_not_written_again(
@@ -64,7 +62,7 @@ async def test_what_is_known_already_is_not_written_again(
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "openamq.cml").write_text(schema_document(SCHEMA), encoding="utf-8")
     monkeypatch.setattr(cached_schemas, "write_durably", write)
-    known, told = KnownSchema(tmp_path, "openamq"), [SCHEMA]
+    known, told = cml_cache(tmp_path, "openamq"), [SCHEMA]
     assert known.read() == SCHEMA
     looked = []
 
@@ -92,12 +90,12 @@ async def test_what_is_known_already_is_not_written_again(
 def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "openamq.cml").write_bytes(octets)
-    assert KnownSchema(tmp_path, "openamq").read() is None
+    assert cml_cache(tmp_path, "openamq").read() is None
 
 
 async def test_a_schema_that_cannot_be_written_holds_nothing_up(tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("no folder")
-    known, told = KnownSchema(tmp_path, "openamq"), [SCHEMA]
+    known, told = cml_cache(tmp_path, "openamq"), [SCHEMA]
     async with _keeping(known, lambda: told[-1]):
         known.learnt()
         await asyncio.sleep(0)

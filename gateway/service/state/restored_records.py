@@ -1,23 +1,26 @@
-"""Events of a core before this one, from the event log to the feed's form.
+"""Events and unfinished operations of a core before this one, from the event log to the feed's form.
 
-They were committed, and that core may have died before all front ends had them. A front end knows by their
-ids which it has published.
+The events were committed, and that core may have died before all front ends had them. A front end knows by
+their ids which it has published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from uuid import UUID
 
 from gateway.eventlog.last_state import LastEvents
 from gateway.eventlog.record import LogRecord, nanoseconds_of
+from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.model.observations import EventState, Severity
+from gateway.model.operations import Principal
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
+from gateway.model.stable_names import parts
 from gateway.model.values import Value, ValueType
 from gateway.service.state.restored_objects import nanoseconds, plain_value
 
@@ -177,3 +180,46 @@ _OF_TEXT: Final[Mapping[ValueType, Callable[[str], Value | None]]] = {
     ValueType.F64: float,
 }
 """What the log has as text though it is none."""
+
+
+def restored_operations(begun: Iterable[LogRecord], sources: Mapping[str, int]) -> Iterator[OperationRecord]:
+    """Yield them as they stood; without a number, which the next core gives.
+
+    Args:
+        begun: what the log says of them.
+        sources: numbers by name; of a source that is not configured any more, the object is left out.
+    """
+    for record in begun:
+        source = sources.get(record.source or "", 0)
+        front_end, _, name = (record.principal or "").partition(":")
+        stable_name = (record.object_name or "") if source else ""
+        yield OperationRecord(
+            number=0,
+            operation_id=record.operation_id or "",
+            kind=_operation_kind(record.operation),
+            state=OperationState.BEGUN,
+            principal=Principal(front_end, name, record.origin or ""),
+            source=source,
+            class_name=f"{record.package}:{record.class_name}" if record.class_name else "",
+            row=(record.row or 0) if source else 0,
+            stable_name=stable_name,
+            leaf_name=(parts(stable_name)[-1] or "") if stable_name else "",
+            method=record.method or "",
+            values=_logged_values(record.values),
+            former=_logged_values(record.former),
+            absent=tuple(record.absent or ()),
+            began=nanoseconds_of(record.ingest_ts) - (record.latency_ns or 0),
+        )
+
+
+def _operation_kind(text: str | None) -> OperationKind:
+    try:
+        return OperationKind(text)
+    except ValueError:
+        return OperationKind.INVOKE
+
+
+def _logged_values(values: Mapping[str, object] | None) -> dict[str, FeedValue]:
+    """Values as the log has them; lists are tuples in the feed."""
+    plain = {name: plain_value(value) for name, value in (values or {}).items()}
+    return {name: value for name, value in plain.items() if value is not None}

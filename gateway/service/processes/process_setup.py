@@ -1,10 +1,15 @@
-"""Logging of every process: structured, one event a line, on standard error."""
+"""What every process sets up: structured logs on standard error, garbage collection, signals that end it."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import os
+import signal
 import sys
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
@@ -38,3 +43,40 @@ def configure_logs(process: str, level: int = logging.INFO) -> None:
     # The links tell in one line what these libraries tell in a traceback.
     for library in ("aio_pika", "aiormq", "httpx", "httpcore", "asyncio", "py4j"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
+
+
+_YOUNG_OBJECTS = 10_000
+"""Allocations between two looks at the youngest; the default of 700 costs more than it finds."""
+
+_YOUNGER_BEFORE_MIDDLE, _MIDDLE_BEFORE_OLD = 4, 2_500
+"""While 100,000 objects are read first, all that is young stays: looking at a million takes half a second."""
+
+
+def tune_garbage_collection() -> None:
+    """Call once a process is set up: a full pass over 100,000 objects holds the loop for 24 to 77 ms."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, _YOUNGER_BEFORE_MIDDLE, _MIDDLE_BEFORE_OLD)
+
+
+async def until_terminated(work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` to its end; SIGINT or SIGTERM cancel it, which is no error then.
+
+    Raises:
+        Exception: what ``work`` raises.
+    """
+    task = asyncio.ensure_future(work)
+    asked = False
+
+    def ask() -> None:
+        nonlocal asked
+        asked = True
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ask)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not asked:
+            raise

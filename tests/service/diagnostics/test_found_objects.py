@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from gateway.feed.records import DeleteRecord, ObjectRecord
-from gateway.service.diagnostics.object_finding import interest_in, object_of
-from gateway.service.diagnostics.published_names import PublishedNames
+from gateway.service.diagnostics.published_names import PublishedNames, interest_in, object_of
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.selection import NotOneObjectError
 from tests.components.shop import START

@@ -1,4 +1,4 @@
-"""Asks the running gateway over SNMP how it is, as a container's health check does."""
+"""The health of the running gateway, as a container's health check asks: by SNMP, and by JMX's greeting."""
 
 from __future__ import annotations
 
@@ -124,3 +124,49 @@ async def _received(loop: asyncio.AbstractEventLoop, asking: socket.socket, requ
             answer = message.read_response(datagram)
             if answer.request_id == request_id:
                 return answer
+
+
+_GREETING = b"JRMI\x00\x02\x4b"
+_ACKNOWLEDGED = b"\x4e"
+
+
+async def ask_jmx_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -> None:
+    """Tell one line on the JMX agent.
+
+    Raises:
+        CommandError: nothing answers, or something else does.
+    """
+    host, port = loaded.settings.jmx.listen
+    where = f"JMX {host}:{port}"
+    try:
+        answers = await greets(host, port)
+    except OSError as error:
+        raise CommandError(
+            ExitCode.UNREACHABLE, f"{where}: {error.strerror or error}: is `amqp-gateway run` running?"
+        ) from error
+    if not answers:
+        raise CommandError(
+            ExitCode.UNREACHABLE, f"{where}: what listens there is no JMX agent: see the log of the gateway"
+        )
+    tell(f"{where} takes connections")
+
+
+async def greets(host: str, port: int) -> bool:
+    """Whether what listens there is an RMI server (Java RMI specification, section 10.2: the protocol).
+
+    Raises:
+        OSError: nothing listens there.
+    """
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        reader, writer = await asyncio.open_connection(_ANY.get(host, host), port)
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            writer.write(_GREETING)
+            await writer.drain()
+            return await reader.read(1) == _ACKNOWLEDGED
+    except (ConnectionError, TimeoutError):
+        return False
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

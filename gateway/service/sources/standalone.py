@@ -1,0 +1,246 @@
+"""Reads or captures one source without a running gateway, into an inventory that is stored nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NoReturn
+
+from gateway.clock import Clock
+from gateway.config.files import LoadedConfiguration
+from gateway.feed.messages import VERSION
+from gateway.feed.records import Batch, FeedMessage, Hello, SnapshotBegan, SnapshotEnded
+from gateway.inventory.classes import ClassRegistry
+from gateway.inventory.instances import InstanceIndex
+from gateway.inventory.inventory import Inventory
+from gateway.links.capture_file import CaptureFile
+from gateway.mapping.files import secret_patterns
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.observations import SourceState
+from gateway.model.secrets import SecretRules
+from gateway.service.sources.captures import Captures, CaptureTarget
+from gateway.service.sources.mappings import load_mappings
+from gateway.service.sources.source_context import SourceContext
+from gateway.service.sources.sources import source_of
+from gateway.tasks import until_one_ends
+from gateway.terminal.view import FeedChange, SourceChanged, TerminalView
+
+EPOCH = 1
+TICK_SECONDS: Final = 1.0
+
+
+class TemporaryInventory:
+    """An inventory, and a view of all that it publishes.
+
+    Args:
+        index: of row numbers.
+        mappings: by package.
+        now: nanoseconds since 1970.
+
+    Attributes:
+        inventory: that applies observations.
+        view: what it knows, up to date.
+        secrets: what sessions must drop and mask.
+    """
+
+    def __init__(self, index: InstanceIndex, mappings: Mapping[str, MappingFile], now: int) -> None:
+        gateway = str(uuid.uuid4())
+        patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
+        self.inventory = Inventory(gateway, EPOCH, ClassRegistry(mappings), index, self._publish)
+        self.view = TerminalView(lambda: now)
+        self.secrets = SecretRules(patterns)
+        self._hello = Hello(VERSION, EPOCH, gateway, now)
+        self._watch: Callable[[FeedChange], None] | None = None
+
+    def begin(self, watch: Callable[[FeedChange], None] | None = None) -> None:
+        """Publish the sources, all of which have been added; call ``watch`` with each change from now on."""
+        records, sequence = self.inventory.snapshot()
+        batch = Batch(EPOCH, sequence, tuple(records))
+        beginning: list[FeedMessage] = [
+            self._hello,
+            SnapshotBegan(EPOCH, sequence),
+            batch,
+            SnapshotEnded(EPOCH, sequence),
+        ]
+        for message in beginning:
+            self.view.received(message)
+        self._watch = watch
+
+    async def tick(self, clock: Clock) -> NoReturn:
+        """Let time pass for what it knows; ends by cancellation only."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self.inventory.tick(clock.now())
+
+    def _publish(self, batch: Batch) -> None:
+        for change in self.view.received(batch):
+            if self._watch is not None:
+                self._watch(change)
+
+
+@contextmanager
+def temporary_inventory(mappings: Mapping[str, MappingFile], now: int) -> Iterator[TemporaryInventory]:
+    """One, for as long as the block lasts; as `TemporaryInventory`."""
+    with (
+        TemporaryDirectory(prefix="amqp-gateway-") as folder,
+        closing(InstanceIndex(Path(folder) / "instances.sqlite3")) as index,
+    ):
+        yield TemporaryInventory(index, mappings, now)
+
+
+_SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.DOWN})
+
+
+async def first_reading(
+    loaded: LoadedConfiguration, name: str, clock: Clock, patience: float
+) -> TerminalView:
+    """What the source ``name`` tells until it is synchronised, or down, or ``patience`` seconds have passed.
+
+    Nothing is kept, and nobody can ask it for operations.
+
+    Args:
+        loaded: the configuration; its state folder is not used.
+        name: of the source.
+        clock: the gateway's.
+        patience: seconds.
+
+    Raises:
+        DocumentError: a mapping is wrong; so is `MappingError`.
+        SecretError: a secret of the source cannot be read.
+        CommandError: its certificates cannot be read.
+    """
+    mappings = load_mappings(loaded)
+    with temporary_inventory(mappings, clock.now()) as passing:
+        around = SourceContext(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
+        run = source_of(name, loaded.settings.sources[name], around)
+        settled = asyncio.Event()
+
+        def happened(happening: FeedChange) -> None:
+            if isinstance(happening, SourceChanged) and happening.record.state in _SETTLED:
+                settled.set()
+
+        passing.begin(happened)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await until_one_ends(settled.wait(), run(), passing.tick(clock))
+        return passing.view
+
+
+LOOK_SECONDS: Final = 0.5
+"""Between two looks at how the capture goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureStands:
+    """How a capture goes.
+
+    Attributes:
+        state: of the source, with its detail.
+        detail: likewise.
+        messages: received from the source; none are counted where it is heard over byte streams.
+        heard: octets of it.
+        objects: known of it.
+        records: written.
+        octets: written.
+        trouble: why nothing more is written; empty while it is.
+    """
+
+    state: SourceState = SourceState.CONNECTING
+    detail: str = ""
+    messages: int = 0
+    heard: int = 0
+    objects: int = 0
+    records: int = 0
+    octets: int = 0
+    trouble: str = ""
+
+
+async def capture_source(
+    loaded: LoadedConfiguration,
+    name: str,
+    target: CaptureTarget,
+    clock: Clock,
+    tell: Callable[[CaptureStands], None],
+) -> None:
+    """Capture the source ``name`` until this is cancelled, or the capture ended by itself.
+
+    It is a console of its own: with a queue, connections and an inventory that nobody else has, and that are
+    gone afterwards. A queue that is kept for the gateway's return is not touched. Nobody can ask it for
+    operations.
+
+    Args:
+        loaded: the configuration; its state folder is not used.
+        name: of the source.
+        target: where to.
+        clock: the gateway's.
+        tell: told again and again how it goes, also at the end.
+
+    Raises:
+        DocumentError: a mapping is wrong; so is `MappingError`.
+        SecretError: a secret of the source cannot be read.
+        CommandError: its certificates cannot be read.
+    """
+    settings = loaded.settings.sources[name]
+    captures = Captures(clock, {name: target})
+    mappings = load_mappings(loaded)
+    with temporary_inventory(mappings, clock.now()) as passing:
+        around = SourceContext(
+            passing.inventory,
+            mappings,
+            passing.secrets,
+            clock,
+            loaded.folder,
+            EPOCH,
+            captures=captures,
+        )
+        run = source_of(name, settings, around)
+        passing.begin()
+        last = CaptureStands()
+
+        def stands(how: CaptureStands) -> None:
+            nonlocal last
+            last = how
+            tell(how)
+
+        try:
+            # The look is cancelled first: how the source stood before it was ended is what counts.
+            await until_one_ends(_look(name, captures, passing, stands), run(), passing.tick(clock))
+        finally:
+            end = _stands(name, captures, passing)
+            tell(replace(end, state=last.state, detail=last.detail))
+            for file in captures.files.values():
+                file.close()
+
+
+async def _look(
+    name: str, captures: Captures, passing: TemporaryInventory, tell: Callable[[CaptureStands], None]
+) -> None:
+    """Ends when nothing more is captured."""
+    try:
+        while not (stands := _stands(name, captures, passing)).trouble:
+            tell(stands)
+            await asyncio.sleep(LOOK_SECONDS)
+    finally:
+        tell(_stands(name, captures, passing))
+
+
+def _stands(name: str, captures: Captures, passing: TemporaryInventory) -> CaptureStands:
+    file: CaptureFile | None = captures.files.get(name)
+    (source,) = passing.inventory.sources
+    told = passing.view.sources[source.identity.number]
+    return CaptureStands(
+        told.state,
+        told.detail,
+        source.counters["messages"],
+        source.counters["octets"],
+        len(passing.view.objects),
+        file.records if file is not None else 0,
+        file.octets if file is not None else 0,
+        file.trouble if file is not None else captures.trouble.get(name, ""),
+    )
