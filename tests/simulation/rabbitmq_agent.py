@@ -124,7 +124,7 @@ class SourceRunInProcess:
 
     def event(self, key: str, headers: Mapping[str, object]) -> None:
         """An event of the broker arrived."""
-        self.handle(BrokerEventReceived(key, headers))
+        self.handle(BrokerEventReceived.of_message(key, headers))
 
     def handle(self, event: SourceEvent, *, sooner: bool = False) -> None:
         """Hand an event to the source; ``sooner``: a request may be due at once."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from gateway.mapping.paths import Json
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.sources.rabbitmq.broker_view import WITHIN_VIRTUAL_HOST, BrokerView
 from gateway.sources.rabbitmq.cluster import ALARM_EVENTS, ELEMENTS, ResourceAlarms
-from gateway.sources.rabbitmq.event_headers import event_time, plain_headers, readable_headers
+from gateway.sources.rabbitmq.event_headers import readable_headers
 from gateway.sources.rabbitmq.event_making import EventMaker, RaisedEvent
 from gateway.sources.rabbitmq.events import (
     OPERATOR_POLICY_SET,
@@ -27,6 +26,7 @@ from gateway.sources.rabbitmq.events import (
 from gateway.sources.rabbitmq.known_objects import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, claims_to_be_own
 from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
 LOGIN_EVENTS = ("user.authentication.success", "user.authentication.failure")
 
@@ -84,27 +84,19 @@ class BrokerEvents:
         self._logins.forget()
         self._kinds.forget()
 
-    def take(
-        self,
-        key: str,
-        headers: Mapping[str, object],
-        timestamp: datetime | None,
-        now: int,
-        *,
-        recovering: bool = False,
-    ) -> EventOutcome:
-        """An event arrived: its routing key, its headers and its AMQP timestamp. Never raises.
+    def take(self, received: BrokerEventReceived, now: int, *, recovering: bool = False) -> EventOutcome:
+        """Take an event that arrived. Never raises.
 
         ``recovering``: it is from before any client could connect to a node that was started.
         """
-        plain = plain_headers(headers)
-        key = self._kinds.kind(key, plain)
-        time = event_time(plain, timestamp) or now
+        plain = received.headers
+        key = self._kinds.kind(received.key, plain)
+        time = received.time or now
         self.alarms.event(key, plain, now)
         connection = plain.get("connection_name")
         if key in LOGIN_EVENTS and isinstance(connection, str):
             self._logins.began(connection)
-        event = self.reader.read(key, plain, timestamp)
+        event = self.reader.read(key, plain, received.time)
         process = plain.get("pid")
         if key == "channel.closed" and isinstance(process, str):
             self._view.processes.channel_closed(process)
@@ -150,7 +142,7 @@ class BrokerEvents:
         is_listed = any(True for _ in known.of_class("vhost"))  # otherwise their listing is about to come
         if not is_listed or known.get(vhost) is not None or known.remembered(vhost) is not None:
             return []
-        created = self.reader.read("vhost.created", {"name": host}, None)
+        created = self.reader.read("vhost.created", {"name": host}, 0)
         return self._view.born(created, now) if isinstance(created, Created) else []
 
     def _alarm_told(self, key: str, plain: Mapping[str, Json]) -> list[Change]:

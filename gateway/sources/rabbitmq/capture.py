@@ -10,7 +10,6 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from gateway.dialects.session import (
@@ -28,7 +27,6 @@ from gateway.links.replay import Outcome, Player, Said, Witness
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
-from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     BeyondLastPage,
@@ -218,10 +216,8 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
             return {"dir": AS_SOURCE.received, "call": True, **answer_fields(broker_answer)}
         case MetricsReceived(_, outcome, began):
             return {"event": "scraped", "began": began, **outcome_fields(outcome)}
-        case BrokerEventReceived(key, headers, timestamp):
-            plain = plain_headers(headers)
-            time = event_time(plain, timestamp)
-            return {"event": "broker-event", "key": key, "headers": plain, "time": time}
+        case BrokerEventReceived(key, headers, time):
+            return {"event": "broker-event", "key": key, "headers": headers, "time": time}
         case MethodCall() | ObjectModify() | ObjectFetch():
             return operation_fields(event)
         case LinkUp():
@@ -256,8 +252,7 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911  likewise
             headers = record.told.get("headers")
             if not isinstance(headers, dict):
                 raise CaptureError(f"line {record.line}: 'headers' is not an object")
-            timestamp = datetime.fromtimestamp(record.value("time", int) // 10**9, UTC)
-            return BrokerEventReceived(record.value("key", str), headers, timestamp)
+            return BrokerEventReceived(record.value("key", str), headers, record.value("time", int))
         case "call" | "fetch" | "modify":
             return read_operation(record)
         case "events-connected" | "events-caught-up":

@@ -218,7 +218,10 @@ class EventConsumer:
         # Anybody who may publish to the default exchange can put a message into this queue; only the
         # broker can publish to its event exchange.
         if message.exchange == EVENT_EXCHANGE:
-            self._receive(BrokerEventReceived(message.routing_key or "", message.headers, message.timestamp))
+            event = BrokerEventReceived.of_message(
+                message.routing_key or "", message.headers, message.timestamp
+            )
+            self._receive(event)
         else:
             log.warning("foreign-event-refused", exchange=message.exchange)
 

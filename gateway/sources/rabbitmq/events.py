@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, Protocol, TypeAlias
 
 from gateway.dialects.errors import ProtocolError
@@ -18,9 +17,7 @@ from gateway.mapping.paths import Json, Step, compile_path
 from gateway.model.values import ValueType
 from gateway.sources.rabbitmq.event_headers import (
     address_of_text,
-    event_time,
     list_of_text,
-    plain_headers,
     protocol_of_text,
     table_of_texts,
 )
@@ -155,10 +152,8 @@ class EventReader:
         others = {*self._created, *self._deleted, *changes} - {BINDING_CREATED, OPERATOR_POLICY_SET}
         return (*sorted(others), BINDING_CREATED)
 
-    def read(self, event: str, headers: Mapping[str, object], timestamp: datetime | None) -> BrokerEvent:
-        """Read one message; ``event`` is its routing key, ``timestamp`` its AMQP property. Never raises."""
-        plain = plain_headers(headers)
-        time = event_time(plain, timestamp)
+    def read(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:
+        """Read one message, of a broker's event that happened at ``time`` (ns). Never raises."""
         if event in _CHANGES:
             return self._read_changed(event, plain)
         if event in {BINDING_CREATED, BINDING_DELETED} and "binding" in self._readers:
@@ -389,7 +384,7 @@ class EventKinds:
         self._states.clear()
 
 
-def completed_headers(event: str, headers: dict[str, Json]) -> dict[str, Json]:
+def completed_headers(event: str, headers: Mapping[str, Json]) -> Mapping[str, Json]:
     """Headers with what names the runtime parameter that a shovel or federation link was made by."""
     match _STATES.get(event):
         case "shovel":

@@ -51,6 +51,7 @@ from gateway.sources.rabbitmq.object_names import ObjectName, number_of
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.single_reads import limits_of, read_single
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
 SECOND = 1_000_000_000
 LOOK_AGAIN = 250_000_000
@@ -223,11 +224,15 @@ class MethodCalls:
             return None
         return [one for one in method.arguments if one.direction is not Direction.OUT]
 
-    def heard(self, key: str, headers: Mapping[str, object], event: BrokerEvent, now: int) -> None:
-        """An event of the broker: by its routing key and headers, and as it was read.
+    def broker_event(self, received: BrokerEventReceived, event: BrokerEvent, now: int) -> None:
+        """Notice that limits of a virtual host were changed, or that an object was deleted on request.
 
-        It may tell that limits of a virtual host were changed, or that an object was ended for us.
+        Args:
+            received: the message.
+            event: what was read of it.
+            now: the time (ns).
         """
+        key, headers = received.key, received.headers
         is_set = key in {"parameter.set", "parameter.cleared"}
         if key == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
             self._limits_due = now

@@ -19,7 +19,6 @@ from gateway.dialects.session import (
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.durable_queue import DurableSubscription
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
-from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -235,9 +234,9 @@ class SourceRunner:
                     self._report_missed(now)
             case LinkUp():
                 self._report_missed(now)
-            case BrokerEventReceived(_, headers, timestamp):
+            case BrokerEventReceived(time=time):
                 self._counters["messages"] += 1
-                self._report_missed(min(event_time(plain_headers(headers), timestamp) or now, now))
+                self._report_missed(min(time or now, now))
         self.handle(event)
         if isinstance(event, BrokerEventReceived) and self._on_event is not None:
             self._on_event(event.key, event.headers, now)

@@ -34,7 +34,6 @@ from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.event_gaps import GapTracker
-from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.events import Changed
 from gateway.sources.rabbitmq.known_objects import KnownObject, Put
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
@@ -479,22 +478,22 @@ class RabbitMqSource:
         return [*notes, *self._answers.missed_deletions.judge(now)]
 
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
-        key, headers, timestamp = event.key, event.headers, event.timestamp
+        key = event.key
         self._visibility.last_event = now
         if self._gaps.resumed_at:
-            time = event_time(plain_headers(headers), timestamp) or now
             starts = map(self._view.nodes.started, self._view.nodes.names)
-            self._gaps.event_happened(time, starts, connects=key == "connection.created")
-        heard = self._events.take(key, headers, timestamp, now, recovering=self._gaps.recovering)
-        effects = self._stream.apply(heard.changes)
+            connects = key == "connection.created"
+            self._gaps.event_happened(event.time or now, starts, connects=connects)
+        outcome = self._events.take(event, now, recovering=self._gaps.recovering)
+        effects = self._stream.apply(outcome.changes)
         # Of a durable subscription they cannot wait: what has been told of an event is acknowledged. What
         # they refer to is known from before the start, or by them.
-        effects += self._stream.raise_events(heard.raised, now, at_once=self._events_are_kept)
-        for change in heard.changes:
+        effects += self._stream.raise_events(outcome.raised, now, at_once=self._events_are_kept)
+        for change in outcome.changes:
             if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
                 self._answers.ask_permission(change.object.name.leaf)
-        if isinstance(heard.event, Changed):
-            self._plan.hurry(now, heard.event.class_name)
+        if isinstance(outcome.event, Changed):
+            self._plan.hurry(now, outcome.event.class_name)
         if key == TAGS_EVENT:
             self._plan.hurry_users(now)
             if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
@@ -502,7 +501,7 @@ class RabbitMqSource:
                 self._plan.retry(now, at_once=True)
         elif key in _HURRIED:
             self._plan.hurry(now, _HURRIED[key])
-        self._calls.heard(key, headers, heard.event, now)
+        self._calls.broker_event(event, outcome.event, now)
         return effects
 
     # Requests to the management API.

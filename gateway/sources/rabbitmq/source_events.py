@@ -14,6 +14,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from gateway.dialects.session import Event
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.event_headers import event_time, plain_headers
 from gateway.sources.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer
 from gateway.sources.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest
@@ -21,11 +23,25 @@ from gateway.sources.rabbitmq.prometheus_samples import NotScraped, Scraped, Scr
 
 @dataclass(frozen=True, slots=True)
 class BrokerEventReceived:
-    """A message of the event exchange: its routing key, its headers and its AMQP timestamp."""
+    """A message of the event exchange.
+
+    Attributes:
+        key: its routing key, which is the event's name.
+        headers: what it says, as JSON.
+        time: when that happened (ns, the broker's clock); 0 where that is not known.
+    """
 
     key: str
-    headers: Mapping[str, object]
-    timestamp: datetime | None = None
+    headers: Mapping[str, Json]
+    time: int = 0
+
+    @classmethod
+    def of_message(
+        cls, key: str, headers: Mapping[str, object], timestamp: datetime | None = None
+    ) -> BrokerEventReceived:
+        """Return the event of a message as an AMQP client delivers it."""
+        plain = plain_headers(headers)
+        return cls(key, plain, event_time(plain, timestamp))
 
 
 @dataclass(frozen=True, slots=True)

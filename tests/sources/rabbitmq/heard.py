@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from gateway.mapping.files import load_shipped_mappings
@@ -10,6 +11,7 @@ from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.events import Created, EventReader
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import class_readers
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
 OWNER = "<rabbit@shop.1795163225.1211.0>"
@@ -135,13 +137,21 @@ class KnownNames:
         return ObjectName("binding", ("seen", "h1", "queue", "orders", "~yOajQw")) if found else None
 
 
+def message(
+    event: str, headers: Mapping[str, object], timestamp: datetime | None = None
+) -> tuple[str, Mapping[str, Json], int]:
+    """What an event reader is given of a message."""
+    received = BrokerEventReceived.of_message(event, headers, timestamp)
+    return received.key, received.headers, received.time
+
+
 def event_reader() -> EventReader:
     return EventReader(READERS, KnownNames())
 
 
 def created(event: str, headers: dict[str, Any]) -> tuple[Created, dict[str, Any]]:
     """The event, and the properties that it tells by name."""
-    read = event_reader().read(event, headers, None)
+    read = event_reader().read(*message(event, headers))
     assert isinstance(read, Created)
     schema = READERS[read.reading.name.class_name].schema
     told = zip(schema.properties, read.reading.properties, strict=True)

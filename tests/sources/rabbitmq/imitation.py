@@ -346,7 +346,7 @@ class World:
     def event(self, key: str, **headers: object) -> None:
         """The broker tells an event, now."""
         told = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
-        self.source_does(self.source.handle(BrokerEventReceived(key, told), self.now))
+        self.source_does(self.source.handle(BrokerEventReceived.of_message(key, told), self.now))
         self.agent_does(self.agent.event(key, told, self.now))
 
     def queue_created(self, name: str, vhost: str = "/", **more: object) -> None:

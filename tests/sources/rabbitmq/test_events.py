@@ -24,6 +24,7 @@ from tests.sources.rabbitmq.heard import (
     TIME,
     created,
     event_reader,
+    message,
 )
 from tests.sources.rabbitmq.imitation import Told, World
 from tests.sources.rabbitmq.story import world
@@ -110,7 +111,7 @@ def test_a_connection_tells_the_same_as_the_management_api_without_secrets() -> 
     ],
 )
 def test_ends_are_told_by_name(event: str, headers: dict[str, Any], name: ObjectName) -> None:
-    assert event_reader().read(event, headers, None) == Deleted(name, 1795163274_583000000)
+    assert event_reader().read(*message(event, headers)) == Deleted(name, 1795163274_583000000)
 
 
 def test_a_new_virtual_host() -> None:
@@ -142,25 +143,25 @@ def test_a_binding_may_be_that_of_a_console() -> None:
     ],
 )
 def test_what_is_nobodys_birth_or_end_is_other(event: str) -> None:
-    assert event_reader().read(event, {"name": "exq", "vhost": "seen"}, None) == Other(event)
+    assert event_reader().read(*message(event, {"name": "exq", "vhost": "seen"})) == Other(event)
 
 
 def test_events_that_lack_what_they_must_have_are_counted() -> None:
     reader = event_reader()
-    assert reader.read("queue.created", {"name": "exq"}, None) == Other("queue.created")
-    assert reader.read("queue.deleted", {"name": 7, "vhost": "/"}, None) == Other("queue.deleted")
+    assert reader.read(*message("queue.created", {"name": "exq"})) == Other("queue.created")
+    assert reader.read(*message("queue.deleted", {"name": 7, "vhost": "/"})) == Other("queue.deleted")
     broken = {**QUEUE_CREATED, "arguments": ["{broken"]}
-    assert isinstance(reader.read("queue.created", broken, None), Created)
+    assert isinstance(reader.read(*message("queue.created", broken)), Created)
     assert dict(reader.unreadable) == {"queue.created": 1, "queue.deleted": 1, "entry": 1}
 
 
 def test_without_milliseconds_the_message_timestamp_counts() -> None:
     headers = {"name": "new"}
     second = datetime(2026, 11, 20, 8, 27, 54, tzinfo=UTC)
-    event = event_reader().read("vhost.deleted", headers, second)
+    event = event_reader().read(*message("vhost.deleted", headers, second))
     assert isinstance(event, Deleted)
     assert event.time == 1795163274_000000000
-    late = event_reader().read("vhost.deleted", {"name": "new", "timestamp_in_ms": -5}, None)
+    late = event_reader().read(*message("vhost.deleted", {"name": "new", "timestamp_in_ms": -5}))
     assert isinstance(late, Deleted)
     assert late.time == 0
 
@@ -223,8 +224,8 @@ HEADER_VALUES = st.recursive(
 )
 def test_any_headers_are_an_event(event: str, headers: dict[str, Any]) -> None:
     complete = {**QUEUE_CREATED, **EXCHANGE_CREATED, **CONNECTION_CREATED, **headers}
-    event_reader().read(event, complete, None)
-    event_reader().read(event, headers, None)
+    event_reader().read(*message(event, complete))
+    event_reader().read(*message(event, headers))
 
 
 POLICY: dict[str, Any] = {

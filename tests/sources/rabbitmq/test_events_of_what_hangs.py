@@ -17,6 +17,7 @@ from tests.sources.rabbitmq.heard import (
     WITH_ARGUMENTS,
     created,
     event_reader,
+    message,
 )
 
 
@@ -31,8 +32,8 @@ def test_a_channel_belongs_to_the_connection_in_its_name_and_ends_by_its_process
         "vhost": "seen",
     }
     name = ObjectName("channel", ("peer -> us (1)",))
-    assert event_reader().read("channel.closed", {"pid": CHANNEL}, None) == Deleted(name, 0)
-    assert event_reader().read("channel.closed", {"pid": OWNER}, None) == Other("channel.closed")
+    assert event_reader().read(*message("channel.closed", {"pid": CHANNEL})) == Deleted(name, 0)
+    assert event_reader().read(*message("channel.closed", {"pid": OWNER})) == Other("channel.closed")
 
 
 def test_a_consumer_is_known_by_its_channels_process() -> None:
@@ -51,7 +52,7 @@ def test_a_consumer_is_known_by_its_channels_process() -> None:
         "arguments": {"x-priority": 5},
     }
     name = ObjectName("consumer", ("seen", "orders", "peer -> us (1)", "tag"))
-    assert event_reader().read("consumer.deleted", CONSUMER_CREATED, None) == Deleted(
+    assert event_reader().read(*message("consumer.deleted", CONSUMER_CREATED)) == Deleted(
         name, 1795163274_583000000
     )
 
@@ -62,15 +63,15 @@ def test_a_consumer_of_a_protocol_without_channels_is_known_by_its_connections_p
     assert (told["channel"], told["connectionObject"]) == ("peer -> us", "peer -> us")
     assert "channelObject" not in told
     name = ObjectName("consumer", ("seen", "orders", "peer -> us", "mqtt"))
-    assert event_reader().read("consumer.deleted", started, None) == Deleted(name, 1795163274_583000000)
+    assert event_reader().read(*message("consumer.deleted", started)) == Deleted(name, 1795163274_583000000)
 
 
 def test_the_end_of_a_consumer_on_a_channel_opened_unheard_is_known_by_queue_and_tag() -> None:
     reader = event_reader()
     unheard = {**CONSUMER_CREATED, "channel": "<rabbit@shop.1.2.3>", "consumer_tag": "old"}
     name = ObjectName("consumer", ("seen", "orders", "former (1)", "old"))
-    assert reader.read("consumer.deleted", unheard, None) == Deleted(name, 1795163274_583000000)
-    assert reader.read("consumer.created", unheard, None) == Other("consumer.created")
+    assert reader.read(*message("consumer.deleted", unheard)) == Deleted(name, 1795163274_583000000)
+    assert reader.read(*message("consumer.created", unheard)) == Other("consumer.created")
     assert not reader.unreadable
 
 
@@ -88,7 +89,7 @@ def test_a_binding_is_called_as_listings_call_it() -> None:
         "destinationQueue": "orders",
     }
     name = ObjectName("binding", ("seen", "e1", "queue", "orders", "a+b%2Fc.d%2A%23%C3%A9%7E"))
-    assert event_reader().read("binding.deleted", BINDING_CREATED, None) == Deleted(
+    assert event_reader().read(*message("binding.deleted", BINDING_CREATED)) == Deleted(
         name, 1795163274_583000000
     )
 
@@ -104,10 +105,10 @@ def test_routing_keys_are_encoded_as_rabbitmq_does(key: str, called: str) -> Non
 def test_of_a_binding_with_arguments_the_listing_tells() -> None:
     reader = event_reader()
     headers = {**BINDING_CREATED, **WITH_ARGUMENTS}
-    assert reader.read("binding.created", headers, None) == Changed("binding")
-    assert reader.read("binding.deleted", headers, None) == Changed("binding")
+    assert reader.read(*message("binding.created", headers)) == Changed("binding")
+    assert reader.read(*message("binding.deleted", headers)) == Changed("binding")
     name = ObjectName("binding", ("seen", "h1", "queue", "orders", "~yOajQw"))
-    ended = reader.read("binding.deleted", {**headers, "source_name": "h1"}, None)
+    ended = reader.read(*message("binding.deleted", {**headers, "source_name": "h1"}))
     assert ended == Deleted(name, 1795163274_583000000)
 
 
@@ -130,7 +131,7 @@ def test_of_a_binding_with_arguments_the_listing_tells() -> None:
     ],
 )
 def test_what_is_set_is_to_be_listed(event: str, headers: dict[str, Any], changed: object) -> None:
-    assert event_reader().read(event, headers, None) == changed
+    assert event_reader().read(*message(event, headers)) == changed
 
 
 @pytest.mark.parametrize(
@@ -146,4 +147,4 @@ def test_what_is_set_is_to_be_listed(event: str, headers: dict[str, Any], change
     ],
 )
 def test_what_is_cleared_has_ended(event: str, headers: dict[str, Any], name: ObjectName) -> None:
-    assert event_reader().read(event, headers, None) == Deleted(name, 0)
+    assert event_reader().read(*message(event, headers)) == Deleted(name, 0)
