@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """Returns the time."""
 
     def now(self) -> int:
         """Nanoseconds since 1970-01-01 UTC."""

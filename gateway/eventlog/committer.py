@@ -274,7 +274,7 @@ class Committer:
         self._stirred.set()
 
     def hurry(self, seq: int) -> None:
-        """Somebody waits for the record of this seq: let it wait for no others."""
+        """A caller waits for the record of this seq: let it wait for no others."""
         self._hurried = max(self._hurried, seq)
         self._stirred.set()
 

@@ -165,7 +165,7 @@ class EventLog:
         await self._committer.reached(seq)
 
     def hurry(self, seq: int) -> None:
-        """Somebody waits for a record to be on the disk: it is not to wait for others."""
+        """A caller waits for a record to be on the disk: it is not to wait for others."""
         self._committer.hurry(seq)
 
     @property
@@ -302,7 +302,7 @@ class EventLog:
         self._head_wanted.set()
 
     async def _record_heads(self) -> None:
-        """Tell how everything stands, again for each segment, without holding anybody up."""
+        """Publish the state of everything, again for each segment, without holding anybody up."""
         loop = asyncio.get_running_loop()
         while True:
             await self._head_wanted.wait()

@@ -1,4 +1,4 @@
-"""Operations as the south sees them: who wants what done to an object, and what came of it.
+"""Operations as sources see them: who requests what done to an object, and what came of it.
 
 `docs/set-and-invoke.md` says how each outcome is shown by SNMP, JMX, command line and log.
 """
@@ -46,7 +46,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who wants something done.
+    """The requester of an operation.
 
     Attributes:
         north: ``snmp``, ``jmx`` or ``cli``.

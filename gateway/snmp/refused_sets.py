@@ -178,13 +178,13 @@ class RefusedSets:
         self._send_report(principal, assignments, place, outcome, f"{text}; {why}" if text else why)
 
     def not_a_writer(self, origin: str, assignments: Sequence[Assignment]) -> None:
-        """Somebody who may only read sent a SET."""
+        """A client that may only read sent a SET."""
         about = f" of {_which(assignments, 0)}" if assignments else ""
         text = f"SET{about} with the community that only reads"
         self._send_report(Principal("snmp", READER, origin), assignments, 0, Outcome.REFUSED, text)
 
     def not_known(self, origin: str) -> None:
-        """Somebody sent a SET with a community that is not known: nothing else of it is read."""
+        """A client sent a SET with a community that is not known: nothing else of it is read."""
         self._send_report(
             Principal("snmp", UNKNOWN, origin),
             (),

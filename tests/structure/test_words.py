@@ -30,6 +30,12 @@ UNITS_OF_PROTOCOLS: Final = frozenset(
 )
 """Pages that describe protocols, or their speed, byte by byte, as their specifications do: in octets."""
 
+PACKAGES_OF_PROTOCOLS: Final = frozenset({"eventlog", "jmx", "prometheus", "snmp"})
+"""Packages that count octets in the forms of protocols and files."""
+
+FIELDS: Final = re.compile(r"^ *[a-z_]+:(?= )", re.MULTILINE)
+"""Names of arguments and attributes in docstrings, some of which are published."""
+
 
 def unused_words(text: str, *, octets: bool = False) -> list[str]:
     """Return the words of ``text`` that the glossary replaces, with what stands around them."""
@@ -67,13 +73,17 @@ def test_help_uses_the_words_of_the_glossary() -> None:
     assert {name: words for name, text in helps.items() if (words := unused_words(text))} == {}
 
 
-@pytest.mark.parametrize("package", ["cli", "config"])
-def test_messages_use_the_words_of_the_glossary(package: str) -> None:
+@pytest.mark.parametrize(
+    "package", ["cli", "config", "eventlog", "jmx", "mapping", "operations", "prometheus", "snmp", "terminal"]
+)
+def test_docstrings_and_messages_use_the_words_of_the_glossary(package: str) -> None:
     texts = {
         f"{file.name}:{node.lineno}": node.value
-        for file in (ROOT / "gateway" / package).glob("*.py")
+        for file in (ROOT / "gateway" / package).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    sentences = {place: text for place, text in texts.items() if " " in text}
-    assert {place: words for place, text in sentences.items() if (words := unused_words(text))} == {}
+    sentences = {place: FIELDS.sub("", text) for place, text in texts.items() if " " in text}
+    octets = package in PACKAGES_OF_PROTOCOLS
+    found = {place: unused_words(text, octets=octets) for place, text in sentences.items()}
+    assert {place: words for place, words in found.items() if words} == {}

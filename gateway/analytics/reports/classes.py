@@ -255,7 +255,7 @@ def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seco
 
     So no counters, which all go up; no properties, which are settings, such as limits, ports and
     ids; no time of day, and no time that passes, such as an uptime (`is_clock`). As for queues (which brokers
-    tell, and which are left out here): by least squares through the last number of each step of time.
+    report, and which are left out here): by least squares through the last number of each step of time.
     Columns: the object and its ``element``; ``points``, ``over``; ``first``, ``last``; ``per_hour``, ``fit``,
     ``in_24_hours``; ``growth``: last by first, less 1, where the first is not 0; ``unit``.
 

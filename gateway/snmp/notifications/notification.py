@@ -147,7 +147,7 @@ WARM_START: Final[Oid] = (*SNMP_TRAPS, 2)
 """The agent reinitialised itself with its configuration unaltered."""
 
 AUTHENTICATION_FAILURE: Final[Oid] = (*SNMP_TRAPS, 5)
-"""Somebody sent a message with a community that is not known."""
+"""A client sent a message with a community that is not known."""
 
 STANDARD_NOTIFICATIONS: Final = frozenset((*SNMP_TRAPS, arc) for arc in range(1, 7))
 """coldStart, warmStart, linkDown, linkUp, authenticationFailure, egpNeighborLoss (RFC 3584 section 3)."""
@@ -459,7 +459,7 @@ class OwnNotifications:
         return self._made(now, COLD_START, "snmp:coldStart", Severity.WARNING, "The SNMP agent started")
 
     def authentication_failure(self, now: int, sender: str) -> Notification:
-        """Somebody at the address ``sender`` used a community that is not known (RFC 3418)."""
+        """A client at the address ``sender`` used a community that is not known (RFC 3418)."""
         return self._made(
             now,
             AUTHENTICATION_FAILURE,
