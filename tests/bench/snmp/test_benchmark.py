@@ -27,6 +27,7 @@ def test_every_row_is_measured_beside_every_peer(tmp_path: Path) -> None:
     figures = {figure.name for figure in read_sections(docs / "results" / "benchmarks.json")["snmp"].figures}
     assert "memory of ours, 500 rows" in figures
     assert "whole gateway, 500 objects, restart" in figures
+    assert "whole gateway, 25 objects, restart, MB, shared pages once (PSS)" in figures
     assert "## SNMP: " in (docs / "benchmarks.md").read_text()
 
 

@@ -29,6 +29,23 @@ from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 
 _DEADLINE: Final = 180.0
+_MANY: Final = 10_000
+"""Objects from which on what the core does for each of them is most of what it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process has used until now.
+
+    Attributes:
+        resident: bytes in memory.
+        proportional: the same with shared pages divided by how many processes share them (PSS).
+        processor: seconds of processor time.
+    """
+
+    resident: float
+    proportional: float
+    processor: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +55,19 @@ class Start:
     Attributes:
         first_answer: seconds until SNMP answered.
         all_shown: seconds until SNMP and JMX had every object.
-        used: by process (``supervisor``, ``core``, ``snmp``, ``jmx``, ``java`` ...) the megabytes that are
-            resident, and the seconds of processor time until then.
+        used: by process (``supervisor``, ``core``, ``snmp``, ``jmx``, ``java`` ...), until then.
+        core_before: seconds of the core's processor time until SNMP answered.
     """
 
     first_answer: float
     all_shown: float
-    used: Mapping[str, tuple[float, float]]
+    used: Mapping[str, Usage]
+    core_before: float
 
 
 def measure(run: Run, objects: int) -> None:
     """Start it with nothing known and, if there is time, again with all numbers given; leave figures."""
-    folder = run.folder / "whole"
+    folder = run.folder / f"whole-{objects}"
     folder.mkdir()
     asyncio.run(_measure(run, folder, objects))
 
@@ -73,26 +91,39 @@ async def _measure(run: Run, folder: Path, objects: int) -> None:
         )
         async with linked(agent, endpoint_of(broker, AGENT_USER, passwords[AGENT_USER])):
             first = await asyncio.to_thread(_start, site, jar, jmx_port, objects)
-            _leave_figures(run, f"whole gateway, {objects:,} objects, first start", first)
+            _leave_figures(run, f"whole gateway, {objects:,} objects, first start", first, objects)
             if first.all_shown < run.seconds_left():
                 again = await asyncio.to_thread(_start, site, jar, jmx_port, objects)
-                _leave_figures(run, f"whole gateway, {objects:,} objects, restart", again)
+                _leave_figures(run, f"whole gateway, {objects:,} objects, restart", again, objects)
 
 
-def _leave_figures(run: Run, what: str, start: Start) -> None:
+def _leave_figures(run: Run, what: str, start: Start, objects: int) -> None:
+    used = start.used
     run.figure(what, f"first SNMP answer {start.first_answer:.1f} s, all shown {start.all_shown:.1f} s")
-    for unit, sizes in zip(("MB", "s of CPU"), zip(*start.used.values(), strict=True), strict=True):
-        parts = ", ".join(f"{part} {size:.0f}" for part, size in zip(start.used, sizes, strict=True))
-        run.figure(f"{what}, {unit}", f"{sum(sizes):.0f}: {parts}")
+    sizes = {
+        "MB": {name: one.resident / 1e6 for name, one in used.items()},
+        "MB, shared pages once (PSS)": {name: one.proportional / 1e6 for name, one in used.items()},
+        "s of CPU": {name: one.processor for name, one in used.items()},
+    }
+    for unit, of_process in sizes.items():
+        parts = ", ".join(f"{name} {size:.0f}" for name, size in of_process.items())
+        run.figure(f"{what}, {unit}", f"{sum(of_process.values()):.0f}: {parts}")
+    if objects >= _MANY:
+        each = (used["core"].processor - start.core_before) / objects
+        run.figure(f"{what}, processor time of the core for an object", f"{each * 1e3:.3f} ms")
 
 
 def _start(site: Site, jar: Path, jmx_port: int, objects: int) -> Start:
     begun = time.monotonic()
-    with running("run", "--config", site.configuration, log=site.folder / "gateway.log") as gateway:
+    # As an installed gateway, which has been started before, does: nothing is compiled at a start.
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(site.folder / "compiled")}
+    log, configuration = site.folder / "gateway.log", site.configuration
+    with running("run", "--config", configuration, log=log, **compiled) as gateway:
         community = site.state.secret("community").encode()
         system = (1, 3, 6, 1, 2, 1, 1, 1, 0)
         wait_until(lambda: answers_with(site.snmp_port, (1, 3), system, community), "an answer", _DEADLINE)
         first_answer = time.monotonic() - begun
+        core_before = _used(gateway.process.pid)["core"].processor
         gateway.ready()
         wait_until(lambda: _shows_last(site, community, objects), "the last object in SNMP", _DEADLINE)
         with load_client(jar, jmx_port, "monitor", site.state.secret("jmx-monitor")) as client:
@@ -102,7 +133,7 @@ def _start(site: Site, jar: Path, jmx_port: int, objects: int) -> Start:
             used = _used(gateway.process.pid)
             count = int(client.ask("target", "all", "amqp.gateway:source=bench,package=bench,type=queue,*"))
             assert count == objects, f"{count} MBeans of {objects} objects"
-        return Start(first_answer, all_shown, used)
+        return Start(first_answer, all_shown, used, core_before)
 
 
 def _object_name(name: str) -> str:
@@ -128,8 +159,8 @@ def _shows_last(site: Site, community: bytes, objects: int) -> bool:
     return answers_with(site.snmp_port, (*column, *index(objects - 1)), (*column, *index(objects)), community)
 
 
-def _used(supervisor: int) -> dict[str, tuple[float, float]]:
-    """Megabytes and processor seconds of each process of the gateway, by its name."""
+def _used(supervisor: int) -> dict[str, Usage]:
+    """Return what each process of the gateway has used, by its name."""
     family = psutil.Process(supervisor)
     used = {}
     for process in (family, *family.children(recursive=True)):
@@ -137,5 +168,6 @@ def _used(supervisor: int) -> dict[str, tuple[float, float]]:
         name = words[words.index("process") + 1] if "process" in words else Path(words[0]).name
         times = process.cpu_times()
         name = "supervisor" if process is family else name
-        used[name] = (process.memory_info().rss / 1e6, times.user + times.system)
+        memory = process.memory_full_info()
+        used[name] = Usage(memory.rss, memory.pss, times.user + times.system)
     return used
