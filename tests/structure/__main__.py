@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from tests.structure.code import figures_of, single_importers
-from tests.structure.inventory_times import inventory_times
+from tests.structure.inventory_times import feed_times, inventory_times
 from tests.structure.paths import traces
 
 ROOT = Path(__file__).parents[2]
 OBJECTS = 20_000
+BATCHES = 200
 
 
 def main() -> None:
@@ -27,6 +28,9 @@ def main() -> None:
     times = inventory_times(OBJECTS)
     figures = f"{times.created:.1f}, {times.updated:.1f}, {times.confirmed:.1f} µs"
     click.echo(f"| the inventory's processor time for an object: created, updated, confirmed | {figures} | |")
+    feed = feed_times(BATCHES)
+    figures = f"{feed.encoded:.1f}, {feed.decoded:.1f} µs"
+    click.echo(f"| the feed's processor time for an update of ten values: encoded, decoded | {figures} | |")
 
 
 _WORDS = {

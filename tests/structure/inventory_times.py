@@ -1,4 +1,4 @@
-"""The processor time that the inventory takes for an object: created, updated, confirmed by a resync."""
+"""The processor time that inventory and feed take for an object."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from gateway.feed.messages import FrameReader, encode
+from gateway.feed.records import Batch, UpdateRecord
+from gateway.feed.subscription import MAX_BATCH_RECORDS
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
@@ -71,3 +74,28 @@ def _seen(number: int, change: int) -> ObjectSeen:
     name, durable, *numbers = cells(number)
     statistics = tuple(int(value) + change for value in numbers)
     return ObjectSeen(SCHEMA.key, "1.0", f"0-1-1-0-{number}", TIME, TIME, 0, (name, durable), statistics)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTimes:
+    """Microseconds of processor time for each record of a batch."""
+
+    encoded: float
+    decoded: float
+
+
+def feed_times(batches: int) -> FeedTimes:
+    """Measure with so many batches of updates of ten statistics, as one message has at most."""
+    records = tuple(
+        UpdateRecord(1, 1, row, TIME, TIME, TIME, TIME, dict(enumerate(map(int, cells(row)[2:]), 2)), ())
+        for row in range(1, MAX_BATCH_RECORDS + 1)
+    )
+    batch, reader = Batch(1, 1, records), FrameReader()
+    began = time.process_time()
+    frames = [encode(batch) for _ in range(batches)]
+    encoded = time.process_time()
+    for frame in frames:
+        for _ in reader.feed(frame):
+            pass
+    each = 10**6 / (batches * len(records))
+    return FeedTimes((encoded - began) * each, (time.process_time() - encoded) * each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.structure.code import CodeFigures, figures_of
-from tests.structure.inventory_times import inventory_times
+from tests.structure.inventory_times import feed_times, inventory_times
 from tests.structure.paths import traces
 
 TEXT = '''"""A module.
@@ -56,6 +56,12 @@ def test_a_trace_goes_from_the_body_of_a_peer_to_what_a_manager_reads() -> None:
         assert {"inventory/source.py", "feed/messages.py", "snmp/projection.py"} <= trace.files
         assert len(trace.files) <= trace.changes + 1 <= len(trace.calls)
     assert ("snmp/table.py", "Table.put") in traces()["statistics of an object, to an SNMP cell"].calls
+
+
+def test_the_times_of_the_feed_are_measured_for_each_update() -> None:
+    times = feed_times(2)
+    assert 0 < times.encoded < 10_000
+    assert 0 < times.decoded < 10_000
 
 
 def test_the_times_of_the_inventory_are_measured_for_each_object() -> None:
