@@ -9,7 +9,7 @@ entries in the maps; they differ in how a map travels and in the types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -74,10 +74,17 @@ def read_class(cursor: Cursor, key: ClassKey) -> ClassDefinition:
     Raises:
         ProtocolError: a record is malformed, has no name, or a type that AM2 does not have.
     """
-    counts = (cursor.u16("property count"), cursor.u16("statistic count"), cursor.u16("method count"))
-    properties = [read_element(cursor, read_map, AM2, statistic=False) for _ in range(counts[0])]
-    statistics = [read_element(cursor, read_map, AM2, statistic=True) for _ in range(counts[1])]
-    methods = [read_method(cursor, read_map, AM2) for _ in range(counts[2])]
+    counts = [cursor.u16(f"{sort} count") for sort in ("property", "statistic", "method")]
+    return read_members(cursor, key, counts, read_map, AM2)
+
+
+def read_members(
+    cursor: Cursor, key: ClassKey, counts: Sequence[int], read: ReadRecord, forms: ElementForms
+) -> ClassDefinition:
+    """Read so many properties, statistics and methods of a class; raises as `read_element`."""
+    properties = [read_element(cursor, read, forms, statistic=False) for _ in range(counts[0])]
+    statistics = [read_element(cursor, read, forms, statistic=True) for _ in range(counts[1])]
+    methods = [read_method(cursor, read, forms) for _ in range(counts[2])]
     schema = ClassSchema(
         key,
         tuple(element for element, _ in properties),
@@ -89,6 +96,7 @@ def read_class(cursor: Cursor, key: ClassKey) -> ClassDefinition:
         tuple(code for _, code in properties),
         tuple(code for _, code in statistics),
         tuple(codes for _, codes in methods),
+        forms,
     )
 
 

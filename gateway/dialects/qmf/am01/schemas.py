@@ -21,7 +21,7 @@ from gateway.dialects.qmf.schema_records import (
     default_of,
     described,
     direction_text,
-    read_element,
+    read_members,
     read_method,
 )
 from gateway.dialects.qmf.typed_values import QmfValue
@@ -50,30 +50,11 @@ def read_schema(cursor: Cursor, key: ClassKey) -> tuple[ClassDefinition, tuple[E
         ProtocolError: a record is malformed, has no name, or a type that AM01 does not have.
     """
     counts = [cursor.u16(f"{sort} count") for sort in _SORTS]
-    properties = [_element(cursor, statistic=False) for _ in range(counts[0])]
-    statistics = [_element(cursor, statistic=True) for _ in range(counts[1])]
-    methods = [read_method(cursor, read_table, AM01) for _ in range(counts[2])]
+    definition = read_members(cursor, key, counts, read_table, AM01)
     events = [_event(cursor, key) for _ in range(counts[3])]
-    schema = ClassSchema(
-        key,
-        tuple(element for element, _ in properties),
-        tuple(element for element, _ in statistics),
-        tuple(method for method, _ in methods),
-    )
-    definition = ClassDefinition(
-        schema,
-        tuple(code for _, code in properties),
-        tuple(code for _, code in statistics),
-        tuple(codes for _, codes in methods),
-        AM01,
-    )
-    return definition, tuple(events)
-
-
-def _element(cursor: Cursor, *, statistic: bool) -> tuple[Element, TypeCode]:
-    element, code = read_element(cursor, read_table, AM01, statistic=statistic)
     # Presence masks came with AM2: whatever a record says, the value is always there.
-    return (replace(element, optional=False) if element.optional else element), code
+    properties = tuple(replace(one, optional=False) for one in definition.schema.properties)
+    return replace(definition, schema=replace(definition.schema, properties=properties)), tuple(events)
 
 
 def _event(cursor: Cursor, owner: ClassKey) -> EventDefinition:
