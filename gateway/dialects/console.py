@@ -25,7 +25,7 @@ class Outbox:
         self._source_state: SourceStateSeen | None = None
         self._wake_at = NEVER
 
-    def tell(self, state: SourceState, detail: str = "") -> None:
+    def report_state(self, state: SourceState, detail: str = "") -> None:
         """Observe the source's state, if that is news."""
         seen = SourceStateSeen(state, detail)
         if seen != self._source_state:
@@ -41,7 +41,7 @@ class Outbox:
         self._effects.append(send)
 
     def answer(self, answer: Answer) -> None:
-        """Tell what came of an operation, behind what this call observes."""
+        """Answer an operation, behind what this event led to observing."""
         self._effects.append(Answered(answer))
 
     def awake(self) -> None:

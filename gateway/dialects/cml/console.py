@@ -48,7 +48,7 @@ class MessageHandler:
         self._client = client
         self._errors = 0
 
-    def hear(self, delivery: Delivery) -> None:
+    def take(self, delivery: Delivery) -> None:
         """Take in what arrived."""
         message: Received | ProtocolError
         try:
@@ -59,7 +59,7 @@ class MessageHandler:
             where = f"{delivery.exchange}/{delivery.routing_key}"
             self._state.note("protocol-error", f"{where}: {error}; {self._errors} so far")
         if delivery.exchange and delivery.exchange == self._state.config.notify_exchange:
-            self._hear_notification(message)
+            self._take_notification(message)
             return
         asked = self._asked(delivery.message_id, message)
         if asked is None:
@@ -70,7 +70,7 @@ class MessageHandler:
         if asked.operation is not None:
             self._client.answered(asked, message)
         elif asked.known is None:
-            self._hear_schema(message)
+            self._take_schema(message)
         elif self._state.tree.find(asked.known.number) is asked.known:
             if isinstance(message, InspectReply):
                 self._poller.inspected(asked.known, message)
@@ -110,13 +110,13 @@ class MessageHandler:
             return False
         return message.object_id == asked.known.number
 
-    def _hear_schema(self, message: Received | ProtocolError) -> None:
+    def _take_schema(self, message: Received | ProtocolError) -> None:
         if isinstance(message, SchemaReply):
             self._poller.told_schema(message)
         else:
             self._poller.no_schema(f"the answer to the request for the schema is a {type(message).__name__}")
 
-    def _hear_notification(self, message: Received | ProtocolError) -> None:
+    def _take_notification(self, message: Received | ProtocolError) -> None:
         if not isinstance(message, Notify) or self._state.views is None:
             return
         letter, colon, text = message.text.partition(":")
@@ -246,7 +246,7 @@ class ConsoleSession:
             return [
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
             ]
-        self._handler.hear(delivery)
+        self._handler.take(delivery)
         return self._finish()
 
     def _finish(self) -> list[Effect]:

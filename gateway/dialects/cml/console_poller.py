@@ -72,7 +72,7 @@ class Rounds:
 
     def _say(self) -> None:
         self._said_at = self._state.now
-        self._state.tell(SourceState.SYNCHRONISED, self._unseen())
+        self._state.report_state(SourceState.SYNCHRONISED, self._unseen())
 
     def _unseen(self) -> str:
         tree, stretch = self._state.tree, self._state.schedule.stretch
@@ -135,7 +135,7 @@ class Poller:
         config = self._state.config
         self._tell_gap(self._state.heard_at, "not connected")
         self._deaf_since = 0
-        self._state.tell(
+        self._state.report_state(
             SourceState.CONNECTING, f"asking for the schema on exchange {config.system_exchange}"
         )
         self._reconnected = True
@@ -167,7 +167,7 @@ class Poller:
     def _begin(self) -> None:
         self._began_at = self._state.now
         self._silent = False
-        self._state.asking_anew()
+        self._state.restart_polling()
         self._attempts = 1
         self._state.ask_schema()
 
@@ -175,15 +175,15 @@ class Poller:
         """The link is down."""
         self._abandon()
         self._state.move(Signal.DISCONNECTED)
-        self._state.asking_anew()
-        self._state.tell(SourceState.DOWN, detail)
+        self._state.restart_polling()
+        self._state.report_state(SourceState.DOWN, detail)
 
     def turned_away(self, reason: str) -> None:
         """Requests do not reach the broker, or are of no use: try again later."""
         self._deaf_since = self._deaf_since or self._state.heard_at
         self._abandon()
         self._state.move(Signal.TURNED_AWAY)
-        self._state.asking_anew()
+        self._state.restart_polling()
         self._state.retry_later(SourceState.DOWN, reason)
 
     def _abandon(self) -> None:
@@ -239,7 +239,7 @@ class Poller:
         self._rounds.shut.clear()
         self._rounds.begin()
         self._unsettled = {self._state.tree.root.number}
-        self._state.tell(SourceState.SYNCHRONISING)
+        self._state.report_state(SourceState.SYNCHRONISING)
         self._state.schedule.soon(self._state.tree.root.number, self._state.now)
 
     def _settled(self, number: int) -> None:

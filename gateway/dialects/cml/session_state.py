@@ -231,7 +231,7 @@ class SessionState(Outbox):
         self._shortfalls += 1
         delay = self.config.retry_after(self._shortfalls)
         self.retry_at, self.retry_reason = self.now + delay, reason
-        self.tell(state, f"{reason}; next attempt in {delay // SECOND} s")
+        self.report_state(state, f"{reason}; next attempt in {delay // SECOND} s")
 
     def succeeded(self) -> None:
         """What fell short before did not this time."""
@@ -245,7 +245,7 @@ class SessionState(Outbox):
         self.one_at_a_time = self.config.matching is Matching.ONE_AT_A_TIME
         self._shortfalls = 0
 
-    def asking_anew(self) -> None:
+    def restart_polling(self) -> None:
         """Nothing that the session asked for itself is waited for any more, nor to be asked."""
         for asked in self.requests.forget_polls():
             _free(asked)

@@ -86,7 +86,7 @@ class MessageHandler:
             ):
                 self._state.observations.append(self._translator.learn(definition))
 
-    def hear(self, message: object, sender: str) -> None:
+    def take(self, message: object, sender: str) -> None:
         """Take in a message that ``sender`` (an agent, by the routing key) sent; others are ignored."""
         match message:
             # What agents publish of their own accord, all the time.
@@ -189,8 +189,8 @@ class MessageHandler:
             return self._state.definitions.find_class(definition.key)
         return self._state.definitions.find_event(definition.key)
 
-    def hear_answers(self, messages: Iterable[Received]) -> None:
-        """Of messages that answer what was asked long ago, take in what became of calls."""
+    def take_late(self, messages: Iterable[Received]) -> None:
+        """Take in what became of calls; other answers to requests of an earlier link mean nothing."""
         for message in messages:
             if isinstance(message, MethodResponse):
                 self.client.on_response(message)
@@ -214,7 +214,7 @@ class MessageHandler:
 
     def _on_content(self, message: Content) -> None:
         seen = self._translator.content(message)
-        if not self._state.hear(seen.agent):
+        if not self._state.agent_spoke(seen.agent):
             return
         self._state.told(seen.agent, message)
         if message.sequence:
@@ -238,18 +238,18 @@ class MessageHandler:
             return
         self._state.stir()
         if not message.deleted:
-            self._state.hear(agent)
+            self._state.agent_spoke(agent)
         else:
             self._state.remotes.depart(agent, f"agent {agent} left the broker", self._state.now)
 
     def _on_event(self, message: EventIndication, sender: str) -> None:
-        if self._state.hear(sender):
+        if self._state.agent_spoke(sender):
             self._state.observations.append(self._translator.event(message, sender))
         else:
             self._state.observations.append(RecordLost(message.key, BROKER_AGENT))
 
     def _on_heartbeat(self, message: Heartbeat, sender: str) -> None:
-        if not self._state.hear(sender):
+        if not self._state.agent_spoke(sender):
             return
         if self._state.agents.beat(sender, message.time, self._state.now):
             self._state.stir()
@@ -388,21 +388,21 @@ class ConsoleSession:
             return self._receive_late(delivery)
         self._state.observations += self._state.gaps.arrived(delivery.timestamp, self._state.now)
         try:
-            self._hear(delivery)
+            self._take(delivery)
         except (ProtocolError, LocalProtocolError) as error:
             self._note_error(delivery, error)
         return self._state.finish()
 
-    def _hear(self, delivery: Delivery) -> None:
+    def _take(self, delivery: Delivery) -> None:
         sender = agent_of_key(delivery.routing_key)
         for message in read_body(delivery.body, self._state.definitions):
-            self._handler.hear(message, sender)
+            self._handler.take(message, sender)
 
     def _receive_late(self, delivery: Delivery) -> list[Effect]:
         """An answer to what was asked before the link went down: it says what became of a call."""
         self._state.stir()
         with contextlib.suppress(ProtocolError, LocalProtocolError):
-            self._handler.hear_answers(read_body(delivery.body, self._state.definitions))
+            self._handler.take_late(read_body(delivery.body, self._state.definitions))
         return self._state.finish()
 
     def _note_error(self, delivery: Delivery, error: Exception) -> None:

@@ -28,10 +28,10 @@ _AGENT_CLASS: Final = ("org.apache.qpid.broker", "agent")
 
 
 class _Agent:
-    __slots__ = ("asked", "beat_heard", "beat_time", "beats", "heard", "interval", "lost", "spoke")
+    __slots__ = ("asked", "beat_heard", "beat_time", "beats", "interval", "lost", "received", "spoke")
 
-    def __init__(self, heard: int, spoke: int, interval: int) -> None:
-        self.heard = heard
+    def __init__(self, received: int, spoke: int, interval: int) -> None:
+        self.received = received
         self.spoke = spoke
         self.interval = interval
         self.beats = False
@@ -79,18 +79,18 @@ class Agents:
         known = self._agents.get(agent)
         return known is not None and known.lost
 
-    def heard_again(self, agent: str, now: int, spoke: int) -> bool:
-        """An agent said something at ``spoke`` which only shows that it is still there; else False.
+    def received_again(self, agent: str, now: int, spoke: int) -> bool:
+        """Take in that an agent sent something at ``spoke``; False where that changes how it stands.
 
-        Nothing has changed then: `heard` is to be called.
+        `received` is to be called then.
         """
         known = self._agents.get(agent)
         if known is None or known.lost or known.asked:
             return False
-        known.heard, known.spoke = now, spoke
+        known.received, known.spoke = now, spoke
         return True
 
-    def heard(self, agent: str, now: int, spoke: int) -> int | None:
+    def received(self, agent: str, now: int, spoke: int) -> int | None:
         """An agent said something at ``spoke``; return since when it had been silent if it had been lost."""
         known = self._agents.get(agent)
         if known is None:
@@ -98,7 +98,7 @@ class Agents:
                 self._agents[agent] = _Agent(now, spoke, self._rules.interval)
             return None
         silent_since = known.spoke if known.lost else None
-        known.heard, known.spoke, known.lost, known.asked = now, spoke, False, False
+        known.received, known.spoke, known.lost, known.asked = now, spoke, False, False
         return silent_since
 
     def _has_room(self) -> bool:
@@ -109,7 +109,7 @@ class Agents:
         if self._has_room():
             return None
         lost = (agent for agent, known in self._agents.items() if known.lost and agent != BROKER_AGENT)
-        return min(lost, key=lambda agent: self._agents[agent].heard, default=None)
+        return min(lost, key=lambda agent: self._agents[agent].received, default=None)
 
     def patience(self, agent: str) -> int:
         """Return for how long an agent may be silent until it is lost, nanoseconds."""
@@ -121,7 +121,7 @@ class Agents:
         return [
             agent
             for agent, known in self._agents.items()
-            if agent != BROKER_AGENT and now - known.heard >= self._rules.gone
+            if agent != BROKER_AGENT and now - known.received >= self._rules.gone
         ]
 
     def interrupted(self, agent: str) -> None:
@@ -150,7 +150,7 @@ class Agents:
     def _deadline(self, agent: str, known: _Agent) -> int | None:
         if known.lost or not (known.beats or agent == BROKER_AGENT):
             return None
-        return known.heard + self._rules.missed * known.interval
+        return known.received + self._rules.missed * known.interval
 
     def _question(self) -> int | None:
         """When the broker's agent is to be asked, because its silence alone says nothing."""
@@ -159,7 +159,7 @@ class Agents:
             return None
         if mode is Heartbeats.AUTO and known.beats:
             return None
-        return known.heard + max(1, self._rules.missed - 1) * known.interval
+        return known.received + max(1, self._rules.missed - 1) * known.interval
 
     def newly_quiet(self, now: int) -> int | None:
         """Return since when the broker's agent is silent, if it is to be asked and was not yet."""
@@ -168,7 +168,7 @@ class Agents:
             return None
         known = self._agents[BROKER_AGENT]
         known.asked = True
-        return known.heard
+        return known.received
 
     def newly_lost(self, now: int) -> list[tuple[str, int]]:
         """Return the agents that are lost since the last call, and since when they are silent."""
@@ -177,7 +177,7 @@ class Agents:
             deadline = self._deadline(agent, known)
             if deadline is not None and deadline <= now:
                 known.lost = True
-                lost.append((agent, known.heard))
+                lost.append((agent, known.received))
         return lost
 
     @property
@@ -209,7 +209,7 @@ class LivingObjects:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._known: set[ObjectId] = set()
-        self._told_again: set[ObjectId] = set()
+        self._confirmed: set[ObjectId] = set()
 
     def __contains__(self, object_id: ObjectId) -> bool:
         return object_id in self._known
@@ -222,26 +222,26 @@ class LivingObjects:
     def forget(self) -> None:
         """None of them is certain to live."""
         self._known.clear()
-        self._told_again.clear()
+        self._confirmed.clear()
 
     def told(self, message: Content) -> None:
         """An object of a class without a hash was told."""
         if message.deleted:
             self._known.discard(message.object_id)
-            self._told_again.discard(message.object_id)
+            self._confirmed.discard(message.object_id)
             return
-        for objects in (self._known, self._told_again):
+        for objects in (self._known, self._confirmed):
             if len(objects) < self._limit:
                 objects.add(message.object_id)
 
     def resync_began(self) -> None:
         """All that live are told from here on."""
-        self._told_again.clear()
+        self._confirmed.clear()
 
     def resync_completed(self) -> None:
         """All that live were told since it began."""
-        self._known = self._told_again
-        self._told_again = set()
+        self._known = self._confirmed
+        self._confirmed = set()
 
 
 _NAMED: Final = 3

@@ -95,11 +95,11 @@ class GapTracker:
             self._agents.interrupted(BROKER_AGENT)
 
     def interrupted_meanwhile(self) -> list[Gap]:
-        """The same, a while ago: what was said since is heard already."""
+        """Return the gap where that was a while ago, and what the agent sent since has been received."""
         since = self.until
         return [Gap(since, self.spoken_at, _INTERRUPTED)] if since < self.spoken_at else []
 
-    def started_anew(self) -> list[Gap]:
+    def restarted(self) -> list[Gap]:
         """The message that is being heard is the first to show that the broker's agent restarted."""
         self._agents.interrupted(BROKER_AGENT)
         since = min(self._until_before, self.spoken_at)
@@ -143,21 +143,21 @@ class Restarts:
     def __init__(self) -> None:
         self.broker: UUID | None = None
         self._restarted = False  # by its UUID, and the next resync says so
-        self._told = False  # the first object told of it said so
+        self._reported = False  # the first object told of it said so
         self._sequences: set[int] = set()
         self._in_doubt = False
         self._born = 0
         self._of_remotes: dict[str, set[int]] = {}
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether a restart was told, and no resync has begun since."""
-        return self._told
+        return self._reported
 
     @property
     def is_expected(self) -> bool:
         """Whether it is no news that something may be lost by a restart."""
-        return self._told or self._in_doubt
+        return self._reported or self._in_doubt
 
     def doubt(self) -> None:
         """The agent announced itself, or was out of hearing: it may have been restarted."""
@@ -179,11 +179,11 @@ class Restarts:
         if sequence in self._sequences and not is_broker:
             return None
         is_expected = self.is_expected
-        born_anew = self._shows_birth(message)
+        shows_birth = self._shows_birth(message)
         counted = self._shows_boot(message.object_id)
-        if not (born_anew or counted):
+        if not (shows_birth or counted):
             return None
-        self._told = True
+        self._reported = True
         return is_expected
 
     def remote_shown_by(self, agent: str, object_id: ObjectId) -> bool:
@@ -200,20 +200,20 @@ class Restarts:
         """A remote agent is read again, whatever its ids say."""
         self._of_remotes.pop(agent, None)
 
-    def tell(self) -> None:
-        """An object has shown a restart in another way, and it is told."""
-        self._told = True
+    def reported(self) -> None:
+        """An object has shown a restart in another way, and it is reported."""
+        self._reported = True
 
     def resync_begins(self) -> bool:
         """Whether the resync that begins is the first to say that there was a restart."""
-        restarted = self._restarted and not self._told
+        restarted = self._restarted and not self._reported
         if restarted:
             self._forget()
-        self._restarted = self._told = False
+        self._restarted = self._reported = False
         return restarted
 
     def _forget(self) -> None:
-        """None of its former ids means anything any more."""
+        """Object ids from before the restart mean nothing any more."""
         self._sequences.clear()
         self._in_doubt = False
         self._born = 0

@@ -277,9 +277,9 @@ class SessionState(Outbox):
         exchange = self.config.management_exchange
         refusal, self._refusal = self._refusal, ""
         if refusal:
-            self.tell(SourceState.DOWN, f"the greeting on exchange {exchange} was refused: {refusal}")
+            self.report_state(SourceState.DOWN, f"the greeting on exchange {exchange} was refused: {refusal}")
             return
-        self.tell(
+        self.report_state(
             SourceState.DOWN,
             f"no answer to the greeting on exchange {exchange} for {waited} s: is an agent running there, "
             "and does it obey this user?",
@@ -302,7 +302,7 @@ class SessionState(Outbox):
         self.gaps.resumed(missed, self.now)
         if not waiting:
             self.observations += self.gaps.missed(self.now)
-        self.tell(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
+        self.report_state(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
 
     def connect(self, reply_to: str) -> None:
         """Begin, with this queue for replies; `LocalProtocolError` if connected."""
@@ -313,7 +313,9 @@ class SessionState(Outbox):
         self._forget_agents()
         self.restarts.doubt()
         self.observations += self.gaps.connected(self.now, caught_up=caught_up)
-        self.tell(SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}")
+        self.report_state(
+            SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}"
+        )
         self.requests.add(Greeting())
 
     def disconnect(self, detail: str) -> None:
@@ -324,7 +326,7 @@ class SessionState(Outbox):
         self.move(Signal.DISCONNECTED)
         self.resync.cancel()
         self.awake()
-        self.tell(SourceState.DOWN, detail)
+        self.report_state(SourceState.DOWN, detail)
 
     def announced(self, package: str) -> None:
         """An agent announces ``package``: greet it. Where that was known, it restarted or lost its link.
@@ -340,7 +342,7 @@ class SessionState(Outbox):
         self.greet_soon(f"an agent announces package {package}")
 
     def _announced_meanwhile(self, package: str) -> None:
-        """The same, a while ago: what it called objects before means nothing from there on."""
+        """The agent was restarted while the gateway was away: ids of objects from before mean nothing."""
         if not any(known.key.package == package for known in self.definitions):
             return
         self.observations += self.gaps.interrupted_meanwhile()
@@ -354,19 +356,19 @@ class SessionState(Outbox):
         if agent != BROKER_AGENT:
             if self.restarts.remote_shown_by(agent, message.object_id):
                 self.stir()
-                self._remote_started_anew(agent)
+                self._remote_restarted(agent)
         else:
             is_expected = self.restarts.shown_by(message)
             if is_expected is not None:
                 self.stir()
                 self.living.forget()
-                self.observations += [] if is_expected else self.gaps.started_anew()
+                self.observations += [] if is_expected else self.gaps.restarted()
                 self.observations.append(ResyncBegan(restarted=True))
                 self.greet_soon(f"agent {agent} restarted")
         if message.key.hash == NO_HASH:
             self.living.told(message)
 
-    def _remote_started_anew(self, agent: str) -> None:
+    def _remote_restarted(self, agent: str) -> None:
         self.observations.append(ResyncBegan(agent, restarted=True))
         if self.state in _ASKING:
             self._read_agent(agent)
@@ -376,8 +378,8 @@ class SessionState(Outbox):
         self.observations += self.gaps.interruption(self.now)
         interruption_told = self.gaps.answered()
         since = self.gaps.until
-        silent_since = self.agents.heard(BROKER_AGENT, self.now, self.gaps.spoken_at)
-        was_told = interruption_told or self.restarts.is_told
+        silent_since = self.agents.received(BROKER_AGENT, self.now, self.gaps.spoken_at)
+        was_told = interruption_told or self.restarts.is_reported
         restarted = self.restarts.answered(broker)
         if restarted:
             self.agents.interrupted(BROKER_AGENT)
@@ -412,7 +414,7 @@ class SessionState(Outbox):
         self.move(Signal.ANSWERED)
         self.remotes.await_again(self.now)
         self.resync.begin()
-        self.tell(SourceState.SYNCHRONISING)
+        self.report_state(SourceState.SYNCHRONISING)
         self.ask(ListPackages())
 
     # The states.
@@ -441,14 +443,14 @@ class SessionState(Outbox):
 
     def read_the_unnamed(self) -> None:
         """As `greet_soon`, for objects that were told in part only; less often, as they may stay so."""
-        self._read_anew("objects were told without their properties")
+        self._plan_resync("objects were told without their properties")
 
     def read_the_unread(self) -> None:
         """As `read_the_unnamed`, for a message of an agent's own accord that cannot be read."""
         self.gaps.unread()
-        self._read_anew("a message could not be read")
+        self._plan_resync("a message could not be read")
 
-    def _read_anew(self, reason: str) -> None:
+    def _plan_resync(self, reason: str) -> None:
         if self.state is State.SYNCHRONISED:
             at = max(self.now + self.config.retry_interval, self._unnamed_after)
             if self.resync.plan(at, reason):
@@ -488,7 +490,7 @@ class SessionState(Outbox):
             self.resync.succeeded()
             self.living.resync_completed()
             self.move(Signal.FETCHED)
-            self.tell(SourceState.SYNCHRONISED, self.remotes.trouble)
+            self.report_state(SourceState.SYNCHRONISED, self.remotes.trouble)
             return
         self.move(Signal.FELL_SHORT)
         self._retry_later(f"resync incomplete: {self.resync.shortcoming}")
@@ -497,7 +499,7 @@ class SessionState(Outbox):
         delay = self.config.retry_after(self.resync.fell_short())
         self.resync.cancel()
         self.resync.plan(self.now + delay, reason)
-        self.tell(SourceState.DEGRADED, f"{reason}; next attempt in {delay // SECOND} s")
+        self.report_state(SourceState.DEGRADED, f"{reason}; next attempt in {delay // SECOND} s")
 
     # What is handed out.
 
@@ -540,7 +542,7 @@ class SessionState(Outbox):
             self.remotes.next_time(asks=self.state in _ASKING, certain=self.state is State.SYNCHRONISED),
         )
         if self.state is State.SYNCHRONISED:
-            self.tell(SourceState.SYNCHRONISED, self.remotes.trouble)
+            self.report_state(SourceState.SYNCHRONISED, self.remotes.trouble)
         return wake_at
 
     # Agents.
@@ -548,23 +550,23 @@ class SessionState(Outbox):
     def answered(self) -> None:
         """The broker's agent answered about its classes: it is not silent, however long a list takes."""
         if not self.agents.is_lost(BROKER_AGENT):
-            self.agents.heard(BROKER_AGENT, self.now, self.gaps.spoken_at)
+            self.agents.received(BROKER_AGENT, self.now, self.gaps.spoken_at)
 
     def _forget_agents(self) -> None:
         self.remotes.depart_all(self.now)
 
-    def hear(self, agent: str) -> bool:
-        """An agent said something: it lives; a new one is asked for its objects.
+    def agent_spoke(self, agent: str) -> bool:
+        """An agent sent something: it lives; a new one is asked for its objects.
 
-        False if it is one too many: nobody would notice its silence, so that nothing it says can be shown.
+        False if it is one too many: its silence would not be noticed, so that nothing of it can be shown.
         """
-        if self.agents.heard_again(agent, self.now, self.gaps.spoken_at):
+        if self.agents.received_again(agent, self.now, self.gaps.spoken_at):
             return True
         self.stir()
         known = agent in self.agents
         if not known:
             self.remotes.make_room()
-        lost_since = self.agents.heard(agent, self.now, self.gaps.spoken_at)
+        lost_since = self.agents.received(agent, self.now, self.gaps.spoken_at)
         if agent not in self.agents:
             self.fall_short("too many agents")
             self.note("too-many-agents", f"agent {agent} is left out: {self.config.agent_limit} are known")

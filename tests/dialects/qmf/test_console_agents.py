@@ -307,7 +307,7 @@ def test_how_long_silence_may_last_is_learnt_from_heartbeats(
 ) -> None:
     agents = Agents(HeartbeatRules(), limit=1)
     for time, now in beats:
-        agents.heard("1.0", int(now * SECOND), int(now * SECOND))
+        agents.received("1.0", int(now * SECOND), int(now * SECOND))
         agents.beat("1.0", int(time * SECOND), int(now * SECOND))
     assert agents.next_deadline == int(beats[-1][1] * SECOND) + silence * SECOND
 
@@ -318,7 +318,7 @@ def test_nothing_is_learnt_from_the_time_between_the_heartbeats_of_two_runs() ->
         now = time * SECOND
         if time == 37:  # it was killed and started again
             agents.interrupted("1.0")
-        agents.heard("1.0", now, now)
+        agents.received("1.0", now, now)
         agents.beat("1.0", now, now)
         if time == 37:
             assert agents.next_deadline == (37 + 3 * 5) * SECOND
@@ -327,8 +327,8 @@ def test_nothing_is_learnt_from_the_time_between_the_heartbeats_of_two_runs() ->
 
 def test_there_is_an_end_to_the_agents_that_are_watched() -> None:
     agents = Agents(HeartbeatRules(), limit=1)
-    agents.heard("1.0", START, START)
-    agents.heard("1.10", START, START)
+    agents.received("1.0", START, START)
+    agents.received("1.10", START, START)
     agents.beat("1.10", START, START)
     assert list(agents) == ["1.0"]
 

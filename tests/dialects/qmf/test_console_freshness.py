@@ -165,7 +165,7 @@ def test_an_agent_that_lists_its_classes_for_long_is_not_silent() -> None:
 @pytest.mark.parametrize(("missed", "asked_after"), [(1, 10), (2, 10), (3, 20), (6, 50)])
 def test_who_is_asked_has_an_interval_to_answer(missed: int, asked_after: int) -> None:
     agents = Agents(HeartbeatRules(Heartbeats.NONE, missed=missed), limit=1)
-    agents.heard("1.0", START, START)
+    agents.received("1.0", START, START)
     assert agents.next_deadline == START + asked_after * SECOND
     assert agents.newly_quiet(agents.next_deadline - 1) is None
     assert agents.newly_quiet(agents.next_deadline) == START
@@ -178,7 +178,7 @@ def test_who_is_asked_has_an_interval_to_answer(missed: int, asked_after: int) -
 def test_remote_agents_are_missed_by_their_own_heartbeats_only() -> None:
     agents = Agents(HeartbeatRules(Heartbeats.AUTO), limit=3)
     for agent in ("1.10", "1.11"):
-        agents.heard(agent, START, START)
+        agents.received(agent, START, START)
     agents.beat("1.11", START, START)
     assert agents.newly_quiet(START + 3600 * SECOND) is None
     assert agents.newly_lost(START + 3600 * SECOND) == [("1.11", START)]

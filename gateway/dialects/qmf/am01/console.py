@@ -59,7 +59,7 @@ class Am01MessageHandler(MessageHandler):
         self.client = self.am01_client
         self._is_answer = False
 
-    def take(self, reading: Reading, *, answers: bool) -> None:
+    def take_reading(self, reading: Reading, *, answers: bool) -> None:
         """Take in what a body says; ``answers``: it came to the reply queue."""
         message = reading.message
         if not isinstance(message, UnknownClass | UnknownOpcode):
@@ -67,7 +67,7 @@ class Am01MessageHandler(MessageHandler):
         elif isinstance(message, UnknownClass) and self._am01.is_heard_only:
             self._am01.speaks(ALL)  # it lives, and tells its schemas when it tells everything
         if self._am01.state is not State.GREETING:
-            self._am01.hear(BROKER_AGENT)
+            self._am01.agent_spoke(BROKER_AGENT)
         self._is_answer = answers and self._am01.revision is Revision.FEBRUARY_2008
         if self._is_answer:
             message = self._numbered(message)
@@ -79,7 +79,7 @@ class Am01MessageHandler(MessageHandler):
             case MethodResponse(sequence=sequence) if sequence == PROBE_SEQUENCE:
                 self._am01.lives()
             case _:
-                self.hear(message, BROKER_AGENT)
+                self.take(message, BROKER_AGENT)
 
     def _numbered(self, message: Received) -> Received:
         """Return an answer with the number of what it answers: agents of February 2008 do not tell it."""
@@ -133,7 +133,7 @@ class Am01MessageHandler(MessageHandler):
         if definition.key not in self._am01.definitions:
             return
         for event in message.events:
-            self._learn_anew(event)
+            self._learn(event)
         self._am01.known_class = self._named.named(definition.key)
         if not self._am01.is_heard_only:
             self._am01.schema_answered(definition.key)
@@ -148,13 +148,13 @@ class Am01MessageHandler(MessageHandler):
 
     def _on_broadcast(self, definition: ClassDefinition) -> None:
         key = definition.key
-        if not self._learn_anew(definition) and key not in self._am01.resync.unavailable:
+        if not self._learn(definition) and key not in self._am01.resync.unavailable:
             self._am01.fall_short("too many classes")
             self._am01.give_class_up(key)
             limit = self._am01.definitions.limit
             self._am01.note("too-many-classes", f"{key} is left out: {limit} are known")
 
-    def _learn_anew(self, definition: ClassDefinition | EventDefinition) -> bool:
+    def _learn(self, definition: ClassDefinition | EventDefinition) -> bool:
         """Learn what is new or another than before; False where there is no room."""
         self._am01.described(definition.key)
         if self._known(definition) == definition:
@@ -217,7 +217,7 @@ class Am01ConsoleSession(ConsoleSession):
         config = self._am01.rules
         return (Binding(config.direct_exchange, queue), Binding(config.management_exchange, "mgmt.#"))
 
-    def _hear(self, delivery: Delivery) -> None:
+    def _take(self, delivery: Delivery) -> None:
         session = self._am01
         reading = read(
             delivery.routing_key,
@@ -226,4 +226,4 @@ class Am01ConsoleSession(ConsoleSession):
             session.revisions,
             extended=session.rules.events,
         )
-        self._messages.take(reading, answers=delivery.routing_key == session.reply_to)
+        self._messages.take_reading(reading, answers=delivery.routing_key == session.reply_to)

@@ -188,7 +188,7 @@ class Publication:
         """The schema of a class that is kept was broadcast, as happens for who has bound a queue."""
         self._described.add(key)
 
-    def started_anew(self) -> None:
+    def restarted(self) -> None:
         """What the agent described before its start says nothing of what it has now."""
         self._described_before = frozenset()
 
@@ -323,30 +323,30 @@ class Am01SessionState(SessionState):
             self.definitions.forget(key)
         self._unconfirmed.clear()
         self._told_at = self.now
-        self._started_anew(BROKER_AGENT)
+        self._agent_restarted(BROKER_AGENT)
         return True
 
     def told(self, agent: str, message: Content) -> None:
         """The agent told of an object."""
         if self._numbers.show_restart(message.object_id.number):
-            self._started_anew(agent)
+            self._agent_restarted(agent)
         self._told_at = self.now
         self.publication.heard_object(self.now)
 
-    def _started_anew(self, agent: str) -> None:
-        self.restarts.tell()
-        self.publication.started_anew()
+    def _agent_restarted(self, agent: str) -> None:
+        self.restarts.reported()
+        self.publication.restarted()
         self.observations.append(ResyncBegan(restarted=True))
         if self.state not in _UNDER_WAY or self.revisions == _MARCH:
             self.greet_soon(f"agent {agent} restarted")
         elif self.publication.is_awaited:
             self.publication.prolong(self.now)  # all of its objects are new, and published for that
 
-    def tell(self, state: SourceState, detail: str = "") -> None:
+    def report_state(self, state: SourceState, detail: str = "") -> None:
         """Observe the source's state; a link that ends by our own wish is no trouble."""
         if self._rebinding and state in (SourceState.DOWN, SourceState.CONNECTING):
             state, detail = SourceState.SYNCHRONISING, f"the queue is bound again: {self._rebinding}"
-        super().tell(state, detail)
+        super().report_state(state, detail)
 
     # Reading everything again.
 
@@ -519,7 +519,7 @@ class Am01SessionState(SessionState):
             )
         else:
             text = f"no agent was heard {where}: is one running there, and does it tell everything at times?"
-        self.tell(SourceState.DOWN, text)
+        self.report_state(SourceState.DOWN, text)
 
     # What is handed out.
 
