@@ -74,7 +74,7 @@ def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObje
         name=name,
         number=object_number(name, created) if number is None else number,
         created=created,
-        heard=0,
+        first_seen=0,
         properties=properties,
         statistics=(None,) * len(schema.statistics),
         sampled=record.sample_ns or 0,

@@ -1,4 +1,4 @@
-"""What an event of the broker means: objects that come and go, management events to be told. Without I/O."""
+"""What an event of the broker means: objects that come and go, and management events. Without I/O."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EventOutcome:
     Attributes:
         event: which object it is about, if any.
         changes: of what is known.
-        raised: to be told to consoles, after the changes.
+        raised: management events, to be published after the changes.
     """
 
     event: BrokerEvent
@@ -122,7 +122,7 @@ class BrokerEvents:
         if self._kinds.repeats(key, plain):
             return EventOutcome(event)
         plain = completed_headers(key, plain)
-        # Whatever else is told of an object after its end belongs to its end.
+        # Whatever else is reported of an object after its end belongs to its end.
         subjects = () if key in REMOVALS else self.maker.subjects(key, plain)
         if any(self._view.known.has_ended(subject) for subject in subjects):
             return EventOutcome(event)
@@ -173,7 +173,7 @@ MAX_LOGINS = 10_000
 
 
 class Logins:
-    """Remembers who is logging in, and which connections are not to be told of.
+    """Remembers who is logging in, and which connections are not reported.
 
     RabbitMQ reports the end of every connection, also of those that never logged in, and names neither its
     user nor its virtual host then.
@@ -188,7 +188,7 @@ class Logins:
         _remember(self._under_way, connection)
 
     def opened(self, connection: str, *, own: bool) -> None:
-        """A connection is open; ``own``: it is the gateway's and not to be told of."""
+        """A connection is open; ``own``: it is the gateway's and not reported."""
         self._under_way.pop(connection, None)
         if own:
             _remember(self._own, connection)
@@ -210,8 +210,8 @@ class Logins:
             return False
         if known:
             return True
-        # Its opening was missed, or there was none: a client that got as far as its login has told something
-        # of itself before. Nobody vouches for one that says it is ours, so that it is believed here.
+        # Its opening was missed, or there was none: a client that got as far as its login has said something
+        # of itself before. Whether one that says it is ours is so cannot be checked: that is accepted here.
         properties = headers.get("client_properties")
         return not failed and bool(properties) and not claims_to_be_own(properties)
 

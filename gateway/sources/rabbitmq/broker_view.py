@@ -87,6 +87,7 @@ class BrokerView:
         show_own: whether the gateway's own queues and connections are shown.
         own_users: the gateway's users.
         management_virtual_host: where the management exchange is; empty where there is none.
+        statistics: where statistics of a class come from beside the listings; ``None`` where from nowhere.
 
     Attributes:
         failures: tells what is out of reach with its node from what has ended.
@@ -102,6 +103,7 @@ class BrokerView:
         show_own: bool,
         own_users: frozenset[str],
         management_virtual_host: str = "",
+        statistics: PrometheusStatistics | None = None,
     ) -> None:
         self.known = KnownObjects(readers)
         self.nodes = Nodes()
@@ -117,8 +119,7 @@ class BrokerView:
         self._former_starts: dict[str, NodeStart] = {}
         self._former_store = ""
         self.processes = Processes()
-        self.statistics: PrometheusStatistics | None = None
-        """Where statistics of a class come from beside the listings."""
+        self.statistics = statistics
 
     def left(self, objects: Iterable[KnownObject], heard_until: int) -> None:
         """The gateway was away.
@@ -443,7 +444,7 @@ class BrokerView:
             known
             for class_name in sorted(_WITH_NODES & self._readers.keys())
             for known in self.known.of_class(class_name)
-            if known.heard < started and self._ended_at_start(known, node)
+            if known.first_seen < started and self._ended_at_start(known, node)
         ]
         return [change for known in former for change in self.known.ended(known.name, now)]
 

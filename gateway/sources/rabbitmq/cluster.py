@@ -451,7 +451,7 @@ ELEMENTS: Mapping[str, str] = {"memory": "memoryAlarm", "disk": "diskFreeAlarm"}
 @dataclass(frozen=True, slots=True)
 class _Alarm:
     raised: bool
-    heard: int
+    noticed: int
 
 
 class ResourceAlarms:
@@ -485,7 +485,7 @@ class ResourceAlarms:
         told: dict[str, Json] = {}
         for element, resource in _LISTED.items():
             known = self._alarms.get((name, resource)) if isinstance(name, str) else None
-            if known is not None and known.heard > began - LAG:
+            if known is not None and known.noticed > began - LAG:
                 told[element] = known.raised
         return {**node, **told} if told else node
 
@@ -496,8 +496,8 @@ class ResourceAlarms:
             return
         for element, resource in _LISTED.items():
             raised, known = node.get(element), self._alarms.get((name, resource))
-            if isinstance(raised, bool) and (known is None or known.heard <= began - LAG):
-                self._alarms[name, resource] = _Alarm(raised, known.heard if known else 0)
+            if isinstance(raised, bool) and (known is None or known.noticed <= began - LAG):
+                self._alarms[name, resource] = _Alarm(raised, known.noticed if known else 0)
 
     def finished(self, names: set[str], began: int) -> None:
         """A listing of all nodes has ended: others are gone, and a blocked connection is old news."""

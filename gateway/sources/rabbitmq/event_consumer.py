@@ -40,7 +40,7 @@ WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
 _UNDERSTOOD_SECONDS = 0.05
-"""Between two questions whether events can be told."""
+"""Between two questions whether events can be taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class KeptEvents:
 
     Attributes:
         subscription: of the queue.
-        heard: whether events can be taken; until then they wait.
-        told: called after each event was taken: what it led to has been observed by then.
+        ready: whether events can be taken; until then they wait.
+        taken: called after each event was taken: what it led to has been observed by then.
     """
 
     subscription: DurableSubscription
-    heard: Callable[[], bool]
-    told: Callable[[], None]
+    ready: Callable[[], bool]
+    taken: Callable[[], None]
 
 
 Received: TypeAlias = LinkUp | LinkDown | BacklogFollows | LossSuspected | BrokerEventReceived
@@ -93,7 +93,7 @@ class EventConsumer:
         self._clock = clock
         self._kept = kept
         self._understood = understood
-        self._missing_told = False  # that the kept queue is; it could not be made since
+        self._missing_reported = False  # that the kept queue is; it could not be made since
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
         self._since_watch = 0
@@ -151,16 +151,16 @@ class EventConsumer:
         waiting = await queue.waiting(connection)
         loss = queue.loss(waiting)
         missed = queue.missed(loss, waiting)
-        first = waiting is None and not self._missing_told
+        first = waiting is None and not self._missing_reported
         if first:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
-            self._missing_told = True
+            self._missing_reported = True
             self._receive(BacklogFollows(missed, 0))
             await subscription.ledger.lasting(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
         deliveries = UnacknowledgedDeliveries(
-            subscription.ledger, self._tell_kept, kept.heard, subscription.counts, queue.heard
+            subscription.ledger, self._take_kept, kept.ready, subscription.counts, queue.heard
         )
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
@@ -169,7 +169,7 @@ class EventConsumer:
         if not first:
             # What waits in a queue whose node was down is from before: the loss lasts until now.
             self._receive(BacklogFollows(missed, 0 if loss is Loss.DOWN else waiting or 0))
-        self._missing_told = False
+        self._missing_reported = False
 
         async def catch_up() -> None:
             await queue.drained(channel)
@@ -206,7 +206,7 @@ class EventConsumer:
             ) from error
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        self._tell(message)
+        self._take(message)
         self._since_watch += 1
         if self._since_watch >= WATCHED_EVENTS:
             self._since_watch = 0
@@ -214,7 +214,7 @@ class EventConsumer:
         with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
 
-    def _tell(self, message: AbstractIncomingMessage) -> None:
+    def _take(self, message: AbstractIncomingMessage) -> None:
         # Anybody who may publish to the default exchange can put a message into this queue; only the
         # broker can publish to its event exchange.
         if message.exchange == EVENT_EXCHANGE:
@@ -225,17 +225,17 @@ class EventConsumer:
         else:
             log.warning("foreign-event-refused", exchange=message.exchange)
 
-    def _tell_kept(self, message: AbstractIncomingMessage) -> None:
+    def _take_kept(self, message: AbstractIncomingMessage) -> None:
         try:
-            self._tell(message)
+            self._take(message)
             if self._kept is not None:
-                self._kept.told()
+                self._kept.taken()
         except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
             self._failure = error
             self._failed.set()
 
     async def _until_failed(self) -> None:
-        """Until somebody who was told failed.
+        """Wait until an event of the subscription could not be taken.
 
         Raises:
             Exception: so it did.

@@ -170,4 +170,4 @@ class MissedDeletions:
         since = self._visibility.unbroken_since
         if since and self._visibility.listed_since(class_name, since):
             return []
-        return [known for known in self._known.of_class(class_name) if not since or known.heard < since]
+        return [known for known in self._known.of_class(class_name) if not since or known.first_seen < since]

@@ -28,8 +28,8 @@ MERGE_WINDOW = 10_000_000_000
 """A creation event this soon after the first sight of an object is about that object."""
 UNDER_WAY = 2_000_000_000
 """Nanoseconds that an event may take from its broker to us, before it was published too."""
-_TOLD_BY_EVENTS = frozenset({"queue", "exchange", "connection", "channel"})
-"""Classes of which events tell each end."""
+_REPORTED_BY_EVENTS = frozenset({"queue", "exchange", "connection", "channel"})
+"""Classes of which events report each end."""
 WITHOUT_TIME = frozenset({"vhost", "node"})
 """Classes of which no listing has a creation time, and to which others refer before they are known."""
 REMEMBERED_ENDS = 100_000
@@ -40,7 +40,7 @@ REMEMBERED_FOR = 120_000_000_000
 class KnownObject:
     """An object that exists, as far as it is known.
 
-    ``created`` is 0 where unknown; ``heard`` is when it was first known and ``missed`` when the listing
+    ``created`` is 0 where unknown; ``first_seen`` is when it was first known and ``missed`` when the listing
     began that first lacked it (0 = none did). ``number`` never changes in the object's life. ``listed``:
     a listing has shown it, so that its properties are as listings write them.
     """
@@ -48,7 +48,7 @@ class KnownObject:
     name: ObjectName
     number: int
     created: int
-    heard: int
+    first_seen: int
     properties: Values
     statistics: Values
     sampled: int
@@ -88,12 +88,12 @@ class _End:
     """The end of an object.
 
     Attributes:
-        heard: when it was noticed (ns).
+        noticed: when it was noticed (ns).
         created: when the object was created (ns); 0 where that is not known.
         unreported: the object, where no event has reported its end; otherwise ``None``.
     """
 
-    heard: int
+    noticed: int
     created: int
     unreported: KnownObject | None = None
 
@@ -134,11 +134,11 @@ class KnownObjects:
         return self._objects[name.class_name].get(name)
 
     def remembered(self, name: ObjectName) -> KnownObject | None:
-        """The object of this name that existed before the start, while nobody knows what became of it."""
+        """The object of this name that existed before the start, while it is unknown what became of it."""
         return self._remembered.get(name)
 
     def remember(self, objects: Iterable[KnownObject], now: int) -> None:
-        """These existed before the start, and nobody tells what became of them.
+        """These existed before the start, and nothing reports what became of them.
 
         One that a listing shows is the same as before, unless what is settled at creation differs. An event
         of an end may be about another of the name.
@@ -159,7 +159,7 @@ class KnownObjects:
         return [Gone(known, now, inferred=True) for known in gone]
 
     def restore(self, objects: Iterable[KnownObject]) -> None:
-        """These existed before the start, and events are about to tell what became of them.
+        """These existed before the start, and events are about to report what became of them.
 
         They are known, and published when they have been confirmed, or ended.
         """
@@ -170,7 +170,7 @@ class KnownObjects:
             self._unpublished.add(known.name)
 
     def events_of_meanwhile_missed(self) -> None:
-        """Not every event since the former gateway ended is told after all."""
+        """Not every event since the gateway before this one ended arrives after all."""
         for name in self._unpublished:
             known = self._objects[name.class_name].pop(name)
             self._dependencies.remove(name, known.properties)
@@ -179,7 +179,7 @@ class KnownObjects:
         self._unpublished.clear()
 
     def everything_shown(self) -> list[Change]:
-        """Everything that exists has been listed, or is told of by events alone."""
+        """Everything that exists has been listed, or is reported by events alone."""
         self._remembered.clear()
         self._lagging.clear()
         lasting = [self._objects[name.class_name][name] for name in self._unpublished]
@@ -238,50 +238,54 @@ class KnownObjects:
     def created(
         self, reading: Reading, time: int, now: int, *, lasts: bool = False, recovered: bool = False
     ) -> list[Change]:
-        """An event tells that an object came into being at ``time`` (ns, 0 unknown).
+        """An event reports that an object was created at ``time`` (ns, 0 unknown).
 
         Args:
-            reading: what it tells of the object.
+            reading: what it says of the object.
             time: when that was.
             now: the time.
-            lasts: the object outlives the end of its node, which tells the same when it is started again.
-            recovered: it is certain that this was told because of such a start.
+            lasts: the object outlives the end of its node, which reports the same when it is started again.
+            recovered: it is certain that this was reported because of such a start.
         """
         created = self._creation_time(reading) or (0 if recovered else time)
         known = self.get(reading.name)
         if known is None:
             former = self._remembered.pop(reading.name, None)
             replaced = former is not None and former.created != created
-            # What was there before the start ended while nobody listened.
+            # What was there before the start ended while no events were received.
             ends = [Gone(former, now, inferred=True)] if former is not None and replaced else []
             return [*ends, *self._added(reading, created, now, now)]
         another = self._differs(known, reading, listed=False)
         same = not another and self._is_its_creation(known, created, time, now)
-        if lasts and not (same or another) and known.heard >= self.events_since:
-            same, created = True, known.created  # no event has told of its end
+        if lasts and not (same or another) and known.first_seen >= self.events_since:
+            same, created = True, known.created  # no event has reported its end
         if same:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
             return self._kept(replace(known, created=created, properties=properties, missed=0), known)
-        # The event that told of its end was lost.
+        # The event that reported its end was lost.
         return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
 
     def is_known_otherwise(self, reading: Reading, time: int, now: int) -> bool:
-        """Whether an object is known whose creation an event at ``time`` (ns) does not tell, nor its end."""
+        """Whether an object is known of which an event at ``time`` (ns) reports neither creation nor end."""
         known = self.get(reading.name)
-        if known is None or known.heard < self.events_since or self._differs(known, reading, listed=False):
+        if (
+            known is None
+            or known.first_seen < self.events_since
+            or self._differs(known, reading, listed=False)
+        ):
             return False
         return not self._is_its_creation(known, self._creation_time(reading) or time, time, now)
 
     def _is_its_creation(self, known: KnownObject, created: int, time: int, now: int) -> bool:
         # An event from before the first sight of an object, however late it comes, can only be about it. When
-        # one was seen first that is known from before the start (0) nobody knows; it has not ended since.
-        recent = now - known.heard <= MERGE_WINDOW and known.heard >= self.events_since - UNDER_WAY
-        early = recent or 0 < time <= known.heard or known.heard == 0
+        # one was seen first that is known from before the start (0) is unknown; it has not ended since.
+        recent = now - known.first_seen <= MERGE_WINDOW and known.first_seen >= self.events_since - UNDER_WAY
+        early = recent or 0 < time <= known.first_seen or known.first_seen == 0
         return known.created == created or (known.created == 0 and early)
 
     def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:
-        """An event tells that an object came to its end at ``time`` (ns, 0 unknown)."""
+        """An event reports that an object came to its end at ``time`` (ns, 0 unknown)."""
         known = self.get(name)
         if known is not None:
             return self._removed(known, time or now, now, reported=True)
@@ -304,10 +308,10 @@ class KnownObjects:
             return []
         another = created and known.created and created != known.created
         if another or self._differs(known, reading, listed=known.listed):
-            told = self.events_arrive and known.name.class_name in _TOLD_BY_EVENTS
+            told = self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
             if told and began < self._contradicted.setdefault(known.name, began) + UNDER_WAY:
                 return []  # the event of the end, which has its time, is on its way
-            # The event that told of its end was lost.
+            # The event that reported its end was lost.
             ended = self._removed(known, now, now)
             return [*ended, *self._added(reading, created, sampled, now, listed=True)]
         self._unconfirmed.discard(reading.name)
@@ -352,7 +356,7 @@ class KnownObjects:
         self._note_lagging(class_name, began - lag)
         objects = self._objects[class_name]
         for known in [o for name, o in objects.items() if name not in seen]:
-            if known.heard > began - lag or hidden(known):
+            if known.first_seen > began - lag or hidden(known):
                 continue
             if known.missed:
                 changes += self._removed(known, now, now)
@@ -364,7 +368,7 @@ class KnownObjects:
     def _note_lagging(self, class_name: str, until: int) -> None:
         """A listing knows of what was created ``until`` then: it may lack what existed before the start."""
         self._lagging = {name for name in self._lagging if name.class_name != class_name}
-        # What was created later nobody remembers, whatever the broker's clock says.
+        # What was created later is not among the remembered, whatever the broker's clock says.
         if until < self._remembered_at:
             self._lagging |= {
                 name
@@ -375,7 +379,7 @@ class KnownObjects:
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """The object answered 404 to a request made at ``asked``."""
         known = self.get(name)
-        if known is None or known.heard > asked - LISTING_LAG:
+        if known is None or known.first_seen > asked - LISTING_LAG:
             return []
         return self._removed(known, now, now)
 
@@ -409,7 +413,7 @@ class KnownObjects:
         return self._kept(replace(known, statistics=statistics, sampled=sampled), known)
 
     def unread(self, class_name: str, now: int) -> list[Change]:
-        """A class cannot be listed any more: of its objects only what events tell is known."""
+        """A class cannot be listed any more: of its objects only what events report is known."""
         names = list(self._objects[class_name])
         return [change for name in names for change in self.without_statistics(name, now)]
 
@@ -432,7 +436,7 @@ class KnownObjects:
         """Drop what was remembered of ends that no listing can be older than."""
         while self._ends:
             name, end = next(iter(self._ends.items()))
-            if now - end.heard <= REMEMBERED_FOR:
+            if now - end.noticed <= REMEMBERED_FOR:
                 return
             del self._ends[name]
 
@@ -444,9 +448,9 @@ class KnownObjects:
         return time if isinstance(time, int) else 0
 
     def _former(self, reading: Reading, created: int) -> KnownObject | None:
-        """What was known before a restart of an object that a listing shows, which tells no time of creation.
+        """What was known before a restart of an object that a listing shows, which shows no time of creation.
 
-        Where another has the name by now, the events of meanwhile, which come next, tell that.
+        Where another has the name by now, the events of meanwhile, which come next, report that.
         """
         former = self._remembered.get(reading.name)
         if former is None or created or self._differs(former, reading, listed=former.listed):
@@ -457,30 +461,30 @@ class KnownObjects:
         end = self._ends.get(name)
         if end is None or (created and end.created and created > end.created):
             return False
-        return end.heard > began - LISTING_LAG
+        return end.noticed > began - LISTING_LAG
 
     def _is_of_former(self, known: KnownObject, created: int, began: int) -> bool:
         """Whether what a listing shows may be from before ``known`` took the name."""
         if created and known.created and created < known.created:
             return True
         end = self._ends.get(known.name)
-        return not known.listed and not created and end is not None and end.heard > began - LISTING_LAG
+        return not known.listed and not created and end is not None and end.noticed > began - LISTING_LAG
 
     def _differs(self, known: KnownObject, told: Reading, *, listed: bool) -> bool:
-        """Whether what is settled at creation is told otherwise, so that another object is meant.
+        """Whether what is settled at creation is reported otherwise, so that another object is meant.
 
-        ``listed``: listings have told both.
+        ``listed``: listings have shown both.
         """
         reader = self._readers[known.name.class_name]
         if reader.rule.created is not None:
-            return False  # the time of its creation tells them apart
+            return False  # the time of its creation distinguishes them
         return any(
             kept and contradicts(new, old, listed=listed)
             for old, new, kept in zip(known.properties, told.properties, reader.keeps, strict=True)
         )
 
     def _merged(self, known: KnownObject, told: Values, *, keep_all: bool = False) -> Values:
-        """``told`` over what is known: what stays known although it is not told again.
+        """``told`` over what is known: what stays known although it is not reported again.
 
         ``keep_all``: of an object that a listing has shown an event adds nothing but what is unknown.
         """
@@ -508,7 +512,8 @@ class KnownObjects:
         if len(objects) >= self._limit:
             self.refused += 1
             return []
-        # Of one whose creation nobody told, and whose name another had: its end may not reach every console.
+        # Where no creation was reported, and another had the name, the end of that one may not reach every
+        # console.
         distinction = now if not created and reading.name in self._ends else created
         on = () if distinction else [ground.number for ground in grounds]
         if reading.name.class_name in WITHOUT_TIME:
@@ -521,7 +526,7 @@ class KnownObjects:
             name=reading.name,
             number=number if former is None else former.number,
             created=created if former is None else former.created,
-            heard=now,
+            first_seen=now,
             properties=reading.properties,
             statistics=reading.statistics,
             sampled=sampled,
@@ -569,7 +574,7 @@ class KnownObjects:
         return [*changes, Gone(known, time, inferred=not (reported or implied))]
 
     def _forgotten(self, known: KnownObject, now: int) -> list[Change]:
-        """As `_removed`, but a listing that shows one of its name is believed at once."""
+        """As `_removed`, but a listing that shows one of its name is accepted at once."""
         changes = self._removed(known, now, now)
         self.forget_end(known.name)
         self._note_used(known)
@@ -634,7 +639,7 @@ class Dependencies:
 
 
 def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
-    """Whether one object cannot have had both values; what an event told may lack entries of a table."""
+    """Whether one object cannot have had both values; what an event reports may lack entries of a table."""
     if old is None or new is None:
         return False
     if listed or not isinstance(old, Mapping) or not isinstance(new, Mapping):

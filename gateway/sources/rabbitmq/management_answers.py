@@ -464,7 +464,7 @@ class ManagementAnswers:
         if queue is None or self.visibility.statistics_off:
             return
         exclusive, owner = self._view.values(queue, "exclusive", "exclusiveOwner")
-        asked = (queue.name, queue.heard)
+        asked = (queue.name, queue.first_seen)
         times = self._owners_asked.get(asked, 0)
         wanted = exclusive is True and owner is None and times < _OWNER_ATTEMPTS
         if wanted and self.plan.ask(OwnerRequest(queue.name)):
@@ -476,7 +476,7 @@ class ManagementAnswers:
         if queue is None or not isinstance(answer, Document):
             return self.serve(ended)
         owner = self._readers["queue"].property_of(answer.body, "exclusiveOwner")
-        if owner is None or queue.heard > began:  # the answer may be about a former one of that name
+        if owner is None or queue.first_seen > began:  # the answer may be about a former one of that name
             return self.serve(ended)
         changes = self._view.known.with_property(queue, "exclusiveOwner", owner)
         return [*self._stream.apply(changes), *self.serve(ended)]

@@ -28,7 +28,7 @@ class Result:
     Attributes:
         text: one line for people.
         outputs: its OUT arguments, in the order of the schema.
-        confirmed: the broker has said what came of it, so that whoever called need not wait until the object
+        confirmed: the broker has said what came of it, so that the caller need not wait until the object
             shows it.
     """
 
@@ -134,7 +134,7 @@ def json_of(value: Value) -> Json:
 
 
 def unmasked(written: Json, present: Json) -> Json:
-    """What somebody writes who was shown ``present`` masked: what is as it was shown stays as it is.
+    """What is written by a user to whom ``present`` was shown masked: what is as it was shown stays as it is.
 
     A password is kept together with all of the text that it stood in only: whoever may not read it could
     else have it sent to a host of his own.

@@ -213,9 +213,9 @@ class ObservationStream:
         for class_name, references in self._references.items():
             positions = [position for position, of in references if of == target.class_name]
             for known in self._known.of_class(class_name) if positions else ():
-                told = (known.properties[position] for position in positions)
+                named = (known.properties[position] for position in positions)
                 if any(
-                    target_of(self._readers, known.name, target.class_name, name) == target for name in told
+                    target_of(self._readers, known.name, target.class_name, name) == target for name in named
                 ):
                     yield known.name
 

@@ -29,7 +29,7 @@ MAX_EXTRA_REQUESTS = 1_000
 """Single objects and virtual hosts that wait to be asked about; a listing answers for the rest."""
 
 NEEDED_BY_EVENTS: Final = frozenset({"node", "vhost"})
-"""Classes whose objects others hang on that events tell of."""
+"""Classes on whose objects others depend that events report."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class PollingPlan:
     def hold(self, until: int) -> None:
         """List only what events need to be understood, until then (ns) or `release`.
 
-        Events of the time before are told first: a listing would show their outcome, without the times.
+        Events of the time before are taken first: a listing would show their outcome, without the times.
         """
         self._held_until = until
         self._put_off_page()
@@ -128,7 +128,7 @@ class PollingPlan:
         self._put_off_page()
 
     def nodes_dated(self) -> None:
-        """It is known since when each node has run, or nobody tells."""
+        """It is known since when each node has run, or cannot be found out."""
         self._nodes_awaited_until = 0
 
     def awaits_nodes(self, now: int) -> bool:
@@ -166,7 +166,7 @@ class PollingPlan:
         return max(soonest, self._paused_until)
 
     def next_request(self, now: int) -> ManagementRequest | None:
-        """The request to make now, ``None`` while none is due; tell its end before asking for the next."""
+        """The request to make now, ``None`` while none is due; report its end before asking for the next."""
         if now < self._paused_until:
             return None
         if now >= min(self._overview_due, self._users_due):
@@ -478,7 +478,7 @@ class PollingPlan:
         """Its own, or longer if the budget demands: what cheap classes leave goes to the others.
 
         These share it by their paces. A listing that costs twice what can be borne comes half as often as it
-        should: bindings, of which events tell all, do not take the time that connections need.
+        should: bindings, of which events report all, do not take the time that connections need.
         """
         sessions = min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
         left = (

@@ -249,7 +249,7 @@ class LeaderFigures:
             holder = one.properties[self._holder] if one is not None else None
             if one is not None and (holder == node or holder not in telling):
                 # What was asked for before an object came may be its predecessor's.
-                usable = holder == node and one.heard <= began and name.parts[0] not in hidden
+                usable = holder == node and one.first_seen <= began and name.parts[0] not in hidden
                 changes += self._with_figures(known, one, values.get(name) if usable else None)
             if number % _APPLIED == _APPLIED - 1:
                 yield changes

@@ -62,15 +62,15 @@ from gateway.sources.rabbitmq.source_events import (
 from gateway.sources.rabbitmq.status import SourceStatus
 
 OLDEST_ANSWER = 30_000_000_000
-"""An answer to a request made longer ago (ns), as after the process was stopped, tells how things were."""
+"""An answer to a request made longer ago (ns), as after the process was stopped, is out of date."""
 CATCHING_UP_LIMIT = 60_000_000_000
-"""Nanoseconds. Listings wait no longer for the events of the time before to be told."""
+"""Nanoseconds. Listings wait no longer for the events of the time before."""
 
 RESUMING_LIMIT = 15_000_000_000
 """Nanoseconds. So long listings wait for a durable subscription to be resumed, where the broker answers."""
 
 SILENT_LINK_LIMIT = 60_000_000_000
-"""Nanoseconds within which a connection that tells nothing any more is found to be dead."""
+"""Nanoseconds within which a connection that delivers nothing any more is found to be dead."""
 
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
 """Events that change values of objects: the class to be listed soon."""
@@ -100,8 +100,8 @@ class RabbitMqSource:
             show_own=config.show_own,
             own_users=config.own_users | {config.user},
             management_virtual_host=config.management_virtual_host,
+            statistics=statistics_of(self._readers, config.statistics),
         )
-        self._view.statistics = statistics_of(self._readers, config.statistics)
         self._events = BrokerEvents(mapping, self._readers, self._view)
         self._stream = ObservationStream(
             self._readers, self._view.known, self._events.maker.schemas, secrets or SecretRules()
@@ -116,7 +116,7 @@ class RabbitMqSource:
         self._plan = self._answers.plan
         self._visibility = self._answers.visibility
         self._woken_at = 0
-        self._events_are_kept = False  # while nobody listens, by a durable subscription
+        self._events_are_kept = False  # while there is no connection, by a durable subscription
         self._gaps = GapTracker()
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
@@ -161,7 +161,7 @@ class RabbitMqSource:
 
     @property
     def understands_events(self) -> bool:
-        """Whether what objects hang on is known, so that events of the time before can be told."""
+        """Whether what objects depend on is known, so that events of the time before can be taken."""
         known = self._visibility.has_listed(NEEDED_BY_EVENTS)
         # Whether a node was started again says what events of creations mean.
         return known and self._visibility.listed_since("node", self._gaps.resumed_at)
@@ -313,7 +313,7 @@ class RabbitMqSource:
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """``effects``, the source's state where it changed, and when to wake it."""
-        self._note_unheard(now)
+        self._note_missing(now)
         gaps = self._regained(now)
         if gaps:
             effects = [Observed(tuple(gaps)), *effects]
@@ -337,28 +337,28 @@ class RabbitMqSource:
         return effects
 
     def _regained(self, now: int) -> list[Gap]:
-        """The time in which not everything was heard, when that is over."""
+        """Close the gap in which events may be missing, when it is over."""
         visibility = self._visibility
         if not self._gaps.since or visibility.failure or not visibility.complete or self._awaits_events:
             return []
         return self._gaps.close(now) if visibility.all_listed_from(self._gaps.listed_from) else []
 
-    def _note_unheard(self, now: int) -> None:
-        """Take note of what is not heard, where answers alone show that."""
+    def _note_missing(self, now: int) -> None:
+        """Note that events are missing, where answers alone show that."""
         visibility = self._visibility
         if visibility.failure:
             return
-        resumed_at, hears = self._gaps.resumed_at, not visibility.events_missing
-        if resumed_at and hears and not visibility.catching_up and self._nodes_dated(resumed_at):
+        resumed_at, arrive = self._gaps.resumed_at, not visibility.events_missing
+        if resumed_at and arrive and not visibility.catching_up and self._nodes_dated(resumed_at):
             self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
-        never_heard = not hears and not visibility.last_event and self._config.awaits_events
-        if never_heard and visibility.complete and not self._events_are_kept:
+        never_arrived = not arrive and not visibility.last_event and self._config.awaits_events
+        if never_arrived and visibility.complete and not self._events_are_kept:
             # Everything was read, and what comes and goes from now on is missed.
             visibility.last_event = now
             self._gaps.missed(now, now, f"no events arrived: {visibility.events_missing}")
 
     def _nodes_dated(self, since: int) -> bool:
-        """Whether a listing that began then (ns), or later, told since when each node has run."""
+        """Whether a listing that began then (ns), or later, showed since when each node has run."""
         return self._view.nodes.are_dated and self._visibility.listed_since("node", since)
 
     @property
@@ -384,7 +384,7 @@ class RabbitMqSource:
     def _events_resumed(self, missed: str, now: int) -> list[Effect]:
         """Events arrive from now on, first those of meanwhile; ``missed``: why some before them may be lost.
 
-        Until `events_caught_up` nobody is told that all is known.
+        The source is not synchronised before `LinkUp` ends that.
         """
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = now
@@ -402,7 +402,7 @@ class RabbitMqSource:
         return self._answers.resync(reason, now, events_lost=bool(missed))
 
     def _caught_up(self, now: int) -> list[Effect]:
-        """The events of meanwhile have all been told."""
+        """The events of meanwhile have all been taken."""
         self._visibility.catching_up = False
         self._gaps.caught_up(now)
         self._plan.release()
@@ -424,7 +424,7 @@ class RabbitMqSource:
         Args:
             objects: all of them.
             now: the time (ns).
-            events_kept: whether every event of meanwhile is to be told.
+            events_kept: whether every event of meanwhile is to come.
             heard_until: until when the broker was listened to (ns); 0 where that is not known.
         """
         self._events_are_kept = events_kept
@@ -441,31 +441,31 @@ class RabbitMqSource:
             self._view.known.remember(former, now)
 
     def _forget_limits(self, now: int) -> None:
-        """Virtual hosts may have been made again unheard: limits, which no listing tells, are not known."""
+        """Forget the limits, which no listing shows: virtual hosts may have been created again unnoticed."""
         self._view.hosts.learn_limits(None)
         self._calls.answers_again(now)
 
     def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
         since = min(since, self._visibility.last_event)
         self._visibility.last_event = now
-        self._unheard(since, now, reason)
+        self._note_missed(since, now, reason)
         return self._stream.events_lost(Loss(0, since, now), reason, now)
 
-    def _unheard(self, since: int, now: int, reason: str) -> None:
+    def _note_missed(self, since: int, now: int, reason: str) -> None:
         """Note that events are missed; of the time before the first reading the log knows that by itself."""
         if self._visibility.was_complete or self._events_are_kept:
             self._gaps.missed(since, now, reason)
 
     def _events_missing(self, reason: str, now: int) -> list[Effect]:
-        """No events arrive, for ``reason``, which people are told."""
+        """No events arrive, for ``reason``, which is shown to people."""
         news = reason != self._visibility.events_missing
         if self._visibility.last_event and not self._visibility.events_missing:
-            # A connection that tells nothing is found to be dead within that time.
+            # A connection that delivers nothing is found to be dead within that time.
             self._visibility.last_event = max(self._visibility.last_event, now - SILENT_LINK_LIMIT)
             if self._events_are_kept:
                 self._gaps.interrupted(self._visibility.last_event)
             else:
-                self._unheard(self._visibility.last_event, now, f"no events arrived: {reason}")
+                self._note_missed(self._visibility.last_event, now, f"no events arrived: {reason}")
         self._visibility.events_missing = reason
         self._view.known.events_arrive = False
         self._visibility.unbroken_since = 0
@@ -486,7 +486,7 @@ class RabbitMqSource:
             self._gaps.event_happened(event.time or now, starts, connects=connects)
         outcome = self._events.take(event, now, recovering=self._gaps.recovering)
         effects = self._stream.apply(outcome.changes)
-        # Of a durable subscription they cannot wait: what has been told of an event is acknowledged. What
+        # Of a durable subscription they cannot wait: what was published of an event is acknowledged. What
         # they refer to is known from before the start, or by them.
         effects += self._stream.raise_events(outcome.raised, now, at_once=self._events_are_kept)
         for change in outcome.changes:

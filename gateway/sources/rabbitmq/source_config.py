@@ -15,7 +15,7 @@ _SLOW = {
     **dict.fromkeys(("permission", "topicPermission"), RARELY),
     **dict.fromkeys(("featureFlag", "deprecatedFeature"), 5 * RARELY),
 }
-"""Of the latter hardly anything changes of which no event tells."""
+"""Of the latter hardly anything changes that no event reports."""
 DEFAULT_BUDGET: Final = 0.035
 """Share of time that requests to a broker may take where nothing else is configured."""
 
@@ -102,7 +102,7 @@ class RabbitMqSourceConfig:
         silence_limit: time without an answer after which everything known is stale.
         suspects_asked: objects missing in one listing that are asked for one by one, at most.
         items_at_once: objects of a listing taken in one call of `RabbitMqSource.advance`.
-        writer: who changes the broker; empty where nobody does, and then every method is refused.
+        writer: who changes the broker; empty for none, and then every method is refused.
         statistics: how Prometheus' metrics are read.
         lockout: the virtual hosts and users whose limit of connections may be set to 0.
     """

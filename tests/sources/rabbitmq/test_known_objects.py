@@ -499,7 +499,7 @@ def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_
     former = KnownObjects(READERS)
     former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
     known = KnownObjects(READERS)
-    known.restore(replace(one, heard=0) for one in former.of_class("queue"))  # the log does not say when
+    known.restore(replace(one, first_seen=0) for one in former.of_class("queue"))  # the log does not say when
     assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
     changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
     assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]
