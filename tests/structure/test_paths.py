@@ -1,4 +1,4 @@
-"""Paths of the project that the documentation names exist."""
+"""Paths that the documentation names exist, and so do the names to which docstrings refer."""
 
 from __future__ import annotations
 
@@ -28,3 +28,33 @@ def test_the_table_of_places_is_checked() -> None:
     rows = [row for row in table.splitlines() if row.startswith("| ") and "?" in row]
     assert rows
     assert [row for row in rows if PATH.search(row) is None] == []
+
+
+REFERENCE: Final = re.compile(r"`(gateway(?:\.[A-Za-z_][A-Za-z0-9_]*)+)`")
+NOT_MODULES: Final = frozenset({"gateway.yaml", "gateway.channel"})
+"""The configuration's file, and a class of objects in an example."""
+
+
+def is_defined(reference: str) -> bool:
+    """Return whether the module of ``reference`` exists, and what follows is a name in it."""
+    parts = reference.split(".")
+    for length in range(len(parts), 0, -1):
+        place = ROOT.joinpath(*parts[:length])
+        module = next(
+            (one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None
+        )
+        if module is not None:
+            text = module.read_text(encoding="utf-8")
+            return all(re.search(rf"\b{name}\b", text) for name in parts[length:])
+    return False
+
+
+def test_docstrings_refer_to_what_there_is() -> None:
+    missing = {
+        f"{file.relative_to(ROOT)}: {reference}"
+        for folder in ("gateway", "tests")
+        for file in (ROOT / folder).rglob("*.py")
+        for reference in REFERENCE.findall(file.read_text(encoding="utf-8"))
+        if reference not in NOT_MODULES and not is_defined(reference)
+    }
+    assert missing == set()

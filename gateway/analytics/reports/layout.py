@@ -88,7 +88,7 @@ LAYOUTS: Final = {
             Column("delivered", "Out", Form.COUNT),
             Column("redelivered", "Again", Form.COUNT, optional=True),
             Column("dropped", "Dropped", Form.COUNT, optional=True),
-            Column("octets_in", "Octets in", Form.COUNT, optional=True),
+            Column("octets_in", "Bytes in", Form.COUNT, optional=True),
             Column("messages", "Messages", Form.COUNT),
             Column("consumers", "Consumers", Form.COUNT),
             Column("resets", "Resets", Form.COUNT),

@@ -231,7 +231,7 @@ def overview(
         lives: of `gateway.analytics.silver.lives`.
         events: of `gateway.analytics.silver.events`.
         states: of `gateway.analytics.reports.quality.silence`.
-        operations: of `gateway.analytics.reports.events.latest`.
+        operations: of `gateway.analytics.reports.events.latest_operations`.
     """
     parts = (_heard(records), _seen(lives), _told(events), _standing(states), _changed(operations))
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)

@@ -42,7 +42,7 @@ _PERSISTENT = 2
 
 
 class HttpPublisher:
-    """A `gateway.links.publishing.Detour` by ``POST /api/exchanges/VHOST/EXCHANGE/publish``.
+    """A `gateway.links.publishing.HttpFallback` by ``POST /api/exchanges/VHOST/EXCHANGE/publish``.
 
     Use it as an asynchronous context manager. Messages carry the user's name as ``user_id``, which the broker
     checks as it does over AMQP.
