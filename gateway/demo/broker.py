@@ -146,7 +146,7 @@ class PrivateBroker:
         return f"http://{LOOPBACK}:{self.ports.management}"
 
     def amqp_url(self, user: Credentials | None = None, vhost: str = "/") -> str:
-        """AMQP URL of ``vhost`` for ``user`` (the administrator unless told); it carries the password."""
+        """AMQP URL of ``vhost`` for ``user`` (default: the administrator); it contains the password."""
         who = user or self.administrator
         authority = f"{quote(who.name, safe='')}:{quote(who.password, safe='')}@{LOOPBACK}:{self.ports.amqp}"
         return f"amqp://{authority}/{quote(vhost, safe='')}"

@@ -161,7 +161,7 @@ def own_broker(debian: str = "") -> BrokerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ExistingBroker:
-    """A RabbitMQ that somebody else runs: it is read, and nothing else is done to it.
+    """A RabbitMQ that another operator runs: it is read, and nothing else is done to it.
 
     Attributes:
         amqp: URL without user info, for the broker's events; empty to do without.

@@ -335,7 +335,7 @@ DEMO_PACKAGES: Final = (
 PICTURE_PACKAGES: Final = (
     *DEMO_PACKAGES,
     Package("default-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
-    Package("xvfb", "a screen that nobody sees", _command("Xvfb")),
+    Package("xvfb", "a virtual screen", _command("Xvfb")),
 )
 """What ``make demo-check`` and ``make pictures`` need."""
 

@@ -1,4 +1,4 @@
-"""A small process that keeps a private broker, and ends it when nobody uses it any more.
+"""A small process that keeps a private broker, and ends it when no process uses it any more.
 
 An owner killed by SIGKILL cannot clean up. So the broker's processes are never the owner's children, but
 those of this keeper, and each user of the broker holds a shared lock on a lease file: the kernel drops it

@@ -82,7 +82,7 @@ class BrokerSettings:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Different TCP ports that nobody listens on, as the kernel confirms by binding each on 127.0.0.1.
+    """Different TCP ports that no process listens on, as the kernel confirms by binding each on 127.0.0.1.
 
     They lie below the range from which the kernel takes ports for outgoing connections: a connection of
     anybody else could otherwise sit on the port of a node that is down, and it could not start again.

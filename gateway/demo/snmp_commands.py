@@ -233,7 +233,7 @@ class TrapReceiver:
         await self._process.wait()
 
     async def _listening(self) -> None:
-        """Until somebody holds the port; an `SnmpCommandError` if the receiver ended instead."""
+        """Wait until a process has the port; an `SnmpCommandError` if the receiver ended instead."""
         while not _is_taken(self.address):
             if self._process.returncode is not None:
                 assert self._process.stderr is not None
@@ -261,7 +261,7 @@ def _is_taken(address: tuple[str, int]) -> bool:
 
 
 def free_udp_port() -> int:
-    """A port of 127.0.0.1 that nobody uses now."""
+    """A port of 127.0.0.1 that is free now."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -62,7 +62,7 @@ class AmqpRole:
         max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
         durable: consume this durable queue, in place of one that goes with the connection. The session takes
             `BacklogFollows` then.
-        election: to be won before anything is declared or bound; ``None`` where nobody else plays the role.
+        election: to be won before anything is declared or bound; ``None`` where no other plays the role.
     """
 
     name: str
@@ -296,7 +296,7 @@ class AmqpLink:
             await message.ack()
 
     def _tell_kept(self, message: AbstractIncomingMessage) -> None:
-        """As `_arrived`; in a queue that is kept there may be probes of former connections too."""
+        """As `_arrived`; in a queue that is kept there may be probes of earlier connections too."""
         queue = self._role.durable.queue if self._role.durable is not None else ""
         is_probe = message.exchange == self._role.probed and message.routing_key == queue
         if not (is_probe or self._is_repeated(message)):

@@ -63,7 +63,7 @@ class AbortableConnection(aio_pika.Connection):
         self.kwargs["transport_factory"] = self._opened
 
     def abort(self) -> None:
-        """Drop the connection, with all that did not leave yet; whoever closes it need not wait any more."""
+        """Drop the connection, with all that did not leave yet; no caller need wait for it any more."""
         if self._opened.writer is not None:
             self._opened.writer.transport.abort()
 
@@ -331,7 +331,7 @@ async def _close_in_order(connection: AbstractConnection) -> None:
 
 
 async def close_channel(channel: AbstractChannel) -> None:
-    """Close a channel; whoever is cancelled meanwhile is cancelled.
+    """Close a channel; a caller that is cancelled meanwhile is cancelled.
 
     aiormq takes a cancellation of its ``close`` for the end of what it waits for, and says nothing: a task
     that closes channels again and again would then go on for ever.
@@ -358,7 +358,7 @@ async def is_blocked(connection: AbstractConnection) -> bool:
 
 
 async def ended(part: AbstractConnection | AbstractChannel) -> None:
-    """Wait until a connection or channel ends, whoever ends it.
+    """Wait until a connection or channel ends, by either side.
 
     aio-pika's own ``closed()`` tells of ends that we asked for only, so this listens to what lies below.
 
@@ -387,7 +387,7 @@ async def ended(part: AbstractConnection | AbstractChannel) -> None:
 def is_cancelled() -> bool:
     """Whether the running task was asked to end, rather than something that it waited for.
 
-    aiormq cancels whoever waits for an answer on a connection that ends.
+    aiormq cancels each caller that waits for an answer on a connection that ends.
     """
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

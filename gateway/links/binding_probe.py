@@ -57,7 +57,7 @@ class BindingProbe:
         self._channel: tuple[AbstractConnection, AbstractChannel] | None = None
 
     def is_mine(self, message: AbstractIncomingMessage) -> bool:
-        """Whether a message that arrived in the queue is a probe, and nobody else's business."""
+        """Whether a message that arrived in the queue is a probe, which no session needs."""
         return message.message_id == self._identity
 
     async def run(self, connection: Callable[[], AbstractConnection | None], queue: str) -> None:
@@ -130,8 +130,8 @@ class BindingProbe:
     async def takes_messages(self, connection: AbstractConnection, queue: str) -> bool:
         """Whether the broker takes messages on ``connection`` now; true where that cannot be found out.
 
-        A RabbitMQ whose memory or disk is short says so when somebody publishes, and keeps the message until
-        that has passed. So a probe goes ahead of what may not be kept: it is nobody's business when it comes.
+        A RabbitMQ whose memory or disk is short says so when a message is published, and keeps it until
+        that has passed. So a probe goes ahead of what may not be kept: no session needs it when it comes.
         """
         if await is_blocked(connection):
             return False

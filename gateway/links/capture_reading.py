@@ -1,4 +1,4 @@
-"""Reads the file of a capture, which may come from anybody: a line is what the format says, or an error."""
+"""Reads the file of a capture, which may come from any place: a line is what the format says, or an error."""
 
 from __future__ import annotations
 

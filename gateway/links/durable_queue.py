@@ -1,4 +1,4 @@
-"""A queue that outlives its connection: what is said while nobody listens waits in it, for a time.
+"""A queue that outlives its connection: messages that are sent meanwhile wait in it, for a time.
 
 It is durable, belongs to one consumer, and is bounded in length and, by its expiry, in time: a gateway that
 never comes back leaves nothing behind in the end.
@@ -26,14 +26,14 @@ from gateway.links.own_queue import WatchedQueue, bind
 
 
 class Loss(enum.StrEnum):
-    """Why some of what was said may not be in the queue; the broker tells of no message that it drops."""
+    """Why some messages may not be in the queue; the broker reports no message that it drops."""
 
     MISSING = "missing"
     """The queue was not there: it is new, or has expired."""
     FULL = "full"
     """It was full when it was consumed again: it dropped the oldest."""
     UNBOUND = "unbound"
-    """Its exchange was made again while nobody consumed."""
+    """Its exchange was made again while the queue was not consumed."""
     DOWN = "down"
     """The node that has it was down, while other nodes of its cluster went on."""
     DOUBTFUL = "doubtful"
@@ -62,7 +62,7 @@ class DurableQueueCounts:
         losses: times that some of what was said may be missing, by cause.
         refusals: times that the queue could not be used, by cause.
         waiting: messages in the queue at the last look, without those on their way to us; ``None`` while it
-            is not consumed, for nobody looks then.
+            is not consumed, because it is not looked at then.
         unacknowledged: deliveries that arrived and wait for the log.
         is_quorum: the queue in use is a quorum queue, as an earlier version of the gateway left behind in a
             virtual host whose queues are quorum queues by default.
@@ -104,37 +104,37 @@ _HELD_SECONDS: Final = 0.05
 
 
 class Ledger(Protocol):
-    """Knows which deliveries were told, and when that is lasting."""
+    """Knows which deliveries were recorded, and when that is durable."""
 
     def is_recorded(self, identity: str) -> bool:
-        """Whether what the delivery of this identity led to is told already."""
+        """Whether what the delivery of this identity led to is recorded already."""
         ...
 
     def recording(self, identity: str) -> AbstractContextManager[None]:
-        """While the context lasts, what is told comes of the delivery of this identity."""
+        """While the context lasts, what is recorded comes of the delivery of this identity."""
         ...
 
     def came_again(self, identity: str) -> None:
-        """The delivery of this identity, which was told, came again, and may do so once more."""
+        """The delivery of this identity, which was recorded, came again, and may do so once more."""
         ...
 
     @property
     def position(self) -> int:
-        """Of what was told last."""
+        """The position of what was recorded last."""
         ...
 
     async def lasting(self, position: int) -> None:
-        """Wait until all that was told up to ``position`` cannot be lost by the death of this process."""
+        """Wait until all that was recorded up to ``position`` cannot be lost by the death of this process."""
         ...
 
 
 class UnacknowledgedDeliveries:
-    """The deliveries of one consumer; what a former connection delivered is none of them.
+    """The deliveries of one consumer; what an earlier connection delivered is none of them.
 
     Args:
         ledger: where they are noted.
         tell: told each delivery, once.
-        ready: whether there is somebody to tell: until then deliveries wait, and are not acknowledged.
+        ready: whether the session takes deliveries: until then they wait, and are not acknowledged.
         counts: of the subscription.
         heard: set with each delivery that comes or is told. The broker's answers stand behind deliveries,
             which may take longer than an answer is waited for.
@@ -177,7 +177,7 @@ class UnacknowledgedDeliveries:
         self.proceed()
 
     def proceed(self) -> None:
-        """Tell what waits, in order, as long as there is somebody to tell."""
+        """Deliver what waits, in order, as long as the session takes it."""
         while self._waiting and self._ready():
             self._heard.set()
             message = self._waiting.popleft()
@@ -199,11 +199,11 @@ class UnacknowledgedDeliveries:
             self._idle.set()
 
     async def all_told(self) -> None:
-        """Wait until none waits for somebody to be told."""
+        """Wait until no delivery waits for the session."""
         await self._idle.wait()
 
     async def release(self) -> None:
-        """Tell, soon after there is somebody to tell, what waits; never ends."""
+        """Deliver what waits, soon after the session takes it; never ends."""
         while True:
             await self._held.wait()
             self._held.clear()
@@ -211,7 +211,7 @@ class UnacknowledgedDeliveries:
             self.proceed()
 
     async def acknowledge(self) -> None:
-        """Acknowledge, many at once, what is told lastingly; ends by what ends the channel only.
+        """Acknowledge, many at once, what is recorded durably; ends by what ends the channel only.
 
         Raises:
             AMQPError, ChannelInvalidStateError: the channel has ended.
@@ -229,7 +229,7 @@ class UnacknowledgedDeliveries:
 
 
 def identity_of(message: AbstractIncomingMessage) -> str:
-    """What tells a message from any other, also when it is delivered again: 16 hexadecimal digits.
+    """What distinguishes a message from any other, also when it is delivered again: 16 hexadecimal digits.
 
     It covers where it was published and all that it says, with the sender's time.
     """
@@ -341,7 +341,7 @@ class DurableQueue(WatchedQueue):
         """Why it lacks some of what was said since it was consumed last; ``None`` if it does not.
 
         Args:
-            waiting: as `waiting` told while nobody consumed it.
+            waiting: as `waiting` returned while it was not consumed.
         """
         if waiting is None:
             return Loss.MISSING
@@ -440,7 +440,7 @@ class DurableQueue(WatchedQueue):
         """Consume it, as the only one who may.
 
         Raises:
-            LinkError: somebody else does.
+            LinkError: another process does.
         """
         try:
             await queue.consume(arrived, exclusive=True)

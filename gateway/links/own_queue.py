@@ -1,4 +1,4 @@
-"""The kind of queue that the gateway declares unless told otherwise: bounded, gone with its connection."""
+"""The kind of queue that the gateway declares by default: bounded, gone with its connection."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class WatchedQueue:
             connection: that the queue was declared on.
             name: of the queue.
             doubt: told once that messages may be lost, when those that waited have been consumed (what is
-                asked for before would be stale), and for how many seconds nobody can say.
+                asked for before would be stale), and for how many seconds is unknown.
             exchanges: must be there each time too.
             channel: to look by, where the broker allows one for a connection; else another one is opened,
                 and again where the broker has closed it.
@@ -177,7 +177,7 @@ class OwnQueue(WatchedQueue):
         *,
         extended: bool = True,
     ) -> AbstractQueue:
-        """Declare and bind it, under a name that nobody had before.
+        """Declare and bind it, under a name that was never used before.
 
         Args:
             channel: that declares it.

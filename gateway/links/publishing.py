@@ -42,7 +42,7 @@ from gateway.links.session_driver import TOO_LATE, MessageDriver
 from gateway.tasks import until_one_ends
 
 REMEMBERED: Final = 1_000
-"""Mandatory messages that may still come back: without confirms nothing tells that one arrived."""
+"""Mandatory messages that may still come back: without confirms nothing shows that one arrived."""
 
 _Return: TypeAlias = "asyncio.Future[DeliveredMessage]"
 
@@ -57,8 +57,8 @@ def why_returned(message: DeliveredMessage) -> str:
 class MandatorySends:
     """Tells of each mandatory message that comes back on one channel without confirms.
 
-    aiormq tells of returned messages to who waits for their confirmation, found by message id, and to nobody
-    else. So it is given somebody who waits, under a tag that no confirmation has.
+    aiormq reports returned messages only to a future that waits for their confirmation, found by message id.
+    So it is given such a future, under a tag that no confirmation has.
 
     Args:
         channel: that they are published on.
@@ -310,7 +310,7 @@ class Publisher:
         self._driver.unsent([send], reason)
 
     def _message(self, send: Send) -> aio_pika.Message:
-        """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be told."""
+        """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be seen."""
         seconds = self._clock.now() // _SECOND  # all that a timestamp of AMQP 0-9-1 tells
         lifetime = send.lifetime(seconds * _SECOND)
         return aio_pika.Message(

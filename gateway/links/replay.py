@@ -90,7 +90,7 @@ class Outcome:
     passed_over: int = 0
 
     def compare(self, line: int, captured: Sequence[Said], replayed: Sequence[Said]) -> None:
-        """What was, and is, said to one thing that both were told."""
+        """What was, and is, sent for one thing that both were given."""
         for index in range(max(len(captured), len(replayed))):
             before = captured[index] if index < len(captured) else None
             after = replayed[index] if index < len(replayed) else None

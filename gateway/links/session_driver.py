@@ -69,7 +69,7 @@ _WARNINGS: Final = frozenset(
         "virtual-host-not-permitted",
     }
 )
-"""Notes of what somebody should look at; all others are for who reads the log anyway."""
+"""Notes that an operator should look at; they are logged as warnings, all others as information."""
 
 
 class SessionNotes:

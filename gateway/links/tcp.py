@@ -1,4 +1,4 @@
-"""A listener for protocols over TCP: carries octets between a session and whoever connects, within limits.
+"""A listener for protocols over TCP: carries bytes between a session and its peers, within limits.
 
 Whoever connects is a stranger. How many may be connected, how long they may be silent and how much may wait
 for one that does not read are bounded here; how long a line may be is the session's to say.
@@ -55,7 +55,7 @@ class StreamLimits:
 
 
 class Listener(Protocol):
-    """What a connection tells, and asks."""
+    """What a connection reports, and asks for."""
 
     def opened(self, connection: TcpConnection, peer: Peer) -> None:
         """It may be read from and written to."""
@@ -299,7 +299,7 @@ class TcpListener:
     """Listens as long as it runs, and ends every connection with it.
 
     Args:
-        address: where; loopback unless somebody configured another.
+        address: where; loopback unless another is configured.
         driver: of the session.
         limits: of connections.
         certificate: for TLS; ``None`` for plain TCP.

@@ -17,7 +17,7 @@ from gateway.config.sources import AgentPublishing
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect, Event
 from gateway.feed.operations import OperationAnswer, OperationRequest
-from gateway.feed.records import Record
+from gateway.feed.records import Batch
 from gateway.feed.server import Reply
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
@@ -137,9 +137,9 @@ class QmfServer:
             tasks.create_task(self._warn_if_silent_under_alarms())
             tasks.create_task(self._link.run())
 
-    def take(self, records: Iterable[Record]) -> None:
+    def take(self, batch: Batch) -> None:
         """Publish what a batch of the inventory says of the source."""
-        self._perform(self._role.take(records, self._clock.now()))
+        self._perform(self._role.take(batch.records, self._clock.now()))
 
     # ---- the session of the link: as the role, with its operations submitted -----------------------------
 

@@ -85,8 +85,6 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         save: keeps a provisional registry that has grown; may raise ``OSError``, and is then called again.
         clock: now, in nanoseconds since 1970-01-01 UTC.
         log: called for what cannot be shown.
-        receivers: get each event; those that a snapshot repeats, too, with the same epoch and number.
-        operation: given each record of an operation, those of a snapshot again.
     """
 
     def __init__(
@@ -98,13 +96,12 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         save: SaveProvisional,
         clock: Callable[[], int],
         log: Log,
-        receivers: Receivers | None = None,
-        operation: Callable[[OperationRecord], None] | None = None,
     ) -> None:
         root = settings.root
         self._root = root
         self._clock = clock
-        self._receivers = receivers
+        self._receivers: list[Receivers] = []
+        self._operations: list[Callable[[OperationRecord], None]] = []
         self._registries = OidRegistries(settings.registries, provisional, save=save, log=log, clock=clock)
         self._summaries = Summaries(store, root)
         self._source_table = SourceTable(store, root)
@@ -114,10 +111,20 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._events = Events(self._registries, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
         self._history = History(store, root, self._tables.row_oid, settings.history)
-        self._operation = operation or _to_nobody
         self._class_names: dict[int, str] = {}
         self._unsettled = UnsettledRows()
         serve_health(store, root, settings.version, self._replica.status, self.counts, clock)
+
+    def notify_of_events(self, receivers: Receivers) -> None:
+        """Notify ``receivers`` of each event, also of those that a snapshot repeats.
+
+        To be called before the feed is connected.
+        """
+        self._receivers.append(receivers)
+
+    def notify_of_operations(self, take: Callable[[OperationRecord], None]) -> None:
+        """Hand each record of an operation to ``take``, also those that a snapshot repeats."""
+        self._operations.append(take)
 
     @property
     def status(self) -> FeedStatus:
@@ -283,17 +290,17 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Notify the receivers of an event."""
         if version is None:
             self.status.refused += 1
-        elif self._receivers is not None:
+        elif self._receivers:
             source = self._source_table.name(record.source)
             repeated, epoch = self._replica.in_snapshot, self.status.epoch
-            self._receivers.notify(
-                self._events.notification(record, version, source, epoch, repeated=repeated)
-            )
+            notification = self._events.notification(record, version, source, epoch, repeated=repeated)
+            for receivers in self._receivers:
+                receivers.notify(notification)
 
     def events_made(self, record: EventsMadeRecord) -> None:
         """Let the receivers count what they missed."""
-        if self._receivers is not None:
-            self._receivers.events_made(record.boot, record.number)
+        for receivers in self._receivers:
+            receivers.events_made(record.boot, record.number)
 
     def alarm_changed(self, record: AlarmRecord) -> None:
         """Show an alarm, or its end."""
@@ -307,7 +314,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def operation_changed(self, record: OperationRecord) -> None:
         """Show an operation."""
         self._history.operation_changed(record, self._replica.generation)
-        self._operation(record)
+        for take in self._operations:
+            take(record)
 
     def event_log_changed(self, record: EventLogRecord) -> None:
         """Show the state of the event log."""
@@ -348,7 +356,3 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         if self._alarms.changed_sources:
             for source, (active, worst) in self._alarms.take_changed().items():
                 self._source_table.count_alarms(source, active, worst)
-
-
-def _to_nobody(_told: object) -> None:
-    """Drop a record that no caller wants."""

@@ -99,7 +99,7 @@ class Sending:
         clock: the gateway's.
         receivers: who is sent what.
         boot: of the core when the process began.
-        projection: asked which alarms last.
+        projection: knows which alarms last.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Sending:
         clock: Clock,
         receivers: Receivers,
         boot: int,
-        projection: Callable[[], Projection],
+        projection: Projection,
     ) -> None:
         self._scheduler = scheduler
         self._receivers = receivers
@@ -125,8 +125,8 @@ class Sending:
             monotonic=lambda: scheduler.now,
             clock=clock.now,
             up_time=lambda: 0,
-            standing=lambda: projection().standing_alarms(),
-            alarm=lambda source, condition: projection().alarm_notification(source, condition),
+            standing=projection.standing_alarms,
+            alarm=projection.alarm_notification,
             wake=self._wake,
             failed=self._failed,
         )

@@ -64,7 +64,6 @@ class SnmpProcess:
         self._core = core
         running = core()
         boot = running.epoch if running is not None else 0
-        self._sending = Sending(scheduler, clock, receivers, boot, lambda: self.projection)
         self.projection = projection(
             self.store,
             ProjectionSettings(ROOT, registries, SERVE_STALE_FOR, "1.2.3"),
@@ -72,15 +71,16 @@ class SnmpProcess:
             save=save,
             clock=clock.now,
             log=lambda event, detail: scheduler.tell("snmp", f"{event}: {detail}"),
-            receivers=self._sending,
-            operation=lambda record: self.commands.table.operation_changed(record),  # noqa: PLW0108  made later
         )
+        self._sending = Sending(scheduler, clock, receivers, boot, self.projection)
+        self.projection.notify_of_events(self._sending)
         self.link = around.link(self.projection)
         settings = SnmpSettings(writers={WRITER: SnmpWriter()})
         submission = Submission(self.projection, secret_arguments(mappings), DEADLINE)
         self.commands = Commands(
             settings, ROOT, self.store, self.projection, submission, self.link.ask, clock.now
         )
+        self.projection.notify_of_operations(self.commands.table.operation_changed)
         counters = SnmpCounters()
         sets = SetRequests(
             self.projection,

@@ -1,1 +1,1 @@
-"""What tells an administrator about a running gateway and its brokers: checks, doctor, explain."""
+"""What shows an administrator the state of a running gateway and its brokers: checks, doctor, explain."""

@@ -221,7 +221,7 @@ def _nodes(settings: RabbitMqSettings) -> str:
 
 
 async def _first_overview(settings: RabbitMqSettings, folder: Path, tell: Tell) -> Answer:
-    """What the first node answers that answers at all; a line is told of each other that does not."""
+    """Return the first answer of a node; each node that does not answer is reported by a line."""
     endpoint = management_endpoint(settings, settings.user, settings.password, folder)
     answers: list[Answer] = []
     failures: list[str] = []

@@ -20,7 +20,7 @@ from gateway.state_folder import user_name
 from gateway.terminal.view import FeedChange, KnownObject, TerminalView
 
 SNAPSHOT_SECONDS: Final = 120.0
-"""How long the core may take to tell everything; 100,000 objects take some seconds."""
+"""How long the core may take to send everything; 100,000 objects take some seconds."""
 
 _MAX_WAITING: Final = 10_000
 """Happenings that a slow terminal has not taken: while there are more, nothing is read."""

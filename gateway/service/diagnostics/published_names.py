@@ -342,7 +342,7 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
 
 
 def by_north(view: TerminalView, names: PublishedNames, text: str) -> KnownObject | None:
-    """The object that a north calls so, if it is there."""
+    """The object that a front end shows under this name, if it is there."""
     if names.is_object_name(text):
         return names.by_object_name(text, view.objects.values())
     oid = names.oid_of(text)

@@ -113,7 +113,7 @@ class MetricsEndpoint:
         try:
             await self._converse(reader, writer)
         except (OSError, TimeoutError, h11.ProtocolError, asyncio.CancelledError):
-            pass  # it went away, is too slow or speaks no HTTP, or we end: nobody is waiting for an answer
+            pass  # it went away, is too slow or speaks no HTTP, or we end: no client waits for an answer
         finally:
             self._connections.discard(task)
             writer.close()

@@ -104,7 +104,7 @@ SlowCollector: TypeAlias = Callable[[], Awaitable[Iterable[Reading]]]
 
 
 class Metrics:
-    """The readings of a process. A collector replaces a former one of the same name."""
+    """The readings of a process. A collector replaces an earlier one of the same name."""
 
     def __init__(self) -> None:
         self._collectors: dict[str, Collector] = {}

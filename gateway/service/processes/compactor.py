@@ -116,7 +116,7 @@ class Compaction:
                     except CompactionError as error:
                         failures.append(error)
         except CompactionBusyError:
-            return False  # somebody does it by hand
+            return False  # the command `log compact` does it now
         finally:
             self._compactor = None
         self.counts.failures += len(failures)

@@ -110,23 +110,13 @@ async def _run_locked(
     mappings = load_mappings(loaded)
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = count_start(state, index)
-    feed: FeedServer | None = None
     last = await asyncio.to_thread(_last_state, loaded)
-    unfinished, told = await asyncio.to_thread(_not_told_to_the_end, loaded, state.identity)
-    event_log = _event_log(loaded, clock, last, lambda: _facts(state.identity, epoch, inventory, told))
-
-    def publish(batch: Batch) -> None:
-        if feed is not None:
-            feed.publish(batch)
-        if event_log is not None:
-            event_log.take(batch)
-        for server in servers.values():
-            server.take(batch.records)
-        operations.noticed(batch)  # last: answers to operations come behind what these changed
-
+    unfinished, recorded = await asyncio.to_thread(_recorded_before, loaded, state.identity)
     classes, secrets, is_left = ClassRegistry(mappings), SecretRules(patterns), asyncio.Event()
     slicing, limits = BatchSettings(is_left.set), loaded.settings.history.limits
-    inventory = Inventory(state.identity, epoch, classes, index, publish, slicing, limits)
+    subscribers = Subscribers()
+    inventory = Inventory(state.identity, epoch, classes, index, subscribers.publish, slicing, limits)
+    event_log = _event_log(loaded, clock, last, partial(_facts, state.identity, epoch, inventory, recorded))
     settings = loaded.settings.operations
     manager = OperationManager(
         inventory,
@@ -136,6 +126,9 @@ async def _run_locked(
         ManagerSettings(settings.deadline, settings.max_running),
     )
     operations = CoreOperations(manager, inventory, clock, event_log)
+    hello = Hello(VERSION, epoch, state.identity, clock.now())
+    waiting = loaded.settings.feed.max_waiting_records
+    feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.submit)
     servers: dict[str, QmfServer] = {}
     surroundings = SourceContext(
         inventory,
@@ -160,6 +153,12 @@ async def _run_locked(
         for source in inventory.sources
         if source.identity.name in served
     }
+    subscribers.add(feed.publish)
+    if event_log is not None:
+        subscribers.add(event_log.take)
+    for server in servers.values():
+        subscribers.add(server.take)
+    subscribers.add(operations.noticed)  # last: answers to operations come behind what the others got
     async with AsyncExitStack() as running:
         if event_log is not None:
             await running.enter_async_context(event_log)
@@ -168,10 +167,9 @@ async def _run_locked(
         await running.enter_async_context(operations)
         numbers = {source.identity.name: source.identity.number for source in inventory.sources}
         operations.recover(restored_operations(unfinished, numbers))
-        inventory.recall(restored_events(told, state.identity, classes, numbers, _names(last)), told.made)
-        hello = Hello(VERSION, epoch, state.identity, clock.now())
-        waiting = loaded.settings.feed.max_waiting_records
-        feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.submit)
+        inventory.recall(
+            restored_events(recorded, state.identity, classes, numbers, _names(last)), recorded.made
+        )
         running.push_async_callback(feed.close)
         try:
             await feed.start()
@@ -191,6 +189,22 @@ async def _run_locked(
             *(run() for run in sources),
             *(server.run() for server in servers.values()),
         )
+
+
+class Subscribers:
+    """Those who take what the inventory publishes, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._takers: list[Callable[[Batch], object]] = []
+
+    def add(self, take: Callable[[Batch], object]) -> None:
+        """Hand each batch to ``take``, from now on."""
+        self._takers.append(take)
+
+    def publish(self, batch: Batch) -> None:
+        """Hand a batch to all."""
+        for take in self._takers:
+            take(batch)
 
 
 def _server(
@@ -218,14 +232,14 @@ def _add_readings(
     metrics: Metrics,
     loaded: LoadedConfiguration,
     feed: FeedServer,
-    desk: OperationManager,
+    manager: OperationManager,
     event_log: CoreEventLog | None,
     inventory: Inventory,
     index: InstanceIndex,
     state: StateFolder,
 ) -> None:
     metrics.add("feed", partial(feed_readings, feed))
-    metrics.add("operations", partial(operation_readings, desk))
+    metrics.add("operations", partial(operation_readings, manager))
     if event_log is not None:
         files = file_settings(loaded.settings.log)
         metrics.add("event log", partial(log_readings, event_log, files))
@@ -262,9 +276,9 @@ def _event_log(
     )
 
 
-def _facts(gateway: str, epoch: int, inventory: Inventory, told: LastEvents) -> dict[str, object]:
+def _facts(gateway: str, epoch: int, inventory: Inventory, recorded: LastEvents) -> dict[str, object]:
     """For the first record of a segment: whose it is, and how many events there were."""
-    made = events_value({**told.made, epoch: inventory.events_made})
+    made = events_value({**recorded.made, epoch: inventory.events_made})
     return {"gateway": gateway, "boot": epoch, EVENTS: made}
 
 
@@ -280,8 +294,8 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
         return LastState(is_complete=False)
 
 
-def _not_told_to_the_end(loaded: LoadedConfiguration, gateway: str) -> tuple[list[LogRecord], LastEvents]:
-    """Operations that a core before this one began and did not end; events that norths may not know."""
+def _recorded_before(loaded: LoadedConfiguration, gateway: str) -> tuple[list[LogRecord], LastEvents]:
+    """Operations that a core before this one began and did not end; events that front ends may not have."""
     if not loaded.settings.log.enabled:
         return [], LastEvents()
     folder = loaded.log_folder
@@ -303,12 +317,12 @@ def _names(last: LastState | None) -> Callable[[str], str]:
 
 
 async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:
-    def tell(record: EventLogRecord) -> None:
+    def publish(record: EventLogRecord) -> None:
         inventory.event_log_changed(record, clock.now())
 
     if event_log is not None:
-        await event_log.run(tell)
-    tell(OFF)
+        await event_log.run(publish)
+    publish(OFF)
     await asyncio.get_running_loop().create_future()
 
 
@@ -353,7 +367,7 @@ async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) 
         needed: set by the index when it cannot wait.
 
     Raises:
-        InstanceIndexError: the index has failed, here or for whoever used it: nothing may go on without it.
+        InstanceIndexError: the index has failed, here or elsewhere: nothing may go on without it.
     """
     await until_one_ends(_keep_on_disk(index, needed), _forget(index, clock))
 

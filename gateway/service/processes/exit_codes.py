@@ -12,7 +12,7 @@ class ExitCode(enum.IntEnum):
 
     OK = 0
     FAILED = 1
-    """Something unforeseen; the log tells."""
+    """Something unforeseen; the log has it."""
     USAGE = 2
     """The command line is wrong."""
     CONFIGURATION = 3
@@ -38,7 +38,7 @@ class ExitCode(enum.IntEnum):
     NOT_FOUND = 13
     """No object, element, method or event is called so, or several are."""
     REFUSED = 14
-    """The gateway's configuration does not allow an operation, or nobody can set the element."""
+    """The gateway's configuration does not allow an operation, or the element cannot be set."""
     WRONG_VALUE = 15
     """A value or argument has a type, length or value that is impossible."""
     NOT_NOW = 16
@@ -52,7 +52,7 @@ class ExitCode(enum.IntEnum):
     UNKNOWN_OUTCOME = 20
     """No answer came in time: an operation may have been carried out, or may still be."""
     INTERRUPTED = 130
-    """Ctrl-C, as shells tell of any command that it ended."""
+    """Ctrl-C, as shells report any command that it ended."""
     NOT_READ = 141
     """Whoever read the output has gone, as with ``| head``; likewise."""
 

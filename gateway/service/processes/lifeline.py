@@ -117,7 +117,7 @@ class ProcessLine:
                 self._asked.cancel()
 
     async def ask(self, seconds: float) -> list[Reading] | None:
-        """What the child tells of itself; ``None`` where it is not ready, or silent for so long.
+        """What the child reports of itself; ``None`` where it is not ready, or silent for so long.
 
         Askers at the same time share one question, and one that gave up leaves it to the next.
         """

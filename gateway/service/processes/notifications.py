@@ -115,8 +115,8 @@ class Notifications:
         path: the file that outlives the process.
         store: where agTargetTable is served.
         clock: the clock.
+        projection: knows which alarms last.
         up_time: sysUpTime.
-        projection: which alarms last; asked when the sender works.
         failed: called with errors of ours; limits its own rate.
 
     Raises:
@@ -129,9 +129,9 @@ class Notifications:
         path: Path,
         store: Store,
         clock: Clock,
+        projection: Projection,
         *,
         up_time: Callable[[], int],
-        projection: Callable[[], Projection],
         failed: Callable[[Exception], None],
     ) -> None:
         self._path = path
@@ -151,8 +151,8 @@ class Notifications:
             up_time=up_time,
             wake=self._woken,
             failed=failed,
-            standing=lambda: projection().standing_alarms(),
-            alarm=lambda source, condition: projection().alarm_notification(source, condition),
+            standing=projection.standing_alarms,
+            alarm=projection.alarm_notification,
         )
         self.sender = NotificationSender(settings, world, load(path))
 

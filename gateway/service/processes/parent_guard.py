@@ -17,7 +17,7 @@ LAST_SECONDS: Final = 5.0
 """A process that was ready may take so long to end in order."""
 
 _CODE: Final = 1
-"""Of the exit: nobody is there to read it."""
+"""Of the exit: no process is there to read it."""
 
 
 class ParentGuard:

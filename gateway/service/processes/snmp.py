@@ -96,15 +96,6 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     system = SystemGroup(store, _description(loaded, root), time.monotonic_ns)
     for shipped in registries:
         system.add_module((*root, *shipped.module_arc), shipped.module)
-    notifications = Notifications(
-        sender_settings(loaded, state, root, targets_of(loaded, community)),
-        state.path / NOTIFICATIONS_FILE,
-        store,
-        clock,
-        up_time=system.up_time,
-        projection=lambda: projection,
-        failed=failures.failed,
-    )
     projection = Projection(
         store,
         ProjectionSettings(
@@ -114,15 +105,24 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
         save=site.save,
         clock=clock.now,
         log=lambda event, detail: log.info(event, detail=detail),
-        receivers=notifications.sender,
-        operation=lambda record: commands.table.operation_changed(record),  # noqa: PLW0108  made later
     )
+    notifications = Notifications(
+        sender_settings(loaded, state, root, targets_of(loaded, community)),
+        state.path / NOTIFICATIONS_FILE,
+        store,
+        clock,
+        projection,
+        up_time=system.up_time,
+        failed=failures.failed,
+    )
+    projection.notify_of_events(notifications.sender)
     link = FeedLink(loaded.feed_socket, projection)
     deadline = loaded.settings.operations.deadline
     reports = RefusalReports(link.ask, time.monotonic_ns)
     refused_sets = RefusedSets(projection, reports.report)
     submission = Submission(projection, secret_arguments(mappings.values()), deadline, reports.report)
     commands = Commands(settings, root, store, projection, submission, link.ask, clock.now)
+    projection.notify_of_operations(commands.table.operation_changed)
     access = {community.encode(): Access(store)} | {
         secret.encode(): Access(commands.view(writer), writer) for writer, secret in writers.items()
     }

@@ -91,7 +91,7 @@ class Supervisor:
 
     Args:
         plans: what to run, in the order of start; each is awaited to be ready before the next is started.
-        lifeline: to whoever started this supervisor.
+        lifeline: to the process that started this supervisor.
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
         manager: told when all are ready, and when they are being ended.
@@ -162,7 +162,7 @@ class Supervisor:
             raise self._failure
 
     async def readings(self) -> list[Reading]:
-        """What all processes, and the supervisor itself, tell of themselves now."""
+        """What all processes, and the supervisor itself, report of themselves now."""
         answers = await self._answers()
         readings = [build(), *usage(OWN_NAME, os.getpid())]
         for name, answer in answers.items():
@@ -310,13 +310,13 @@ async def run_gateway(
     state_lock: int,
     waiting: Callable[[], Sequence[str]],
 ) -> None:
-    """Run the processes until SIGINT, SIGTERM, or the end of whoever started us.
+    """Run the processes until SIGINT, SIGTERM, or the end of the process that started us.
 
     Args:
         plans: the processes.
         metrics: how they are served.
         objects: the socket of the process that tells metrics of objects; ``None`` where there is none.
-        lifeline: to whoever started us.
+        lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
         waiting: what of the configuration was changed since it was read.
 

@@ -49,7 +49,7 @@ RESTART_SECONDS: Final = 5.0
 """Before it is tried again to listen."""
 
 RESTORED_AT_ONCE: Final = 500
-"""Objects; some ten milliseconds' worth, in which no other source is heard."""
+"""Objects; some ten milliseconds' worth, in which no other source is read."""
 
 _MEBIBYTE: Final = 1 << 20
 
@@ -117,7 +117,7 @@ async def _listen(
 
 
 class _Known:
-    """What was known of a source's applications, and what is to be known after a restart."""
+    """The classes and objects of a source's applications, cached over restarts."""
 
     def __init__(self, name: str, settings: AmiSource, around: SourceContext) -> None:
         self._name = name
@@ -133,21 +133,21 @@ class _Known:
             self._file.keep_only(known)
         self._classes = {str(schema.key): schema for schema in known}
         self.then = 0
-        """While former objects are told: until when they were heard, nanoseconds; 0 otherwise."""
+        """While objects are restored: until when they were received, nanoseconds; 0 otherwise."""
 
     @property
     def classes(self) -> tuple[ClassSchema, ...]:
-        """As last told."""
+        """As last reported."""
         return tuple(self._classes.values())
 
     async def restore(self, driver: StreamDriver) -> None:
-        """Have a new session know what the log has, which nobody vouches for yet."""
+        """Give a new session the objects that the log has, stale until an application reports them."""
         last = await self._last_state()
         if last is None or not self._classes:
             return
         seen = restored_reports(last, self._name, self.classes)
         while part := list(islice(seen, RESTORED_AT_ONCE)):
-            # It is shown as of when it was heard, which is not now.
+            # It is shown as of when it was received, which is not now.
             self.then = last.heard_until.get(self._name, 0)
             try:
                 driver.handle(ObjectsRestored(part))
@@ -156,7 +156,7 @@ class _Known:
             await asyncio.sleep(0)
 
     async def _last_state(self) -> LastState | None:
-        """As the log was at the start; as it is now for a session that begins again after a fault."""
+        """As the log was at the start; as it is now for a session that is restarted after a fault."""
         lasting = self._around.lasting if self._remembers else None
         if lasting is None or not self._begins_anew:
             self._begins_anew = True
@@ -183,7 +183,7 @@ class _Known:
 
 
 def relay_config(settings: AmiSource, around: SourceContext, known: tuple[ClassSchema, ...]) -> RelayConfig:
-    """What a relay session is told of the settings."""
+    """The configuration of a relay session, from the settings."""
     limits = settings.limits
     return RelayConfig(
         package=settings.package,
@@ -215,7 +215,7 @@ def relay_config(settings: AmiSource, around: SourceContext, known: tuple[ClassS
 
 
 def stream_limits(settings: AmiSource) -> StreamLimits:
-    """What the listener is told of the settings."""
+    """The limits of the listener, from the settings."""
     idle = settings.idle / SECOND if settings.idle is not None else None
     return StreamLimits(
         connections=settings.limits.connections,
@@ -237,7 +237,7 @@ def _session_logs(name: str, settings: AmiSource, around: SourceContext) -> Sess
 
 
 MAX_LINE_OCTETS: Final = 8192
-"""Of one line; the rest is left out, and told."""
+"""Of one line; the rest is left out, and counted in the line."""
 
 SETTLING_SECONDS: Final = 0.2
 """Lines are written together."""

@@ -58,7 +58,7 @@ def settings_of(config: object, left_out: Collection[str]) -> dict[str, Any]:
 
 
 def with_settings(config: ConfigT, told: object, left_out: Collection[str]) -> ConfigT:
-    """``config`` with the fields that ``told`` has, which is what `settings_of` gave.
+    """``config`` with the fields of ``told``, which is what `settings_of` returned.
 
     Fields that it does not have, or not any more, stay as they are: the capture may be of another version.
 
@@ -81,7 +81,7 @@ def with_settings(config: ConfigT, told: object, left_out: Collection[str]) -> C
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KnownBefore(Generic[KnownT]):
-    """What a session can know before anybody told it, from its file in the state folder.
+    """What a session can know before a peer reports it, from its file in the state folder.
 
     Attributes:
         field: of the session's config.
@@ -103,7 +103,7 @@ class KnownBefore(Generic[KnownT]):
             return ""
 
     def told_to(self, config: ConfigT, text: str) -> ConfigT:
-        """``config`` with what `text_of` told.
+        """``config`` with what `text_of` returned.
 
         Raises:
             CaptureError: it is something else.
@@ -139,7 +139,7 @@ def _fields(kind: type, left_out: Collection[str]) -> list[str]:
 
 
 def _known(kind: type, told: Mapping[Any, object], left_out: Collection[str] = ()) -> dict[str, object]:
-    """What a dataclass, and those inside it, still have of what was told."""
+    """What a dataclass, and those inside it, still have of the captured settings."""
     hints, names = get_type_hints(kind), _fields(kind, left_out)
     return {
         name: _known(hints[name], value)
@@ -169,7 +169,7 @@ def _bounded(told: object) -> None:
 
 
 MAX_SIZE: Final = 256 << 20
-"""Octets of all the files of a capture, unless told otherwise."""
+"""Default size of all files of a capture, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ class Captures:
         return CapturedSource(design.config, design.mapping, design.secrets, file)
 
     def _file(self, source: str, kind: str, config: object) -> CaptureFile | None:
-        """A new file for a new session; the former one, where nothing stands in it yet."""
+        """A new file for a new session; the one before, if nothing is in it yet."""
         target, former = self._targets.get(source), self.files.get(source)
         if target is None or (former is not None and not former.records):
             return former

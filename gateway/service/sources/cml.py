@@ -32,7 +32,7 @@ _ASSURANCES: Final[Mapping[str, Assurance]] = {
 }
 _PREFIX_OCTETS: Final = 18
 _RETRY_LONGEST: Final = 30 * SECOND
-"""A server of CML that is started again says nothing of it, and one request in so long costs nothing."""
+"""A server of CML that is started again does not report it, and one request in so long costs nothing."""
 
 
 async def run_cml(
@@ -65,10 +65,10 @@ async def run_cml(
 
 
 def console_config(settings: CmlSource, around: SourceContext, schema: SchemaReply | None) -> ConsoleConfig:
-    """What a console session is told of the settings."""
+    """The configuration of a console session, from the settings."""
     budget = settings.budget
     return ConsoleConfig(
-        # A reply is believed by its message id, which nobody can guess.
+        # A reply is trusted by its message id, which no peer can guess.
         message_id_prefix=f"{secrets.token_urlsafe(_PREFIX_OCTETS)}.",
         system_exchange=settings.system_exchange,
         routing_key=settings.routing_key,

@@ -101,7 +101,7 @@ def http_publisher(
 def _both_accounts(
     settings: RabbitMqSettings, folder: Path, name: str
 ) -> tuple[ManagementEndpoint, ManagementEndpoint | None]:
-    """The management API as who reads, and as who writes, if anybody does."""
+    """The management API for the account that reads, and for the one that writes, if there is one."""
     writing = settings.writing
     return (
         management_endpoint(settings, settings.user, settings.password, folder, name),
@@ -137,7 +137,7 @@ def management_endpoint(
 
 
 def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> AmqpEndpoint | None:
-    """Where the agent hears events, or ``None`` where that is not configured.
+    """The endpoint of the broker's events; ``None`` where that is not configured.
 
     Raises:
         SecretError: the password cannot be read.

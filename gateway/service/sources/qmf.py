@@ -75,7 +75,7 @@ async def run_qmf(
 
 
 def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
-    """Say that nobody has checked who could forge the senders that source ``name`` believes."""
+    """Warn that it is not checked who could forge the senders that source ``name`` trusts."""
     log.warning(
         "impersonators-not-checked",
         name=name,
@@ -118,7 +118,7 @@ async def run_am01(
 
 
 def _am01_config(settings: Am01Source, around: SourceContext) -> Am01ConsoleConfig:
-    """What a console session is told of the settings."""
+    """The configuration of a console session, from the settings."""
     spoken = settings.revision
     return Am01ConsoleConfig(
         believed=frozenset(settings.trusted_users),

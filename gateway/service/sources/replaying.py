@@ -132,7 +132,7 @@ class _Witness(Witness):
         self._console = console
 
     def happened(self, happening: FeedChange) -> None:
-        """The inventory told something."""
+        """The inventory published a change."""
         if isinstance(happening, EventOccurred):
             self._result.events[str(happening.in_class.schema.key)] += 1
         elif isinstance(happening, GapFound):

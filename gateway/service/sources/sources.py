@@ -39,7 +39,7 @@ def needs_last_state(settings: Source) -> bool:
 
 
 def hears_of_meanwhile(settings: Source) -> bool:
-    """Whether what is told next may be about the time before the start, with the native ids of then."""
+    """Whether the next reports may be about the time before the start, with the native ids of then."""
     return settings.durable is not None or (isinstance(settings, AmiSource) and settings.remember)
 
 
@@ -62,7 +62,7 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         settings.kind,
         settings.max_objects,
         sets_natively=sets_natively(settings),
-        # What a delivery led to is told to the log under its name, so that it can be acknowledged.
+        # What a delivery led to is recorded under its name, so that it can be acknowledged.
         whole=settings.durable is not None,
     )
     if needs_last_state(settings) and around.lasting is not None:

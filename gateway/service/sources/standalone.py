@@ -100,9 +100,9 @@ _SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, Sou
 async def first_reading(
     loaded: LoadedConfiguration, name: str, clock: Clock, patience: float
 ) -> TerminalView:
-    """What the source ``name`` tells until it is synchronised, or down, or ``patience`` seconds have passed.
+    """What the source ``name`` reports until it is synchronised or down, or ``patience`` seconds have passed.
 
-    Nothing is kept, and nobody can ask it for operations.
+    Nothing is kept, and no operation is taken.
 
     Args:
         loaded: the configuration; its state folder is not used.
@@ -143,11 +143,11 @@ class CaptureStands:
     Attributes:
         state: of the source, with its detail.
         detail: likewise.
-        messages: received from the source; none are counted where it is heard over byte streams.
-        heard: octets of it.
+        messages: received from the source; none are counted for byte streams.
+        heard: bytes of it.
         objects: known of it.
         records: written.
-        octets: written.
+        octets: bytes written.
         trouble: why nothing more is written; empty while it is.
     """
 
@@ -170,16 +170,15 @@ async def capture_source(
 ) -> None:
     """Capture the source ``name`` until this is cancelled, or the capture ended by itself.
 
-    It is a console of its own: with a queue, connections and an inventory that nobody else has, and that are
-    gone afterwards. A queue that is kept for the gateway's return is not touched. Nobody can ask it for
-    operations.
+    It is a console of its own: with a queue, connections and an inventory of its own, which are gone
+    afterwards. A durable queue is not touched. No operation is taken.
 
     Args:
         loaded: the configuration; its state folder is not used.
         name: of the source.
         target: where to.
         clock: the gateway's.
-        tell: told again and again how it goes, also at the end.
+        tell: called again and again with how it goes, also at the end.
 
     Raises:
         DocumentError: a mapping is wrong; so is `MappingError`.

@@ -67,7 +67,7 @@ def back_up(
 ) -> BackedUp:
     """Write a backup, mode 0600; the file is there when it is complete and on the disk, and not before.
 
-    Every file of the folder is replaced whole by whoever writes it, so each is in the backup as it was at one
+    Every file of the folder is always replaced whole, so each is in the backup as it was at one
     moment; the index is, too. They need not be the same moment: nothing in one depends on another that could
     not be a little older or newer.
 

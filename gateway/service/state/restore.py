@@ -189,7 +189,7 @@ def _fill(
     leap: Leap,
     progress: Callable[[str], None],
 ) -> None:
-    """Write everything into an empty folder, ``VERSION`` last: until then nobody can use it."""
+    """Write everything into an empty folder, ``VERSION`` last: until then it cannot be used."""
     manifest = backup.manifest
     try:
         for name, pieces in backup.members():

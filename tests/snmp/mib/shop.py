@@ -108,8 +108,9 @@ class Gateway(Feeding):
             save=self.save,
             clock=lambda: self.now,
             log=self.log,
-            receivers=self if self.with_receivers else None,
         )
+        if self.with_receivers:
+            self.projection.notify_of_events(self)
 
     def notify(self, notification: Notification) -> None:
         self.notified.append(notification)

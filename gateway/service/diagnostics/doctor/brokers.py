@@ -38,7 +38,7 @@ from gateway.sources.rabbitmq.rights import impersonators, tags_of
 from gateway.sources.rabbitmq.status import STATISTICS_OFF
 
 MAX_SKEW_SECONDS: Final = 5.0
-"""Between our clock and a broker's; HTTP tells whole seconds."""
+"""Between our clock and a broker's; HTTP has whole seconds."""
 
 _ENOUGH: Final = frozenset({"monitoring", "administrator"})
 _EVERYTHING: Final = frozenset({".*", "^.*$", "^.*", ".*$"})

@@ -75,11 +75,11 @@ _LOG_LEVELS = {
 
 
 async def running_findings(loaded: LoadedConfiguration, *, has_lock: bool) -> list[Finding]:
-    """What the gateway tells of itself, if it runs.
+    """What the running gateway reports of itself, if it runs.
 
     Args:
         loaded: the configuration.
-        has_lock: whether somebody holds the state folder.
+        has_lock: whether a process holds the state folder.
     """
     try:
         async with feed_session(loaded.feed_socket) as session:

@@ -1,4 +1,4 @@
-"""What an examination tells."""
+"""The findings of an examination."""
 
 from __future__ import annotations
 

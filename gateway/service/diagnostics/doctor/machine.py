@@ -120,7 +120,7 @@ def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
 
 
 def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[Finding]:
-    """Whether what listens can have its address, or has it; and whether it is told to the whole network."""
+    """Whether what listens can have its address, or has it; and whether the whole network can reach it."""
     settings = loaded.settings
     listeners: list[tuple[str, tuple[str, int], socket.SocketKind]] = []
     if settings.snmp.enabled:
