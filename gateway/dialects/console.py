@@ -1,15 +1,50 @@
-"""What console sessions of every dialect have in common: effects, timers, what waits for an answer."""
+"""What console sessions of every dialect have in common.
+
+States, effects, timers, operations that wait for an answer.
+"""
 
 from __future__ import annotations
 
+import enum
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
+from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import NEVER, Answered, Effect, Note, Observed, Send, WakeAt
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, Outcome
+
+StateT = TypeVar("StateT", bound=enum.Enum)
+SignalT = TypeVar("SignalT", bound=enum.Enum)
+
+
+class Transitions(Generic[StateT, SignalT]):
+    """The states of a session, as one table.
+
+    Args:
+        table: from state and signal to the next state; any other pair is a mistake of the gateway.
+    """
+
+    def __init__(self, table: Mapping[tuple[StateT, SignalT], StateT]) -> None:
+        self.table = table
+
+    def after(self, state: StateT, signal: SignalT) -> StateT:
+        """Return the next state.
+
+        Raises:
+            LocalProtocolError: the table has none.
+        """
+        following = self.table.get((state, signal))
+        if following is None:
+            raise LocalProtocolError(f"{signal.value} means nothing while {state.value}")
+        return following
+
+    def __str__(self) -> str:
+        """Return the table as text, a line for each transition."""
+        rows = ((before.value, signal.value, after.value) for (before, signal), after in self.table.items())
+        return "\n".join(f"{before:<13} {signal:<13} -> {after}" for before, signal, after in rows)
 
 
 class Outbox:

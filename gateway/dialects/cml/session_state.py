@@ -17,8 +17,7 @@ from gateway.dialects.cml.console_config import SECOND, ConsoleConfig, Matching
 from gateway.dialects.cml.console_pace import Pace, Schedule
 from gateway.dialects.cml.console_tree import Known, Runs, Tree, Views
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Request, SchemaRequest
-from gateway.dialects.console import Outbox, Pending
-from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.console import Outbox, Pending, Transitions
 from gateway.dialects.session import NEVER, Effect, Send
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
@@ -50,23 +49,22 @@ class Signal(enum.Enum):
 
 _CONNECTED: Final = tuple(state for state in State if state is not State.DISCONNECTED)
 
-TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
-    (State.DISCONNECTED, Signal.CONNECTED): State.LEARNING,
-    (State.LEARNING, Signal.LEARNED): State.WALKING,
-    (State.WALKING, Signal.WALKED): State.SYNCHRONISED,
-    (State.WALKING, Signal.FELL_SHORT): State.DOUBTFUL,
-    (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
-    **{(state, Signal.TURNED_AWAY): State.UNREACHED for state in _CONNECTED if state is not State.UNREACHED},
-    **{(state, Signal.BEGIN): State.LEARNING for state in _CONNECTED},
-    **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
-}
-"""From state and signal to the next state; any other pair is a mistake of ours."""
-
-
-def table() -> str:
-    """Return the table as text, a line for each transition."""
-    rows = ((before.value, signal.value, after.value) for (before, signal), after in TRANSITIONS.items())
-    return "\n".join(f"{before:<13} {signal:<13} -> {after}" for before, signal, after in rows)
+TRANSITIONS: Final = Transitions(
+    {
+        (State.DISCONNECTED, Signal.CONNECTED): State.LEARNING,
+        (State.LEARNING, Signal.LEARNED): State.WALKING,
+        (State.WALKING, Signal.WALKED): State.SYNCHRONISED,
+        (State.WALKING, Signal.FELL_SHORT): State.DOUBTFUL,
+        (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
+        **{
+            (state, Signal.TURNED_AWAY): State.UNREACHED
+            for state in _CONNECTED
+            if state is not State.UNREACHED
+        },
+        **{(state, Signal.BEGIN): State.LEARNING for state in _CONNECTED},
+        **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
+    }
+)
 
 
 Wanted: TypeAlias = MethodCall | ObjectModify | ObjectFetch
@@ -221,10 +219,7 @@ class SessionState(Outbox):
 
     def move(self, signal: Signal) -> None:
         """Go to the next state; `LocalProtocolError` if the table has none."""
-        following = TRANSITIONS.get((self.state, signal))
-        if following is None:
-            raise LocalProtocolError(f"{signal.value} means nothing while {self.state.value}")
-        self.state = following
+        self.state = TRANSITIONS.after(self.state, signal)
 
     def retry_later(self, state: SourceState, reason: str) -> None:
         """Begin again after a while, longer each time; tell why."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.qmf import fields
-from gateway.dialects.qmf.definitions import ClassDefinition, Definitions
+from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, key_end
 from gateway.dialects.qmf.fields import Cursor, ObjectId
 from gateway.dialects.qmf.messages import (
     AttachRequest,
@@ -251,7 +251,7 @@ def _read_unknown_content(body: bytes, start: int, sequence: int, code: int) -> 
 
 def _read_event_indication(cursor: Cursor, sequence: int, definitions: Definitions) -> Received:
     start = cursor.position
-    end = fields.key_end(cursor.body, start)
+    end = key_end(cursor.body, start)
     definition = definitions.event_by_octets(cursor.body[start:end])
     if definition is None:
         return UnknownClass(sequence, ord(EventIndication.opcode), cursor.class_key())

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf import fields
 from gateway.dialects.qmf.elements import AM2, ElementForms, TypeCode, type_code
 from gateway.dialects.qmf.layout import ContentReader, Layout, OptionalLayout, ValuesReader
@@ -199,7 +200,7 @@ class Definitions:
         Raises:
             ProtocolError: the body ends before the key does.
         """
-        end = fields.key_end(body, start)
+        end = key_end(body, start)
         return self._classes_by_octets.get(body[start:end]), end
 
     def class_by_octets(self, octets: bytes) -> ClassDefinition | None:
@@ -209,6 +210,22 @@ class Definitions:
     def event_by_octets(self, octets: bytes) -> EventDefinition | None:
         """Return the event whose key travels as ``octets``."""
         return self._events_by_octets.get(octets)
+
+
+def key_end(body: bytes, start: int) -> int:
+    """Return where the class key ends that stands at ``start``, without making strings of it.
+
+    Raises:
+        ProtocolError: the body ends before the key does.
+    """
+    try:
+        class_length = start + 1 + body[start]
+        end = class_length + 1 + body[class_length] + fields.HASH_LENGTH
+    except IndexError as error:
+        raise ProtocolError("a class key", "the end of the body", start) from error
+    if end > len(body):
+        raise ProtocolError("a class key", "the end of the body", start)
+    return end
 
 
 def schema_hash(key: ClassKey, body: bytes) -> bytes:

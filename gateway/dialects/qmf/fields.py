@@ -150,22 +150,6 @@ class Cursor:
         return ClassKey(package, name, self.octets(HASH_LENGTH, "a class hash"))
 
 
-def key_end(body: bytes, start: int) -> int:
-    """Return where the class key ends that stands at ``start``, without making strings of it.
-
-    Raises:
-        ProtocolError: the body ends before the key does.
-    """
-    try:
-        class_length = start + 1 + body[start]
-        end = class_length + 1 + body[class_length] + HASH_LENGTH
-    except IndexError as error:
-        raise ProtocolError("a class key", "the end of the body", start) from error
-    if end > len(body):
-        raise ProtocolError("a class key", "the end of the body", start)
-    return end
-
-
 def _pack(form: struct.Struct, value: int) -> bytes:
     try:
         return form.pack(value)

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
-from gateway.dialects.console import Outbox
-from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.console import Outbox, Transitions
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.codec import write
@@ -71,28 +70,23 @@ class Signal(enum.Enum):
     DISCONNECTED = "disconnected"
 
 
-TRANSITIONS: Final = {
-    (State.DISCONNECTED, Signal.RESUMED): State.CATCHING_UP,
-    (State.CATCHING_UP, Signal.CONNECTED): State.GREETING,
-    (State.DISCONNECTED, Signal.CONNECTED): State.GREETING,
-    (State.GREETING, Signal.ANSWERED): State.LISTING,
-    (State.LISTING, Signal.LISTED): State.FETCHING,
-    (State.FETCHING, Signal.FETCHED): State.SYNCHRONISED,
-    (State.FETCHING, Signal.FELL_SHORT): State.DOUBTFUL,
-    (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
-    (State.LISTING, Signal.GREET): State.GREETING,
-    (State.FETCHING, Signal.GREET): State.GREETING,
-    (State.SYNCHRONISED, Signal.GREET): State.GREETING,
-    (State.DOUBTFUL, Signal.GREET): State.GREETING,
-    **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
-}
-"""From state and signal to the next state; any other pair is a mistake of ours."""
-
-
-def table() -> str:
-    """Return the table as text, a line for each transition."""
-    rows = ((before.value, signal.value, after.value) for (before, signal), after in TRANSITIONS.items())
-    return "\n".join(f"{before:<13} {signal:<13} -> {after}" for before, signal, after in rows)
+TRANSITIONS: Final = Transitions(
+    {
+        (State.DISCONNECTED, Signal.RESUMED): State.CATCHING_UP,
+        (State.CATCHING_UP, Signal.CONNECTED): State.GREETING,
+        (State.DISCONNECTED, Signal.CONNECTED): State.GREETING,
+        (State.GREETING, Signal.ANSWERED): State.LISTING,
+        (State.LISTING, Signal.LISTED): State.FETCHING,
+        (State.FETCHING, Signal.FETCHED): State.SYNCHRONISED,
+        (State.FETCHING, Signal.FELL_SHORT): State.DOUBTFUL,
+        (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
+        (State.LISTING, Signal.GREET): State.GREETING,
+        (State.FETCHING, Signal.GREET): State.GREETING,
+        (State.SYNCHRONISED, Signal.GREET): State.GREETING,
+        (State.DOUBTFUL, Signal.GREET): State.GREETING,
+        **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
+    }
+)
 
 
 class Resync:
@@ -183,10 +177,7 @@ class SessionState(Outbox):
 
     def move(self, signal: Signal) -> None:
         """Go to the next state; `LocalProtocolError` if the table has none."""
-        following = TRANSITIONS.get((self.state, signal))
-        if following is None:
-            raise LocalProtocolError(f"{signal.value} means nothing while {self.state.value}")
-        self.state = following
+        self.state = TRANSITIONS.after(self.state, signal)
 
     def fall_short(self, reason: str, agent: str = BROKER_AGENT) -> None:
         """The resync under way, if any, will not be complete; of a remote ``agent`` only its own."""

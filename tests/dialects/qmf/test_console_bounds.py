@@ -25,7 +25,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
-from gateway.dialects.qmf.session_state import TRANSITIONS, Signal, State, table
+from gateway.dialects.qmf.session_state import TRANSITIONS, Signal, State
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.model.observations import (
     ClassLearned,
@@ -310,8 +310,8 @@ def test_disconnecting_twice_tells_why_the_second_time() -> None:
 
 
 def test_the_table_of_states_is_printable_and_complete() -> None:
-    lines = table().splitlines()
-    assert len(lines) == len(TRANSITIONS)
+    lines = str(TRANSITIONS).splitlines()
+    assert len(lines) == len(TRANSITIONS.table)
     assert "greeting      answered      -> listing" in lines
-    assert {signal for _, signal in TRANSITIONS} == set(Signal)
-    assert {state for state, _ in TRANSITIONS} == set(State)
+    assert {signal for _, signal in TRANSITIONS.table} == set(Signal)
+    assert {state for state, _ in TRANSITIONS.table} == set(State)

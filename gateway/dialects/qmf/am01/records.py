@@ -25,8 +25,8 @@ from gateway.dialects.qmf.am01.messages import (
 )
 from gateway.dialects.qmf.am01.schemas import event_key, read_schema
 from gateway.dialects.qmf.codec import read_content
-from gateway.dialects.qmf.definitions import Definitions
-from gateway.dialects.qmf.fields import NO_HASH, Cursor, ObjectId, key_end
+from gateway.dialects.qmf.definitions import Definitions, key_end
+from gateway.dialects.qmf.fields import NO_HASH, Cursor, ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     BrokerResponse,
