@@ -90,9 +90,9 @@ class BrokerView:
         statistics: where statistics of a class come from beside the listings; ``None`` where from nowhere.
 
     Attributes:
-        failures: tells what is out of reach with its node from what has ended.
+        failures: distinguishes what is out of reach with its node from what has ended.
         processes: what is known by its Erlang process.
-        withheld: classes that may not be read, as far as that is known: what events tell of them would be
+        withheld: classes that may not be read, as far as that is known: what events report of them would be
             some of their objects, taken for all.
     """
 
@@ -157,7 +157,7 @@ class BrokerView:
         return found[0] if len(found) == 1 else None
 
     def binding_of(self, headers: Mapping[str, Json]) -> ObjectName | None:
-        """The one binding with arguments that an event tells of."""
+        """The one binding with arguments that an event reports."""
         host, kind, name = (headers.get(key) for key in ("vhost", "destination_kind", "destination_name"))
         if not (isinstance(kind, str) and isinstance(host, str) and isinstance(name, str)):
             return None
@@ -198,12 +198,12 @@ class BrokerView:
         return changes
 
     def changed(self, event: Changed) -> None:
-        """An event tells that an object is, or is otherwise: a listing that has it is no old one."""
+        """An event reports that an object exists or has changed: a listing that has it is no old one."""
         if event.name is not None:
             self.known.forget_end(event.name)
 
     def shows(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
-        """Whether anything is told of an object, of which an event says ``document``."""
+        """Whether anything is published of an object, of which an event says ``document``."""
         if name.class_name in _HIDDEN and self.hosts.permitted(name.parts[0]) is False:
             return False
         return not self._leaves_out(name, document)
@@ -214,7 +214,7 @@ class BrokerView:
         inside: list[Change] = []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
-            # RabbitMQ does not tell the end, nor the beginning, of the exchanges that it makes itself.
+            # RabbitMQ reports neither creation nor end of the exchanges that it makes itself.
             for known in self._inside(name.leaf):
                 inside += self.known.deleted(known.name, event.time, now)
         elif name.class_name == "connection":
@@ -248,7 +248,7 @@ class BrokerView:
         if reading is None or self._is_unlisted(reading.name):
             return Taken(ends, restarted)
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
-            # The broker tells zeros of a virtual host that may not be read.
+            # The broker shows zeros of a virtual host that may not be read.
             reading = replace(reading, statistics=(None,) * len(reading.statistics))
         reading, sampled = self._beside_known(listing, reading)
         changes = self.known.listed(self._completed(reading), listing.began, sampled, now)
@@ -319,7 +319,7 @@ class BrokerView:
         return Finished(changes + gone, suspects, questioned, regained, learned)
 
     def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
-        """What went with virtual hosts whose end no event told: their contents may not have been readable."""
+        """What went with virtual hosts whose end was not reported; it may not have been readable."""
         changes: list[Change] = []
         for host in [change.object.name.leaf for change in gone if isinstance(change, Gone)]:
             if self.known.get(ObjectName("vhost", (host,))) is None:
@@ -451,14 +451,14 @@ class BrokerView:
     def _ended_before(self, node: str, now: int) -> list[Change]:
         """What had been there before the gateway's start, and ended with a node that was started since.
 
-        Where the node's present start had been noticed before, what ended with the former was told then.
+        Where the node's present start had been noticed before, what ended with the former was published then.
         """
         started = self.nodes.started(node)
         former = self._former_starts.get(node)
         if not 0 < self._heard_until < started or (former and self.nodes.is_start(node, former)):
             return []
         return self.known.forget_remembered(
-            # Connections are told apart by when they were opened.
+            # Connections are distinguished by when they were opened.
             lambda known: (
                 known.created <= started
                 and known.name.class_name in WITHIN_VIRTUAL_HOST
@@ -476,7 +476,7 @@ class BrokerView:
             return alone and store != KHEPRI and self._property(known, "durable") is False
         if known.name.class_name == "queue" and not self._ends_with_node(known):
             return False
-        # An event does not tell the node of a queue; where there is one only, it is this one.
+        # An event does not name the node of a queue; where there is one only, it is this one.
         there = self._property(known, "node")
         return there == node or (there is None and alone)
 

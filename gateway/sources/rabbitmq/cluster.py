@@ -25,7 +25,7 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Columns of a listing that the source itself needs, whether or not the mapping shows them."""
 LIMITS: Mapping[str, str] = {"max-connections": "maxConnections", "max-queues": "maxQueues"}
-"""What a virtual host may be limited in, and the property that tells it."""
+"""What a virtual host may be limited in, and the property that shows it."""
 NO_LIMIT = -1
 _MOST = 2**31 - 1
 _MILLISECOND = 1_000_000
@@ -148,7 +148,7 @@ class Nodes:
 
     @property
     def are_dated(self) -> bool:
-        """Whether it is known of each node that runs when it was started; one that starts does not tell."""
+        """Whether it is known of each node that runs when it was started; one that starts does not say it."""
         return bool(self.running) and self.running <= self._dated
 
     @property
@@ -288,7 +288,7 @@ class VirtualHosts:
 
 
 def _cluster_state(states: Json) -> str:
-    """One state out of those on each node; empty where the answer tells none."""
+    """One state out of those on each node; empty where the answer has none."""
     if not isinstance(states, Mapping) or not states:
         return ""
     running = sum(state == "running" for state in states.values())
@@ -441,7 +441,7 @@ class NodeFailures:
 ALARM_EVENTS: Mapping[str, bool] = {"alarm.set": True, "alarm.cleared": False}
 SECOND = 1_000_000_000
 LAG = 15 * SECOND
-"""A listing that says otherwise than an event, or than a blocked connection, is not believed sooner."""
+"""A listing that says otherwise than an event, or than a blocked connection, is not accepted sooner."""
 _LISTED = {"mem_alarm": "memory", "disk_free_alarm": "disk"}
 
 ELEMENTS: Mapping[str, str] = {"memory": "memoryAlarm", "disk": "diskFreeAlarm"}
@@ -480,7 +480,7 @@ class ResourceAlarms:
                 self._blocked_at = 0
 
     def completed(self, node: Mapping[str, Json], began: int) -> Mapping[str, Json]:
-        """A node as a listing shows it that began at ``began``, with what events told since."""
+        """A node as a listing shows it that began at ``began``, with what events reported since."""
         name = node.get("name")
         told: dict[str, Json] = {}
         for element, resource in _LISTED.items():

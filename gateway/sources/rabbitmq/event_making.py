@@ -1,6 +1,6 @@
 """Management events out of the broker's events, by the mapping's rules. Without I/O.
 
-What a broker's event does not tell of its object comes from what is known of that object: the closing of a
+What a broker's event does not say of its object comes from what is known of that object: the closing of a
 connection names neither user nor virtual host, nor when it was opened.
 """
 
@@ -38,7 +38,7 @@ ArgumentValue: TypeAlias = "Value | ObjectName | None"
 
 @dataclass(frozen=True, slots=True)
 class RaisedEvent:
-    """An event to be told to consoles.
+    """An event to be published.
 
     ``time`` is nanoseconds of the broker's clock; ``arguments`` are in schema order, ``None`` for absent.
     ``subject`` is the object concerned as it was known, also where this is its end. ``cause`` is the same
@@ -88,7 +88,7 @@ class _ReferencePlan:
     path: ReadPath | None
 
     def name(self, document: Mapping[str, Json]) -> ObjectName | None:
-        """What it points to, as far as ``document`` tells."""
+        """What it points to, as far as ``document`` says."""
         if self.path is None:
             return self.reader.name_of(document)
         text = self.path.find(document)
@@ -104,7 +104,7 @@ class EventMaker:
 
     Attributes:
         schemas: of the events, in the mapping's order.
-        unreadable: how many events of each name lacked what they must tell.
+        unreadable: how many events of each name lacked what they must say.
 
     Raises:
         MappingError: an event refers to a class or property that there is not, or an argument has no type.
@@ -251,7 +251,7 @@ class EventMaker:
 
 
 def _cause(key: ClassKey, headers: Mapping[str, Json]) -> str:
-    """A digest of the headers, which tell the time to the millisecond; empty where they do not."""
+    """A digest of the headers, which have the time to the millisecond; empty where they do not."""
     if not isinstance(headers.get("timestamp_in_ms"), int):
         return ""
     text = json.dumps(headers, sort_keys=True, separators=(",", ":"))
@@ -265,7 +265,7 @@ def _path(rule: ArgumentRule) -> ReadPath | None:
 def _worked_out(
     headers: Mapping[str, Json], time: int, subject: KnownObject | None, names_connection: str
 ) -> dict[str, Json]:
-    """What no header tells: how long the object lived, and where an unknown connection came from.
+    """What no header says: how long the object lived, and where an unknown connection came from.
 
     ``names_connection`` is the header that names the connection.
     """

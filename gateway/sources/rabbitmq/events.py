@@ -62,7 +62,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Something about objects of a class is told that only a listing tells whole; ``name``: of which one."""
+    """Something of a class has changed that only a listing shows whole; ``name``: of which object."""
 
     class_name: str
     name: ObjectName | None = None
@@ -100,7 +100,7 @@ _CHANGES = {
     "user.limits.set": "user",
     "user.limits.cleared": "user",
 }
-"""Events by which an object comes or changes; the setting of an operator policy is told as of a policy."""
+"""Events by which an object comes or changes; an operator policy is set as if it were a policy."""
 
 
 class Names(Protocol):
@@ -119,7 +119,7 @@ class Names(Protocol):
         ...
 
     def binding_of(self, headers: Mapping[str, Json]) -> ObjectName | None:
-        """The binding with arguments that an event tells of, ``None`` if none or several are known."""
+        """The binding with arguments that an event reports, ``None`` if none or several are known."""
         ...
 
 
@@ -146,7 +146,7 @@ class EventReader:
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
-        """What to bind: the event names that tell of objects, and of consoles that bind."""
+        """What to bind: the names of events about objects, and about consoles that bind."""
         changes = (event for event, class_name in _CHANGES.items() if class_name in self._readers)
         # Binding events come last; an operator policy's setting has no event of its own.
         others = {*self._created, *self._deleted, *changes} - {BINDING_CREATED, OPERATOR_POLICY_SET}
@@ -170,7 +170,8 @@ class EventReader:
         reader = self._created[event]
         document = self._document(reader, plain)
         if event == "consumer.created" and reader.name_of(document) is None:
-            return Other(event)  # on a channel that is not shown, or was opened unheard: its listing tells
+            # It is on a channel that is not shown, or was opened unnoticed: its listing shows it.
+            return Other(event)
         reading = reader.read(document)
         if reading is None:
             self.unreadable[event] += 1
@@ -204,7 +205,8 @@ class EventReader:
         hidden = class_name == "parameter" and not is_shown_component(plain.get("component"))
         if reader is None or hidden:
             return Other(event)
-        if "username" in plain:  # of whom limits are told; what they are called themselves is always the same
+        if "username" in plain:
+            # These are limits of a user; the name of the limits themselves is always the same.
             plain = {**plain, "name": plain["username"]}
         return Changed(class_name, reader.name_of(plain))
 
@@ -290,7 +292,7 @@ class EventReader:
 
 
 def bound(headers: Mapping[str, object]) -> Bound | None:
-    """Which binding an event ``binding.created`` tells of."""
+    """Which binding an event ``binding.created`` reports."""
     exchange, key, virtual_host = (headers.get(name) for name in ("source_name", "routing_key", "vhost"))
     if isinstance(exchange, str) and isinstance(key, str) and isinstance(virtual_host, str):
         return Bound(virtual_host, exchange, key)
@@ -322,7 +324,7 @@ _STATES: Final = {
     "federation.link.removed": "federation",
 }
 REMOVALS: Final = frozenset(event for event in _STATES if event.endswith(".removed"))
-"""They tell the end of what a parameter made, and come after that of the parameter itself."""
+"""They report the end of what a parameter made, and come after that of the parameter itself."""
 _PASSING: Final = "starting"
 _WHICH: Final = ("vhost", "name", "upstream", "exchange", "queue", "id")
 

@@ -77,7 +77,7 @@ def completed_lean(reading: Reading, known: KnownObject | None, schema: ClassSch
 
 
 DEFAULT_EXCHANGE = ""
-"""It has a binding to every queue, by the queue's name: no event tells of these, and they are not shown."""
+"""It has a binding to every queue, by the queue's name: no event reports these, and they are not shown."""
 
 
 def properties_key(routing_key: str) -> str:
@@ -92,7 +92,7 @@ def properties_key(routing_key: str) -> str:
 def completed_binding(document: Mapping[str, Json]) -> dict[str, Json]:
     """A binding, out of a listing or an event's headers, with its destination where its kind belongs.
 
-    An event tells the routing key only: `properties_key` of it stands as ``properties_key`` then.
+    An event has the routing key only: `properties_key` of it stands as ``properties_key`` then.
     """
     completed = dict(document)
     event = "destination_kind" in document
@@ -144,7 +144,7 @@ def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
 def is_measured(queue: Mapping[str, Json]) -> bool:
     """Whether a counter that the listing of a queue leaves out is one of which there was nothing to count.
 
-    RabbitMQ counts for classic and quorum queues only. For some seconds after a restart it tells neither
+    RabbitMQ counts for classic and quorum queues only. For some seconds after a restart it shows neither
     counters nor ``messages``; with these the counters are known.
     """
     return queue.get("type") in MEASURED_TYPES and isinstance(queue.get("messages"), int)

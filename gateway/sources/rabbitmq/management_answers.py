@@ -49,7 +49,7 @@ from gateway.sources.rabbitmq.status import Visibility
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
 """Classes whose objects a monitoring user may ask for one by one."""
 _LISTED_WHOLE = frozenset({"connection", "channel"})
-"""Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to tell all."""
+"""Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to show all."""
 _LONG_LISTING = 1_000
 """Queues that take more than a moment to list with their statistics: they are listed without these first."""
 _STARTING_FAULTS = 3
@@ -68,9 +68,9 @@ class ManagementAnswers:
         config: see `RabbitMqSourceConfig`.
         readers: the reader of each class.
         view: changed by answers.
-        alarms: the nodes' alarms, of which listings tell too.
+        alarms: the nodes' alarms, which listings show too.
         stream: publishes what changes, and that everything has been read.
-        impersonators: told who the broker's users are.
+        impersonators: given who the broker's users are.
 
     Attributes:
         plan: what is to be asked next.
@@ -232,7 +232,7 @@ class ManagementAnswers:
 
     def serve(self, now: int) -> list[Effect]:
         """Say that what was published is current, as soon as everything has been read."""
-        # What was known before the broker was out of sight is confirmed or gone before it is vouched for.
+        # What was known before the broker was out of sight is confirmed or gone first.
         doubtful = self._view.hosts.questioned or (
             not self.visibility.complete
             and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
@@ -292,9 +292,8 @@ class ManagementAnswers:
     def _fails(self, answer: Answer, asked: int) -> list[Effect]:
         if not self.visibility.failure:
             self._view.known.mark_unconfirmed()
-            self._view.hosts.learn_limits(
-                None
-            )  # which no listing tells: those from before are not shown then
+            # No listing shows limits: those from before are not shown then.
+            self._view.hosts.learn_limits(None)
         news = self.visibility.fails(answer, asked)
         return [Note("management-unavailable", self.visibility.failure)] if news else []
 
@@ -391,7 +390,7 @@ class ManagementAnswers:
     def _page_refused(self, request: ListingRequest, answer: Refused | Broken, ended: int) -> list[Effect]:
         lasting = isinstance(answer, Broken) and answer.lasting
         # What the broker fails at may go well soon, and a password be right again; a right that is missing is
-        # given by somebody, which is told.
+        # given by an administrator, which an event reports.
         withheld = isinstance(answer, Refused) and is_administrative(request)
         long = lasting or (isinstance(answer, Refused) and withheld and not answer.login)
         self.plan.refused(request, ended, long=long, withheld=withheld)

@@ -61,11 +61,11 @@ SETTLING = 6 * SECOND
 ANSWERING = SECOND
 """What is left of a call's time when its answer leaves, or its console has given up waiting."""
 EVENTS_FIRST = SECOND
-"""For so long the event that tells of an end is waited for: it tells more than that the object is gone."""
+"""For so long the event of an end is waited for: it says more than that the object is gone."""
 MAX_RUNNING = 1_000
 """Calls and fresh reads that have no answer yet; more are refused."""
 EVENT_DELAY = 5 * SECOND
-"""For so long the event is waited for that tells who ended an object that is gone."""
+"""For so long the event is waited for that says who ended an object that is gone."""
 DELETION_TIMEOUT = 24 * 3600 * SECOND
 """For so long the end of an object is waited for that may have been ended."""
 LIMITS_INTERVAL = 10 * SECOND
@@ -110,7 +110,7 @@ class MethodCalls:
         view: what is known of the broker.
         answers: takes what is read.
         stream: publishes what changes.
-        writer: the user who changes the broker; empty where nobody does, and every method is refused.
+        writer: the user who changes the broker; empty for none, and every method is refused.
         lockout: the virtual hosts and users whom the configuration allows to be locked out.
     """
 
@@ -159,7 +159,7 @@ class MethodCalls:
         return None
 
     def _refusal(self, call: MethodCall) -> Answer | None:
-        """Why nobody can do what is well said."""
+        """Why a valid call cannot be carried out."""
         if call.method not in METHODS.get(call.key.name, {}):
             return _answered(call.token, Status.NOT_IMPLEMENTED, "NotImplemented").answer
         if not self._writer:
@@ -268,7 +268,7 @@ class MethodCalls:
         return self._taken()
 
     def next_request(self) -> BrokerRequest | None:
-        """The request to make now; what came of it is told by `answered` before the next."""
+        """The request to make now; what came of it is handed in by `answered` before the next."""
         task = self._current
         if task is None or task.request is None:
             return None
@@ -319,7 +319,7 @@ class MethodCalls:
         return bool(task.deadline) and not task.sent and self._now >= task.deadline
 
     def _reply(self, request: BrokerRequest, answer: BrokerAnswer) -> Json:
-        """What the steps are told of an answer.
+        """What the steps are given of an answer.
 
         Raises:
             CallFailedError: it is none that they can go on with.
@@ -396,7 +396,7 @@ class MethodCalls:
         self._end(_answered(call.token, status, text, outputs))
 
     def _ends_later(self, target: KnownObject) -> Generator[Step, Json, bool]:
-        """Wait for the end of an object; return whether an event told that it was ended for us.
+        """Wait for the end of an object; return whether an event reported that it was ended for us.
 
         A cluster without a majority ends it when it has one again. Nothing is asked for here.
         """
@@ -509,7 +509,7 @@ class MethodCalls:
     ) -> Generator[Step, Json, Mapping[str, Json] | None]:
         """Read the object again, and take what the broker says; ``None`` where it is gone.
 
-        ``awaited``: its end is, and an event tells more of it than that the object is not there.
+        ``awaited``: its end is, and an event says more of it than that the object is not there.
         """
         name = invocation.target
         began = self._now
@@ -550,7 +550,7 @@ class MethodCalls:
     def _named(self, call: MethodCall) -> dict[str, Value]:
         """The arguments by name; absent ones are left out, and optional ones that are empty.
 
-        AM2 cannot tell an absent argument from an empty one, and a call means the same either way.
+        AM2 cannot distinguish an absent argument from an empty one, and a call means the same either way.
         """
         inputs = self._inputs(call) or []
         return {
@@ -576,7 +576,7 @@ class PendingDeletion:
     Attributes:
         name: of the object.
         is_doubtful: something else that we asked for can have ended the object.
-        is_ours: an event told that our user ended it.
+        is_ours: an event reported that our user ended it.
     """
 
     name: ObjectName
@@ -615,7 +615,7 @@ class PendingDeletions:
         return pending
 
     def ended(self, name: ObjectName, user: object) -> None:
-        """An event told that ``user`` ended an object."""
+        """An event reported that ``user`` ended an object."""
         for one in self._pending:
             if one.name == name and not one.is_doubtful and user == self._user:
                 one.is_ours = True

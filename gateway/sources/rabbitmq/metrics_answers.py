@@ -41,7 +41,7 @@ class MetricsAnswers:
         readers: the reader of each class.
         view: changed by answers.
         stream: publishes what changes.
-        plan: of the listings, which are fewer where metrics tell the same.
+        plan: of the listings, which are fewer where metrics show the same.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class MetricsAnswers:
             self._leaders.learn_leaders(self._view.known, now)
 
     def completed(self, named: Collection[str], since: int) -> str:
-        """The class of which metrics and a listing without statistics have told all, if there is one.
+        """The class of which metrics and a listing without statistics have shown all, if there is one.
 
-        What neither of them has is absent until a listing with statistics tells it.
+        What neither of them has is absent until a listing with statistics shows it.
 
         Args:
             named: the classes that were listed without statistics.

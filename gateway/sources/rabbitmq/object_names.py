@@ -88,7 +88,7 @@ def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[
     Args:
         name: the object.
         document: what a listing or creation event says of it.
-        own_users: the gateway's users. What a client says of itself is believed of these only, or anybody
+        own_users: the gateway's users. What a client says of itself is accepted of these only, or any client
             could hide a connection.
     """
     if name.class_name == "queue":
@@ -103,8 +103,8 @@ def is_publication(
 ) -> bool:
     """Whether it is a connection that the management API opens, and closes, for each message of an agent.
 
-    These are never shown: while an alarm is raised, to tell of one takes another, and there would be no end.
-    Nor are those of other agents in the same management virtual host, which would tell of ours in turn.
+    These are never shown: while an alarm is raised, to publish one takes another, and there would be no end.
+    Nor are those of other agents in the same management virtual host, which would publish ours in turn.
     """
     if name.class_name != "connection" or document.get("type") != "direct":
         return False
@@ -118,7 +118,7 @@ def claims_to_be_own(client_properties: Json) -> bool:
 
 
 MAX_PROCESSES = 500_000
-"""Connections, and channels, known by their process; of further ones events do not tell whose they are."""
+"""Connections, and channels, known by their process; of further ones it is unknown whose events they are."""
 
 
 class Processes:

@@ -1,8 +1,8 @@
 """Figures of the leaders of replicated queues, from rabbitmq_prometheus: whom to ask when. Without I/O.
 
 A node has figures of the Raft log (family ``ra_metrics``) for each replica of a quorum queue that it holds.
-Those of the leader count; a stream is no Raft log, and has none. RabbitMQ 3.10 and 4.0 tell six figures of
-each replica, 4.3 tells sixty, under other names, and takes ten times as long. So they are asked for apart
+Those of the leader count; a stream is no Raft log, and has none. RabbitMQ 3.10 and 4.0 show six figures of
+each replica, 4.3 shows sixty, under other names, and takes ten times as long. So they are asked for apart
 from other statistics, seldom, and only where a quorum queue is led.
 """
 
@@ -79,7 +79,7 @@ class LeaderColumns(LabelledColumns):
             first, *others = (row[column] for column in version)
             if first is None or None in others:
                 continue
-            # RabbitMQ 4.3 tells one number after the other while they grow.
+            # RabbitMQ 4.3 shows one number after the other while they grow.
             value = max(0, first - sum(one or 0 for one in others)) if others else first
             return self._reader.statistic(position, value)
         return None
@@ -201,7 +201,7 @@ class LeaderFigures:
             self._taken, self._taking = (sheet.node, sheet.values, began), None
 
     def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:  # noqa: ARG002  said elsewhere
-        """A node gave none: what it told before is not known any more."""
+        """A node gave none: what it showed before is not known any more."""
         if request in self._due:
             self._due[request] = ended + _RETRY
             if self._answered.pop(request, ""):
@@ -240,7 +240,7 @@ class LeaderFigures:
         known: KnownObjects,
         hidden: frozenset[str],
     ) -> Iterator[list[Change]]:
-        """Changes of the objects that ``node`` leads, and of those whose leader does not tell any more."""
+        """Changes of the objects that ``node`` leads, and of those whose leader gives no figures any more."""
         telling = frozenset(self._answered.values())
         changes: list[Change] = []
         names = [one.name for one in known.of_class(self.columns.class_name) if self._has(one)]

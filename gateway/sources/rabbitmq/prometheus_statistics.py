@@ -128,7 +128,7 @@ class PrometheusStatistics:
                 self.trouble = f"{', '.join(missing)} has no Prometheus metrics that may be read"
 
     def learn_running(self, nodes: Iterable[str]) -> None:
-        """These nodes run, which counts where the overview tells no listeners: its statistics are off."""
+        """These nodes run, which counts where the overview shows no listeners: its statistics are off."""
         if self._unlisted:
             self._nodes = set(nodes)
 

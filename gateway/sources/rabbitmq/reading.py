@@ -90,7 +90,7 @@ class ClassReader:
             for position, element in enumerate(schema.statistics)
             if rule.statistics[element.name].leader_metric
         )
-        """Positions of the statistics that are the leader's figures, which no listing tells."""
+        """Positions of the statistics that are the leader's figures, which no listing shows."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class ClassReader:
         return tuple(name for name in asked if not name.startswith("gateway."))
 
     def name_of(self, document: Json) -> ObjectName | None:
-        """Which object ``document`` is about; ``None`` where it does not tell."""
+        """Which object ``document`` is about; ``None`` where it does not say."""
         parts = [_index_text(path.find(document), number=number) for path, number in self._index]
         texts = tuple(text for text in parts if text is not None)
         return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
@@ -196,7 +196,7 @@ def _columns(
 
 
 def _column(element: Element, rule: ElementRule, secrets: SecretRules) -> _Column:
-    # Nothing is found of what no listing tells, nor is it asked for.
+    # Nothing is found of what no listing shows, nor is it asked for.
     path = compile_path("gateway.leader" if rule.leader_metric else rule.read or element.name)
     convert = conversion(element, secrets, scale=rule.scale, absent=rule.absent, words=rule.words)
     return _Column(element, path, convert, rule.otherwise, rule.unused, version_of(rule.until))
@@ -320,7 +320,7 @@ def _conversion(  # noqa: PLR0911  one return for each type
             return lambda value: value if isinstance(value, str) else UNREADABLE
         case ValueType.MAP | ValueType.LIST:
             return lambda value: _collection(value, type_, secrets)
-    # RabbitMQ tells neither octets nor UUIDs: a mapping that says so reads nothing.
+    # RabbitMQ shows neither octets nor UUIDs: a mapping that says so reads nothing.
     return lambda _: UNREADABLE
 
 
@@ -399,7 +399,7 @@ def clean_text(text: str) -> str:
 
 def _collection(value: Json, type_: ValueType, secrets: SecretRules) -> Value | Unreadable:
     if value == [] and type_ is ValueType.MAP:
-        value = {}  # an empty Erlang property list, which RabbitMQ cannot tell from an empty object
+        value = {}  # an empty Erlang property list, which RabbitMQ cannot distinguish from an empty object
     if not isinstance(value, Mapping if type_ is ValueType.MAP else list):
         return UNREADABLE
     room = _Room(MAX_COLLECTION_OCTETS)

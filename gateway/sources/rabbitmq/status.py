@@ -24,7 +24,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 
 ADMINISTRATORS_ONLY = "users, permissions and runtime parameters are not shown: that needs an administrator"
-"""As where nobody writes: said, although nothing is wrong, because no rows could be taken for none there."""
+"""Said although nothing is wrong, as without a writer: no rows could be taken for no such objects."""
 _EVENTS_ONLY = (
     "statistics are off on this broker: connections, channels and consumers are known by events only"
 )
@@ -155,21 +155,21 @@ class Visibility:
 
     Args:
         listed: the classes that are listed.
-        user: who reads; named in what people are told.
-        writer: who changes the broker, and reads what an administrator is needed for; empty for nobody.
+        user: who reads; named in texts for people.
+        writer: who changes the broker, and reads what an administrator is needed for; empty for none.
 
     Attributes:
         failure: why the management API is of no use now; empty while it is.
         asked_at: when what is not answered yet was asked (ns); 0 while nothing is asked.
-        complete: whether everything has been read since nobody vouched for anything.
+        complete: whether everything has been read since the source was stale.
         was_complete: whether everything has been read once.
         events_missing: why no events arrive; empty while they do.
         awaits_events: it is not complete before it is known whether events arrive.
-        catching_up: events of the time while nobody listened are being told.
+        catching_up: events of the time without a connection are being received.
         without_majority: why changes may wait in the broker; empty where they do not.
         last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
         unbroken_since: since when every event has arrived, as far as is known (ns); 0 while they do not.
-        named: the classes that were listed without statistics since nobody vouched for anything, and when
+        named: the classes that were listed without statistics since the source was stale, and when
             that listing began (ns).
     """
 
@@ -213,7 +213,7 @@ class Visibility:
 
     @property
     def silent_since(self) -> int:
-        """When what it does not answer, or has not yet, was asked first (ns); 0 while nobody waits."""
+        """When what it does not answer, or has not yet, was asked first (ns); 0 while nothing is awaited."""
         return self._failing_since or self.asked_at
 
     def no_overview(self, answer: Answer) -> Answer:
@@ -247,7 +247,7 @@ class Visibility:
 
     @property
     def unread(self) -> frozenset[str]:
-        """The listed classes that could not be read when they were last asked for, whoever asks."""
+        """The listed classes that could not be read when they were last asked for, as reader or writer."""
         return frozenset(name for name, one in self._refusals.items() if not one.withheld) & self._listed
 
     def statistics_switched(self, unlistable: Iterable[str]) -> None:
@@ -264,7 +264,7 @@ class Visibility:
         return bool(self._unlistable)
 
     def read_again(self) -> None:
-        """Nobody vouches for what is known any more: it is not complete before all has been read again."""
+        """What is known is stale: it is not complete before all has been read again."""
         self._unlisted = set(self.readable)
         self.named.clear()
         self._read_whole.clear()
@@ -293,7 +293,7 @@ class Visibility:
         return min((since + patience for since in self._unread_since.values() if since), default=0)
 
     def long_unread(self, now: int, patience: int) -> list[str]:
-        """The classes that could not be read for ``patience`` (ns), each once: nobody knows their values."""
+        """The classes that could not be read for ``patience`` (ns), each once: their values are unknown."""
         long = [place for place, since in self._unread_since.items() if since and now - since >= patience]
         self._unread_since.update(dict.fromkeys(long, 0))
         return [place for place in long if place in self._listed]
@@ -352,7 +352,7 @@ class Visibility:
     def is_complete(self, *, doubtful: bool) -> bool:
         """Whether everything has been read; what is ``doubtful`` delays it, but does not take it back.
 
-        Everything that can be read: where that is nothing, nobody can vouch for anything.
+        Everything that can be read: where that is nothing, nothing is fresh.
         """
         # What came and went before events arrive would not be seen.
         awaited = self.awaits_events and self.events_missing == _NOT_CONNECTED
@@ -395,13 +395,13 @@ class Visibility:
         if self.events_missing:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
-            parts.append("hearing what the broker told meanwhile")
+            parts.append("receiving the events of the time before")
         if self.left_out:
             parts.append(self.left_out)
         parts += [statistics] if statistics else []
         parts += self._progress.values()
         parts += self._seldom.texts(intervals)
-        # Last, because SNMP cuts a long line, and this part of it is there for ever where nobody writes.
+        # Last, because SNMP cuts a long line, and this part of it is there for ever where there is no writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
         state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
