@@ -1,11 +1,21 @@
-"""Where the files that travel with the gateway stand: mappings and MIB modules."""
+"""What is installed: the version, and the files that travel with the gateway, mappings and MIB modules."""
 
 from __future__ import annotations
 
+import importlib.metadata
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
+DISTRIBUTION = "amqp-management-gateway"
+
 _PACKAGE = Path(__file__).parent
+
+
+@cache
+def version() -> str:
+    """Return the gateway's version, as it is installed."""
+    return importlib.metadata.version(DISTRIBUTION)
 
 
 def shipped_folder(name: Literal["mappings", "mibs"]) -> Path:

@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from gateway.cli.main import DISTRIBUTION
 from gateway.cli.options import config_option, duration, loaded, time
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.shipped_files import DISTRIBUTION
 
 JOBS = "gateway.cli.analytics_jobs"
 """The module that imports Spark. It is imported late, because Spark may not be installed."""

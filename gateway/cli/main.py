@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib.metadata
 import os
 import platform
 import select
@@ -16,8 +15,8 @@ from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
 from gateway.cli.late_import import LateCommands, without_rich
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-
-DISTRIBUTION = "amqp-management-gateway"
+from gateway.shipped_files import DISTRIBUTION
+from gateway.shipped_files import version as installed_version
 
 _RUNNING = {
     "run": "gateway.cli.run:run",
@@ -199,8 +198,7 @@ def main() -> None:
 @click.command()
 def version() -> None:
     """Show the version of the gateway."""
-    ours = importlib.metadata.version(DISTRIBUTION)
-    click.echo(f"amqp-gateway {ours}, Python {platform.python_version()}, {platform.system()}")
+    click.echo(f"amqp-gateway {installed_version()}, Python {platform.python_version()}, {platform.system()}")
 
 
 if __name__ == "__main__":

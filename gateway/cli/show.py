@@ -17,9 +17,9 @@ from gateway.cli.provision_management import Login, checked, login_option, login
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
-from gateway.config.types import HttpUrl, SecretError
-from gateway.mapping.files import MappingError
+from gateway.config.types import HttpUrl
 from gateway.model.observations import SourceState
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.sources.standalone import first_reading
@@ -27,7 +27,6 @@ from gateway.terminal.documents import object_document
 from gateway.terminal.lines import assignments
 from gateway.terminal.selection import Pattern
 from gateway.terminal.view import KnownObject, TerminalView
-from gateway.yaml_documents import DocumentError
 
 _SOURCE: Final = "rabbitmq"
 _PASSWORD: Final = "AMQP_GATEWAY_SHOW_PASSWORD"  # noqa: S105  the name of a variable
@@ -100,11 +99,8 @@ def _configuration(url: str, login: Login) -> LoadedConfiguration:
 
 
 def _read(configuration: LoadedConfiguration, name: str, patience: dt.timedelta) -> TerminalView:
-    try:
-        with at_work(f"reading {name}"):
-            return asyncio.run(first_reading(configuration, name, SystemClock(), patience.total_seconds()))
-    except (DocumentError, MappingError, SecretError) as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    with command_errors(), at_work(f"reading {name}"):
+        return asyncio.run(first_reading(configuration, name, SystemClock(), patience.total_seconds()))
 
 
 def _line(known: KnownObject) -> str:

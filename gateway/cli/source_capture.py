@@ -19,18 +19,16 @@ from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.clock import SystemClock
 from gateway.config.ami_source import AmiSource
 from gateway.config.files import LoadedConfiguration
-from gateway.config.types import SecretError
 from gateway.links.capture_file import FILES, WARNING
-from gateway.mapping.files import MappingError
 from gateway.model.observations import SourceState
 from gateway.service.diagnostics.checks import check_source
 from gateway.service.diagnostics.source_checks import check_unheard
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs, until_terminated
 from gateway.service.sources.captures import KINDS, MAX_SIZE, CaptureTarget
 from gateway.service.sources.standalone import CaptureStands, capture_source
 from gateway.terminal.documents import Document
-from gateway.yaml_documents import DocumentError
 
 _MEBIBYTE: Final = 1 << 20
 _LEAST_SIZE: Final = FILES
@@ -117,10 +115,8 @@ def _captured(
                 async with asyncio.timeout(None if period is None else period.total_seconds()):
                     await capture_source(configuration, name, target, clock, tell)
 
-        try:
+        with command_errors():
             asyncio.run(until_terminated(work()))
-        except (DocumentError, MappingError, SecretError) as error:
-            raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     return stands
 
 

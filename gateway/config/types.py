@@ -6,7 +6,7 @@ import ipaddress
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
@@ -242,3 +242,11 @@ ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_patte
 
 Pattern = Annotated[str, Field(min_length=1, max_length=512)]
 """With ``*``, ``?`` and ``[...]`` as of a shell."""
+
+
+_REACHED_AT: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  what listens on all addresses
+
+
+def reached_at(host: str) -> str:
+    """Return the address by which this machine reaches what listens on ``host``."""
+    return _REACHED_AT.get(host, host)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -40,6 +38,7 @@ from gateway.feed.values import FeedValue
 from gateway.model.observations import TRUSTED, EventState, SourceState
 from gateway.model.schema import Argument, Element, Kind
 from gateway.model.texts import utc_time
+from gateway.shipped_files import version
 
 HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
@@ -208,9 +207,6 @@ def _agent(agent: str, state: str, source: SourceRecord | None, ingest_ts: str, 
     )
 
 
-_DISTRIBUTION = "amqp-management-gateway"
-
-
 def start_record(
     ingest_ts: str, why: Why, facts: Mapping[str, object], deleted: Deleted | None = None
 ) -> LogRecord:
@@ -224,7 +220,7 @@ def start_record(
     """
     values: dict[str, object] = {
         "version": VERSION,
-        "gateway_version": _gateway_version(),
+        "gateway_version": version(),
         "why": why.value,
         **facts,
     }
@@ -254,11 +250,6 @@ def absence_record(ingest_ts: str, last_ts: str, covered: Collection[str] = ()) 
         to_ts=ingest_ts,
         values={"covered": sorted(covered)} if covered else None,
     )
-
-
-@cache
-def _gateway_version() -> str:
-    return importlib.metadata.version(_DISTRIBUTION)
 
 
 _STATES: Final[Mapping[EventState, str]] = {

@@ -5,19 +5,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from functools import cache
-
 from aiormq.abc import FieldTable
 
+from gateway.shipped_files import version
+
 PRODUCT = "amqp-gateway"
-_DISTRIBUTION = "amqp-management-gateway"
-
-
-@cache
-def version() -> str:
-    """The gateway's version, as it is installed."""
-    return importlib.metadata.version(_DISTRIBUTION)
 
 
 def client_properties(connection_name: str, source: str = "") -> FieldTable:

@@ -32,6 +32,7 @@ from gateway.service.diagnostics.source_checks import (
     check_qmf,
     checked_channel,
 )
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.notifications import targets_of
 from gateway.service.sources.cml import configured_schema
@@ -149,7 +150,7 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
     Raises:
         CommandError: it cannot be used.
     """
-    try:
+    with command_errors():
         if isinstance(source, AmiSource):
             await check_listener(source, folder, tell)
         elif isinstance(source, CmlSource):
@@ -160,8 +161,6 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
             await check_qmf(source, folder, tell)
         else:
             await check_rabbitmq(source, folder, tell)
-    except SecretError as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
 async def check_agent(agent: RabbitMqAgent, folder: Path, tell: Tell) -> None:

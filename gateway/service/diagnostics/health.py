@@ -9,7 +9,8 @@ import socket
 from collections.abc import Callable, Sequence
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.types import SecretError
+from gateway.config.types import reached_at
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.snmp import read_community, root_of
 from gateway.snmp import ber, message
@@ -18,14 +19,13 @@ from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumbe
 from gateway.snmp.message import Request
 from gateway.snmp.requests import LARGEST_DATAGRAM
 from gateway.snmp.writable import STATUS_NAMES
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import StateFolder
 
 TIMEOUT_SECONDS = 2.0
 _TRIES = 2
 _REQUEST_IDS = 2**31
 _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.LOST)
 _TRUE = 1
-_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where to ask, of what listens on all addresses
 
 
 async def ask_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -> None:
@@ -36,12 +36,8 @@ async def ask_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -
     Raises:
         CommandError: nothing answers, the core is not there, or a source is not synchronised.
     """
-    try:
+    with command_errors():
         community = read_community(loaded, StateFolder(loaded.state_folder))
-    except StateError as error:
-        raise CommandError(ExitCode.STATE, str(error)) from error
-    except SecretError as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     scalars = (
         Health.FEED_CONNECTED,
         Health.SOURCES,
@@ -85,7 +81,7 @@ async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid
     instances = [ber.encode_name((*root, *name, 0)) for name in names]
     request = message.encode_get(community.encode(), request_id, instances)
     try:
-        answer = await _answer((_ANY.get(host, host), port), request, request_id)
+        answer = await _answer((reached_at(host), port), request, request_id)
         reason = STATUS_NAMES.get(answer.first, "an error") if answer.first else ""
     except TimeoutError:
         reason = f"no answer within {_TRIES * TIMEOUT_SECONDS:g} s"
@@ -158,7 +154,7 @@ async def greets(host: str, port: int) -> bool:
         OSError: nothing listens there.
     """
     async with asyncio.timeout(TIMEOUT_SECONDS):
-        reader, writer = await asyncio.open_connection(_ANY.get(host, host), port)
+        reader, writer = await asyncio.open_connection(reached_at(host), port)
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             writer.write(_GREETING)

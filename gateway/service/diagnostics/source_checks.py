@@ -20,7 +20,7 @@ from aiormq import exceptions
 
 from gateway.config.ami_source import AmiSource
 from gateway.config.sources import Am01Source, CmlSource, QmfSource
-from gateway.config.types import SECOND
+from gateway.config.types import SECOND, reached_at
 from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, Status
 from gateway.dialects.cml.schema import read_classes
@@ -443,7 +443,6 @@ _ANSWER_SECONDS: Final = 2.0
 _ASK: Final = b"H\n"
 """The instruction for help, which every peer may send, and which changes nothing."""
 _ANSWER: Final = b"M"
-_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where to ask, of what listens on all addresses
 
 
 def check_listener_files(settings: AmiSource, folder: Path) -> None:
@@ -524,7 +523,7 @@ async def _speaks_ami(host: str, port: int) -> bool:
     writer = None
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            reader, writer = await asyncio.open_connection(_ANY.get(host, host), port)
+            reader, writer = await asyncio.open_connection(reached_at(host), port)
             writer.write(_ASK)
             return await reader.read(1) == _ANSWER
     except (OSError, TimeoutError):

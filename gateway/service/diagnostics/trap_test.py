@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.types import SecretError
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.notifications import outside, sender_settings, shown, targets_of
 from gateway.service.processes.snmp import read_community, root_of
@@ -17,7 +17,7 @@ from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.receiver import Address
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
 
 _KINDS = {
@@ -45,16 +45,12 @@ async def send_test(
             ExitCode.CONFIGURATION,
             f"{loaded.path}: no receiver {name!r} under 'snmp: notifications:'; there are: {names}",
         )
-    try:
+    with command_errors():
         state = StateFolder(loaded.state_folder)
         community = read_community(loaded, state)
         target = {target.name: target for target in targets_of(loaded, community)}[name]
         root = root_of(loaded.settings.snmp.root)
         settings = sender_settings(loaded, state, root, (target,))
-    except StateError as error:
-        raise CommandError(ExitCode.STATE, str(error)) from error
-    except SecretError as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     await _Test(settings, clock).run(tell)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -12,6 +11,7 @@ from prometheus_client.process_collector import ProcessCollector
 from gateway.prometheus.objects import encode
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Kind, Reading
+from gateway.shipped_files import version
 
 _BY_NAME = {family.name: family for family in families.FAMILIES}
 _OF_THE_SYSTEM: Mapping[str, Family] = {
@@ -41,8 +41,7 @@ def exposed(readings: Iterable[Reading], accept: str) -> tuple[bytes, str]:
 
 def build() -> Reading:
     """Read which version of the gateway and of Python runs."""
-    version = importlib.metadata.version("amqp-management-gateway")
-    return families.BUILD.at(1, version, platform.python_version())
+    return families.BUILD.at(1, version(), platform.python_version())
 
 
 def usage(process: str, pid: int) -> Iterator[Reading]:

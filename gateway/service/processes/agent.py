@@ -12,15 +12,14 @@ from gateway.config import sources
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import FeedSettings, LogSettings, StateSettings
 from gateway.config.operations import OperationRule
-from gateway.config.types import SecretError
-from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.mapping.files import load_shipped_mappings
 from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.core import run_core
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.state_folder import AGENTS, StateError, StateFolder
-from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
 
@@ -42,11 +41,9 @@ async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeli
             start.
     """
     settings = loaded.settings.agents[name]
-    try:
+    with command_errors():
         await _refused_from_the_start(settings, loaded.folder)
         own = configuration_of(loaded, name)
-    except (SecretError, DocumentError, MappingError) as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     if not own.state_folder.exists():
         try:
             StateFolder.create(own.state_folder)

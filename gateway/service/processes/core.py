@@ -13,7 +13,6 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.sources import AgentPublishing, RabbitMqSettings
-from gateway.config.types import SecretError
 from gateway.eventlog.last_state import (
     EVENTS,
     LastEvents,
@@ -32,7 +31,7 @@ from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.files import MappingError, secret_patterns
+from gateway.mapping.files import secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
@@ -44,6 +43,7 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.metrics.readings import Metrics
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
@@ -56,9 +56,8 @@ from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import needs_last_state, source_of
 from gateway.service.state.restored_records import restored_events, restored_operations
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
-from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
 
@@ -84,18 +83,17 @@ async def run_core(
     """
     needs_upkeep = asyncio.Event()
     try:
-        state = StateFolder(loaded.state_folder)
-        with (
-            state.locked(inherited=lifeline.state_lock),
-            contextlib.closing(
-                InstanceIndex(state.instances, must_exist=state.boots > 0, needs_upkeep=needs_upkeep.set)
-            ) as index,
-        ):
-            await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep, served or {})
-    except (StateError, InstanceIndexError) as error:
+        with command_errors():
+            state = StateFolder(loaded.state_folder)
+            with (
+                state.locked(inherited=lifeline.state_lock),
+                contextlib.closing(
+                    InstanceIndex(state.instances, must_exist=state.boots > 0, needs_upkeep=needs_upkeep.set)
+                ) as index,
+            ):
+                await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep, served or {})
+    except InstanceIndexError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (DocumentError, MappingError, SecretError) as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
 async def _run_locked(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-import importlib.metadata
 import threading
 import time
 from collections import Counter
@@ -43,6 +42,7 @@ from gateway.service.metrics.readings import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.process_setup import tune_garbage_collection
+from gateway.shipped_files import version
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.state_folder import StateError, StateFolder
@@ -264,10 +264,9 @@ class _JmxAgent:
 
     def _projection(self) -> Projection:
         settings = self._loaded.settings.jmx
-        version = importlib.metadata.version("amqp-management-gateway")
         history = self._loaded.settings.history.limits
         return Projection(
-            ProjectionSettings(settings.serve_stale_for, version, settings.buckets, self._starts, history),
+            ProjectionSettings(settings.serve_stale_for, version(), settings.buckets, self._starts, history),
             cursor=self._cursor,
             operations=self._operation_cursor,
             clock=self._clock.now,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import importlib.metadata
 import platform
 import secrets
 import socket
@@ -17,23 +16,24 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.snmp import COMMUNITY, SnmpSettings
-from gateway.config.types import SecretError
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.replica import FeedStatus
-from gateway.mapping.files import MappingError, secret_patterns
+from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
 from gateway.service.metrics import families
 from gateway.service.metrics.process import feed_readings
 from gateway.service.metrics.readings import Reading
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.sources.mappings import load_mappings
+from gateway.shipped_files import version
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
@@ -51,9 +51,8 @@ from gateway.snmp.store import MibView, Store
 from gateway.snmp.tables.health import ShownCounts
 from gateway.snmp.writable import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.writable import VALUES as LOCK_VALUES
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
-from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
 
@@ -69,11 +68,8 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
         CommandError: it cannot work with this configuration or state, or its address is taken.
     """
     try:
-        await _run(loaded, StateFolder(loaded.state_folder), clock, lifeline)
-    except StateError as error:
-        raise CommandError(ExitCode.STATE, str(error)) from error
-    except (SecretError, DocumentError, MappingError) as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+        with command_errors():
+            await _run(loaded, StateFolder(loaded.state_folder), clock, lifeline)
     except ListenError as error:
         raise CommandError(ExitCode.ADDRESS_IN_USE, str(error)) from error
 
@@ -99,7 +95,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     projection = Projection(
         store,
         ProjectionSettings(
-            root, registries, settings.serve_stale_for, _version(), loaded.settings.history.limits
+            root, registries, settings.serve_stale_for, version(), loaded.settings.history.limits
         ),
         provisional=site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()),
         save=site.save,
@@ -235,16 +231,12 @@ def _site_registry(loaded: LoadedConfiguration, state: StateFolder) -> SiteRegis
 def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
     settings = loaded.settings.snmp
     return SystemDescription(
-        description=f"AMQP management gateway {_version()} on {platform.system()} {platform.release()}",
+        description=f"AMQP management gateway {version()} on {platform.system()} {platform.release()}",
         object_id=(*root, *MODULE),
         contact=settings.contact,
         name=socket.gethostname(),
         location=settings.location,
     )
-
-
-def _version() -> str:
-    return importlib.metadata.version("amqp-management-gateway")
 
 
 class _Failures:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import importlib.metadata
 import io
 import re
 import tarfile
@@ -26,6 +25,7 @@ from pydantic import Field, ValidationError, model_validator
 from gateway.config.files import CAPTURES
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
+from gateway.shipped_files import version
 from gateway.state_folder import AGENTS, MAX_BOOTS, RUNNING, SESSION_LOGS, StateError, StateFolder
 from gateway.yaml_documents import StrictModel
 
@@ -97,7 +97,7 @@ def back_up(
                 contents[INDEX] = stack.enter_context((Path(folder) / INDEX).open("rb"))
             manifest = Manifest(
                 made=now,
-                gateway_version=importlib.metadata.version("amqp-management-gateway"),
+                gateway_version=version(),
                 state_version=state.read_version(),
                 identity=state.identity,
                 boots=boots,
