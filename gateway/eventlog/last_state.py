@@ -20,6 +20,7 @@ from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, UNHEARD
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
+from gateway.model.observations import SourceState
 
 MAX_DELIVERIES: Final = 100_000
 """Identities of deliveries that are remembered: many times what a broker delivers again."""
@@ -33,6 +34,9 @@ UNDER_WAY: Final = (10**9, 10 * 10**9)
 
 Between these it is twice as long as the source's last event took; clocks that differ make no more of it.
 """
+
+_HEARD_OVER_ONE_LINK: Final = frozenset({"qmf"})
+"""Kinds of sources all of whose reports take one way, so that the last one shows until when all arrived."""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
 
@@ -93,6 +97,7 @@ class _StateReader:
         self._state = LastState()
         self._unheard: dict[str, int] = {}
         self._took: dict[str, int] = {}
+        self._last_heard: dict[str, int] = {}
         self._known: set[str] = set()
         self._first_ts = self._last_ts = ""
 
@@ -118,7 +123,8 @@ class _StateReader:
         for source in self._known:
             shortest, longest = UNDER_WAY
             under_way = min(max(2 * self._took.get(source, 0), shortest), longest)
-            state.heard_until[source] = self._unheard.get(source, until - under_way)
+            heard_until = self._unheard.get(source, until - under_way)
+            state.heard_until[source] = min(heard_until, self._last_heard.get(source, heard_until))
         return state
 
     def _take(self, record: LogRecord) -> None:
@@ -131,6 +137,7 @@ class _StateReader:
                 self._note_delivery(delivery)
         if record.source not in self._sources:
             return
+        self._note_arrival(record)
         match record.kind:
             case RecordKind.EVENT if record.sample_ns:
                 self._took[record.source] = nanoseconds_of(record.ingest_ts) - record.sample_ns
@@ -138,6 +145,13 @@ class _StateReader:
                 self._take_source(record.source, record)
             case _:
                 self._take_object(record)
+
+    def _note_arrival(self, record: LogRecord) -> None:
+        """Note that something arrived when a record was made which is made at once."""
+        is_at_once = record.kind in {RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE}
+        if is_at_once and record.agent and not record.inferred and record.source in self._last_heard:
+            arrived = nanoseconds_of(record.ingest_ts)
+            self._last_heard[record.source] = max(self._last_heard[record.source], arrived)
 
     def _take_object(self, record: LogRecord) -> None:
         match record.kind:
@@ -162,6 +176,12 @@ class _StateReader:
     def _take_source(self, source: str, record: LogRecord) -> None:
         self._known.add(source)
         values = record.values or {}
+        last_heard = nanoseconds_of(values.get("last_heard"))
+        if record.state == SourceState.SYNCHRONISED.value:
+            last_heard = last_heard or nanoseconds_of(values.get("since"))
+        if last_heard and record.dialect in _HEARD_OVER_ONE_LINK:
+            # The link may have been dead since: nothing is written of a link that is silent.
+            self._last_heard[source] = last_heard
         if values.get(READ_WHOLE) is True:
             self._state.read_whole.add(source)
         until = nanoseconds_of(values.get(HEARD_UNTIL))

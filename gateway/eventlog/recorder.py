@@ -234,7 +234,8 @@ class LogRecorder:
             until = source.heard_until or self._now
             self._out.append(absence_of(record, unheard_since, until, self._ingest_ts))
         if record.state is SourceState.SYNCHRONISED:
-            self._former.read_whole(record.name)
+            agents = (one for (number, _), one in self._agents.items() if number == record.number)
+            self._former.read_whole(record.name, {one.agent for one in agents if not one.fresh})
 
     def _take_class(self, record: ClassRecord) -> None:
         if record.number in self._classes:
@@ -259,12 +260,18 @@ class LogRecorder:
         key = (record.source, record.agent)
         former = self._agents.get(key)
         self._agents[key] = record
+        source = self._source(record.source)
         if former is None or (former.fresh, former.since) != (record.fresh, record.since):
-            self._out.append(agent_record(record, self._source(record.source), self._ingest_ts))
+            self._out.append(agent_record(record, source, self._ingest_ts))
+            if record.fresh and source is not None and source.state is SourceState.SYNCHRONISED:
+                self._former.agent_read(source.name, record.agent)
 
     def _agent_gone(self, record: AgentGoneRecord) -> None:
         if self._agents.pop((record.source, record.agent), None) is not None:
-            self._out.append(agent_gone_record(record, self._source(record.source), self._ingest_ts))
+            source = self._source(record.source)
+            self._out.append(agent_gone_record(record, source, self._ingest_ts))
+            if source is not None:
+                self._former.agent_read(source.name, record.agent)
 
     def _take_object(self, record: ObjectRecord) -> None:
         logged_class = self._classes.get(record.class_number)

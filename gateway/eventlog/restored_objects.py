@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -50,7 +50,7 @@ class RestoredObjects:
         self._news = state.read_whole if state.is_complete else set()
         self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.heard_until}
         self._passing: dict[str, dict[_Key, _Key]] = {}
-        self._over: set[str] = set()
+        self._gone: dict[str, dict[_Key, LogRecord]] = {}
         for record in state.objects.values():
             source = record.source or ""
             key = f"{record.package}:{record.class_name}", record.object_name or ""
@@ -60,7 +60,7 @@ class RestoredObjects:
 
     def __iter__(self) -> Iterator[LogRecord]:
         """Yield the objects that have not been seen yet; others may be seen meanwhile."""
-        for objects in self._sources.values():
+        for objects in (*self._sources.values(), *self._gone.values()):
             for key in tuple(objects):
                 if key in objects:
                     yield objects[key]
@@ -86,13 +86,15 @@ class RestoredObjects:
         objects = self._sources.get(source)
         if objects is None:
             return Meeting()
-        former = objects.pop((class_name, record.stable_name), None)
+        key = class_name, record.stable_name
+        gone = self._gone.get(source, {}).pop(key, None)
+        if gone is not None:
+            return Meeting(RecordKind.CREATE, ended=ended(gone, ingest_ts))
+        former = objects.pop(key, None)
         if former is None:
             other = self._of_that_name(source, class_name, record)
             kind = RecordKind.CREATE if source in self._news else None
             return Meeting(kind, ended=None if other is None else ended(other, ingest_ts))
-        if source in self._over:
-            return Meeting(RecordKind.CREATE, ended=ended(former, ingest_ts))
         created = known_time(record.created)
         if created is not None and former.create_ts is not None and created != former.create_ts:
             return Meeting(RecordKind.CREATE, ended=ended(former, ingest_ts))
@@ -102,35 +104,50 @@ class RestoredObjects:
 
     def _of_that_name(self, source: str, class_name: str, record: ObjectRecord) -> LogRecord | None:
         """The one before of that name, where there is never more than one at a time."""
-        objects, passing = self._sources[source], self._passing.get(source, {})
+        passing = self._passing.get(source, {})
         lasts = record.lifetime is Lifetime.DURABLE
         name = record.stable_name if lasts else record.stable_name.rpartition("#")[0]
         for key in ((class_name, name), passing.get((class_name, name))):
-            former = objects.get(key) if key is not None else None
-            if key is not None and former is not None and former.dialect in _ONE_AT_A_TIME:
-                return objects.pop(key)
+            for objects in (self._sources[source], self._gone.get(source, {})):
+                former = objects.get(key) if key is not None else None
+                if key is not None and former is not None and former.dialect in _ONE_AT_A_TIME:
+                    return objects.pop(key)
         return None
 
-    def read_whole(self, source: str) -> None:
-        """A source was read whole: its objects that were not seen are gone (`vanished`)."""
-        if self._sources.get(source):
-            self._over.add(source)
+    def read_whole(self, source: str, without: Collection[str] = ()) -> None:
+        """A source was read whole: its objects that were not seen are gone (`vanished`).
+
+        Args:
+            source: its name.
+            without: agents that were not read, of whose objects nothing is known yet.
+        """
+        objects = self._sources.get(source, {})
+        self._leave(source, [key for key, one in objects.items() if (one.agent or "") not in without])
+
+    def agent_read(self, source: str, agent: str) -> None:
+        """An agent was read whole, or is no more: its objects that were not seen are gone."""
+        objects = self._sources.get(source, {})
+        self._leave(source, [key for key, one in objects.items() if (one.agent or "") == agent])
+
+    def _leave(self, source: str, keys: Iterable[_Key]) -> None:
+        for key in keys:
+            self._gone.setdefault(source, {})[key] = self._sources[source].pop(key)
 
     @property
     def has_vanished(self) -> bool:
         """Whether `vanished` has some."""
-        return bool(self._over)
+        return bool(self._gone)
 
     def vanished(self, most: int) -> Iterator[LogRecord]:
         """Some of those that are gone, each once."""
-        while most and self._over:
-            source = next(iter(self._over))
-            objects = self._sources[source]
+        while most and self._gone:
+            source = next(iter(self._gone))
+            objects = self._gone[source]
             while most and objects:
                 yield objects.pop(next(iter(objects)))
                 most -= 1
             if not objects:
-                self._over.discard(source)
+                del self._gone[source]
 
 
 def standing(former: LogRecord, ingest_ts: str) -> LogRecord:

@@ -58,6 +58,10 @@ class AgentTable:
         known = self._agents.get(agent)
         return known is not None and known.fresh
 
+    def restore(self, agent: str, heard_until: int) -> None:
+        """Know an agent that had objects before the start as a stale one."""
+        self._agents[agent] = AgentRecord(self._source, agent, False, heard_until, heard_until)
+
     def received(self, agent: str, now: int) -> None:
         """Note that an agent reported something."""
         self.last_heard = now

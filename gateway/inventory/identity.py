@@ -23,7 +23,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.objects import Entry, ObjectTable, Resyncs
 from gateway.inventory.restored_objects import RestoredObjects
 from gateway.model.observations import ObjectSeen
-from gateway.model.stable_names import incarnation_name, stable_name
+from gateway.model.stable_names import UNKNOWN, incarnation_name, stable_name
 from gateway.model.values import Reference, Values
 
 
@@ -257,14 +257,13 @@ class IdentityMatcher:
         transient = seen.transient or any(target.record.lifetime is Lifetime.TRANSIENT for target in lent)
         if not (provisional or transient or self._classes.is_transient(schema, properties)):
             return Name(name.text, durable=True)
+        restored = self._restored.same(schema.class_name, seen)
+        if restored is not None and provisional and UNKNOWN not in restored.name:
+            # What its name refers to may have ended meanwhile, and is not reported any more.
+            return Name(restored.name, restored.durable, unresolved=name.unresolved)
         text = incarnation_name(name.text, seen.created, seen.native_id)
-        restored = self._restored.link(seen.native_id)
-        if (
-            restored is not None
-            and restored.class_name == schema.class_name
-            and restored.stable_name.startswith(f"{name.text}#")
-        ):
-            text = restored.stable_name  # made when its creation time was not known
+        if restored is not None and restored.name.startswith(f"{name.text}#"):
+            text = restored.name  # made when its creation time was not known
         return Name(text, durable=False, provisional=provisional, unresolved=name.unresolved)
 
     def _keeps_its_name(self, entry: Entry, seen: ObjectSeen, class_record: ClassRecord) -> bool:

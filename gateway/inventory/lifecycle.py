@@ -352,8 +352,8 @@ class ObjectLifecycle:
             # The holder of its name may have been removed.
             if entry is None or self._try_to_name(entry, now):
                 yield
-        if not ended.agent and not ended.class_name:
-            for native_id in self._restored.clear():
+        if not ended.class_name:
+            for native_id in self._restored.clear(ended.agent, ended.without):
                 if self._objects.by_native_id(native_id) is None:
                     self._unlink_later(native_id, now)
                     yield

@@ -1,69 +1,125 @@
 """Objects that lived when the core before this one ended, from the event log, until they are read again.
 
 What waited on the broker meanwhile refers to objects by native ids that only the former core saw resolved,
-and a transient object keeps its row as long as it lives.
+and a transient object keeps its row as long as it lives. An agent may have restarted while no core ran, and
+have given native ids of before to other objects. Therefore a name that contains a native id of one run of its
+agent finds no row: its object may be another one, which must not inherit anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.feed.records import Lifetime, ObjectRecord
 from gateway.feed.values import ObjectLink
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.objects import ObjectTable
+from gateway.model.observations import ObjectSeen
+
+_MICROSECOND: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredObject:
-    """One of them. ``class_name`` is ``package:name``; ``name`` its stable name."""
+    """One of them.
+
+    Attributes:
+        class_name: ``package:name``.
+        name: its stable name.
+        row: its row number.
+        native_id: what its agent called it last.
+        durable: whether it keeps its row by its name in any case.
+        agent: that reported it last.
+        identified: whether its name means the same object after a restart of its agent, by a creation time or
+            by a native id that outlives restarts.
+        lasting_id: whether its native id outlives restarts of its agent.
+        created: when it was created, to the microsecond; 0 for unknown.
+    """
 
     class_name: str
     name: str
     row: int
     native_id: str
     durable: bool
+    agent: str = ""
+    identified: bool = True
+    lasting_id: bool = False
+    created: int = 0
+
+    def link(self) -> ObjectLink:
+        """A reference to it."""
+        return ObjectLink(self.class_name, self.row, self.name)
 
 
 class RestoredObjects:
     """The restored objects of one source; empty once everything was read again."""
 
     def __init__(self) -> None:
-        self._links: dict[str, ObjectLink] = {}
-        self._rows: dict[tuple[str, str], int] = {}
+        self._any_id = False
+        self._by_native_id: dict[str, RestoredObject] = {}
+        self._by_name: dict[tuple[str, str], RestoredObject] = {}
 
     def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
         """Take objects in.
 
         Args:
             objects: all that lived.
-            by_native_id: whether reports may refer to them by their native ids. Otherwise an agent that
-                restarted meanwhile may have given these to other objects.
+            by_native_id: whether reports refer to them by their native ids, until an agent reports that it
+                restarted. Otherwise a native id means an object only if it outlives such a restart.
         """
+        self._any_id = by_native_id
         for one in objects:
-            if by_native_id:
-                self._links[one.native_id] = ObjectLink(one.class_name, one.row, one.name)
-            if not one.durable:
-                self._rows[one.class_name, one.name] = one.row
+            self._by_native_id[one.native_id] = one
+            if not one.durable and (by_native_id or one.identified):
+                self._by_name[one.class_name, one.name] = one
 
     def link(self, native_id: str) -> ObjectLink | None:
-        """Return the object that had a native id."""
-        return self._links.get(native_id)
+        """Return the object that has a native id, if the id alone identifies it."""
+        one = self._by_native_id.get(native_id)
+        return one.link() if one is not None and (self._any_id or one.lasting_id) else None
+
+    def same(self, class_name: str, seen: ObjectSeen) -> RestoredObject | None:
+        """Return the object that a report is certainly about: by its native id, with its creation time."""
+        one = self._by_native_id.get(seen.native_id)
+        if one is None or one.class_name != class_name:
+            return None
+        if self._any_id:
+            return one
+        if seen.created and one.created:
+            return one if seen.created // _MICROSECOND == one.created // _MICROSECOND else None
+        return one if one.lasting_id else None
 
     def take_row(self, class_name: str, name: str) -> int | None:
         """Return the row that a transient object of this name had; at the second call it is ``None``."""
-        return self._rows.pop((class_name, name), None)
+        one = self._by_name.pop((class_name, name), None)
+        return None if one is None else one.row
 
     def forget_native_ids(self) -> None:
-        """Drop the native ids: an agent restarted and gives its objects others."""
-        self._links.clear()
+        """Let native ids mean nothing that a restart of the agents ended, nor names that contain them."""
+        self._any_id = False
+        self._by_name = {key: one for key, one in self._by_name.items() if one.identified}
 
-    def clear(self) -> list[str]:
-        """Drop everything, after a complete resync; returns the native ids that led here."""
-        native_ids = list(self._links)
-        self._links.clear()
-        self._rows.clear()
+    def clear(self, agent: str = "", without: Collection[str] = ()) -> list[str]:
+        """Drop what a complete resync would have reported.
+
+        Args:
+            agent: that was read; empty for all,
+            without: but for these.
+
+        Returns:
+            The native ids to which `link` led.
+        """
+
+        def is_over(one: RestoredObject) -> bool:
+            return (not agent or one.agent == agent) and one.agent not in without
+
+        over = [key for key, one in self._by_native_id.items() if is_over(one)]
+        native_ids = [key for key in over if self.link(key) is not None]
+        for native_id in over:
+            del self._by_native_id[native_id]
+        self._by_name = {key: one for key, one in self._by_name.items() if not is_over(one)}
         return native_ids
 
 

@@ -156,6 +156,11 @@ class SourceInventory:
         """Take in objects that lived when the core before this one ended (`RestoredObjects.restore`)."""
         self._objects.restore(objects, by_native_id=by_native_id)
 
+    def restore_agents(self, agents: Iterable[str], heard_until: int) -> None:
+        """Know agents that had objects before the start as stale: each is fresh when it was read whole."""
+        for agent in agents:
+            self.agents.restore(agent, heard_until)
+
     def apply(
         self, observations: deque[Observation], now: int, budget: int | None = None
     ) -> tuple[list[Record], int]:

@@ -20,6 +20,7 @@ from gateway.model.schema import ClassSchema
 from gateway.model.values import Reference, Value, Values
 
 ABSENT = r"\-"
+UNKNOWN = r"\?"
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "#": "\\#"})
 _PIECES = re.compile(r"\\.|[^\\|#]+|[|#]", re.DOTALL)
@@ -48,7 +49,7 @@ def parts(text: str) -> tuple[str | None, ...]:
             break
         if piece == "|":
             found.append("")
-        elif piece in {r"\-", r"\?"}:
+        elif piece in {ABSENT, UNKNOWN}:
             found[-1] = None
         elif known is not None:
             found[-1] = known + (piece[1] if piece[0] == "\\" else piece)
@@ -95,7 +96,7 @@ def stable_name(
             target = target_name(value.native_id)
             if target is None:
                 unresolved.append(value.native_id)
-                parts.append(r"\?" + escaped(value.native_id))
+                parts.append(UNKNOWN + escaped(value.native_id))
             else:
                 parts.append(escaped(target))
         else:

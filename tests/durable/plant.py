@@ -1,4 +1,4 @@
-"""A broker with an agent of its own, and a gateway that hears both with durable subscriptions."""
+"""A broker with an agent of its own, and a gateway that reads both: by durable subscriptions, and without."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gate
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.waiting import wait_until
 
-READ, TOLD = "orders", "agents"
-"""The sources: the broker as the gateway reads it, and as the agent tells it."""
+READ, TOLD, PLAIN = "orders", "agents", "plain"
+"""The sources: the broker as the gateway reads it, as the agent tells it, and the latter without a queue."""
 
 QUEUES = {READ: "amqp-gateway.events.orders", TOLD: "amqp-gateway.console.agents"}
 VHOSTS = {READ: "%2F", TOLD: MANAGEMENT_VHOST}
@@ -54,7 +54,7 @@ class Plant:
         self.core.ready()
         wait_until(lambda: len(self.starts()) > starts, "it records")
         if synchronised:
-            wait_until(self.is_synchronised, "both sources are synchronised", 120)
+            wait_until(self.is_synchronised, "all sources are synchronised", 120)
 
     def stop(self) -> None:
         """Ask it to end."""
@@ -115,9 +115,9 @@ class Plant:
         return self.lines()[self.starts()[-1] :]
 
     def is_synchronised(self) -> bool:
-        """Whether both sources are, as the last core has recorded."""
+        """Whether all sources are, as the last core has recorded."""
         states = {line["source"]: line["state"] for line in self.lines_of_now() if line["kind"] == "source"}
-        return states == {READ: "synchronised", TOLD: "synchronised"}
+        return states == dict.fromkeys((READ, TOLD, PLAIN), "synchronised")
 
     def declare(self, name: str, *, durable: bool = True) -> None:
         """A queue in the virtual host that is watched."""
@@ -148,15 +148,31 @@ class Plant:
             client.delete(f"queues/{VHOSTS[source]}/{QUEUES[source]}").raise_for_status()
 
     def happened(self, *, name: str = "", prefix: str = "") -> dict[str, Counter[tuple[str, str]]]:
-        """How often what was told of queues with this name, or such names, by source."""
+        """How often what was told of queues with this name, or such names, by durable source."""
         told: dict[str, Counter[tuple[str, str]]] = {READ: Counter(), TOLD: Counter()}
         for line in self.lines():
             about = _queue_of(line)
             wanted = about == name if name else about.startswith(prefix)
             what = line.get("event") or line["kind"]
-            if about and wanted and what in {"create", "delete", "queueCreated", "queueDeleted"}:
+            if (
+                line.get("source") in told
+                and about
+                and wanted
+                and what in {"create", "delete", "queueCreated", "queueDeleted"}
+            ):
                 told[line["source"]][about, what] += 1
         return told
+
+    def records(self, source: str, queue: str) -> list[Line]:
+        """Those of a queue of the watched virtual host, in all its lives."""
+        return [
+            line
+            for line in self.lines()
+            if line.get("source") == source
+            and line.get("class") == "queue"
+            and line["kind"] in {"create", "snapshot", "update", "delete"}
+            and line["object_name"].partition("#")[0] == f"/|{queue}"
+        ]
 
     def gaps(self, source: str) -> list[Line]:
         """Told of a source."""
@@ -203,15 +219,16 @@ def plant(
     }
     as_gateway = {"user": gateway.name, "password": site.secret(gateway.password)}
     as_agent = {"user": agent.name, "password": site.secret(agent.password)}
+    console: dict[str, Any] = {
+        "kind": "qmf",
+        "amqp": {"url": url, **as_gateway},
+        "trusted_users": [agent.name],
+        "heartbeat": "2s",
+    }
     sources: dict[str, Any] = {
         READ: {**reading, **as_gateway, "interval": "1s", "own_users": [agent.name], "durable": {}},
-        TOLD: {
-            "kind": "qmf",
-            "amqp": {"url": url, **as_gateway},
-            "trusted_users": [agent.name],
-            "heartbeat": "2s",
-            "durable": {},
-        },
+        TOLD: {**console, "durable": {}},
+        PLAIN: console,
     }
     configured(sources)
     publish = {"amqp": {"url": url, **as_agent}, "allowed_users": [gateway.name], "interval": "1s"}

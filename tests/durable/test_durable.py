@@ -14,7 +14,7 @@ import pytest
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from tests.components.command_line import running
 from tests.components.waiting import wait_until
-from tests.durable.plant import READ, TOLD, Line, Plant, life, plant, second_gateway
+from tests.durable.plant import PLAIN, READ, TOLD, Line, Plant, life, plant, second_gateway
 from tests.hypothesis_profiles import PROVING
 
 pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq]
@@ -89,7 +89,7 @@ def test_what_happens_while_the_gateway_is_away_is_told_once_with_both_times(sho
             assert "inferred" not in ends[f"/|{name}"]
         assert len(shop.gaps(source)) == gaps[source], "nothing of the source was missed"
     absence = next(line for line in shop.lines_of_now() if line["kind"] == "gap" and "source" not in line)
-    assert absence["values"] == {"covered": [TOLD, READ]}
+    assert absence["values"] == {"covered": [TOLD, READ, PLAIN]}, "each has gaps of its own"
 
 
 def test_what_lived_before_and_lives_still_is_no_news(shop: Plant) -> None:
@@ -109,6 +109,38 @@ def test_what_lived_before_and_lives_still_is_no_news(shop: Plant) -> None:
     shop.delete("staying")
 
 
+def test_a_transient_object_of_an_agent_keeps_its_identity_over_every_restart(shop: Plant) -> None:
+    """The agent is younger than the queue, and does not know when that was created."""
+    shop.kill()
+    shop.declare("old", durable=False)
+    shop.start_agent()
+    shop.start()
+    (first,) = shop.records(PLAIN, "old")
+    assert (first["kind"], first.get("create_ts")) == ("create", None)
+
+    shop.kill()
+    shop.start()
+    shop.kill()
+    shop.start_agent()
+    shop.start()
+    for source in (TOLD, PLAIN):
+        told = shop.records(source, "old")
+        assert len({(line["object_id"], line["object_name"]) for line in told}) == 1
+        assert [line["kind"] for line in told if line["kind"] in {"create", "delete"}] == ["create"]
+
+    shop.kill()
+    shop.delete("old")
+    shop.declare("old", durable=False)
+    shop.start()
+    for source, is_inferred in ((TOLD, None), (PLAIN, True)):
+        told = shop.records(source, "old")
+        (end,) = [line for line in told if line["kind"] == "delete"]
+        (former, successor) = [line for line in told if line["kind"] == "create"]
+        assert (former["object_id"], is_inferred) == (end["object_id"], end.get("inferred"))
+        assert successor["object_id"] != former["object_id"]
+    shop.delete("old")
+
+
 def test_what_lasts_goes_on_when_its_agent_was_killed_and_is_back(shop: Plant) -> None:
     shop.declare("lasting")
     shop.publish("lasting", 5)
@@ -116,7 +148,7 @@ def test_what_lasts_goes_on_when_its_agent_was_killed_and_is_back(shop: Plant) -
     shop.start_agent()
     shop.publish("lasting", 3)
     wait_until(lambda: published(shop, "lasting")[-1:] == [8], "those that came are counted")
-    lines = told_by_agent(shop, "lasting")
+    lines = shop.records(TOLD, "lasting")
     assert [line["kind"] for line in lines if line["kind"] in {"create", "delete"}] == ["create"]
     assert len({line["object_id"] for line in lines}) == 1
     deltas = [line["deltas"][PUBLISHED] for line in lines if PUBLISHED in line.get("deltas", {})]
@@ -125,21 +157,9 @@ def test_what_lasts_goes_on_when_its_agent_was_killed_and_is_back(shop: Plant) -
     shop.delete("lasting")
 
 
-def told_by_agent(shop: Plant, name: str) -> list[Line]:
-    """Of a queue of the watched virtual host."""
-    return [
-        line
-        for line in shop.lines()
-        if line.get("source") == TOLD
-        and line.get("class") == "queue"
-        and line["kind"] in {"create", "snapshot", "update", "delete"}
-        and line["object_name"].partition("#")[0] == f"/|{name}"
-    ]
-
-
 def published(shop: Plant, name: str) -> list[int]:
     """Each number of messages that is told of it."""
-    values = [line.get("values", {}).get(PUBLISHED) for line in told_by_agent(shop, name)]
+    values = [line.get("values", {}).get(PUBLISHED) for line in shop.records(TOLD, name)]
     return [value for value in values if value is not None]
 
 
@@ -166,7 +186,7 @@ def test_a_gateway_that_is_killed_again_and_again_tells_everything_once(shop: Pl
             shop.kill()
             shop.start(synchronised=chance.random() < 0.5)
         working.result()
-    wait_until(shop.is_synchronised, "both sources are synchronised", 120)
+    wait_until(shop.is_synchronised, "all sources are synchronised", 120)
     told_whole(shop, *names)
     seqs = [line["seq"] for line in shop.lines()]
     assert seqs == list(range(1, len(seqs) + 1))

@@ -16,7 +16,16 @@ from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.record import AnyRecord, Delta, LogRecord, RecordKind
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.segment import LogIdentity, identity_path
-from gateway.feed.records import Batch, ClassRecord, Lifetime, ObjectRecord, Record, SourceRecord
+from gateway.feed.records import (
+    AgentGoneRecord,
+    AgentRecord,
+    Batch,
+    ClassRecord,
+    Lifetime,
+    ObjectRecord,
+    Record,
+    SourceRecord,
+)
 from gateway.feed.values import FeedValue
 from gateway.model.observations import SourceState
 from tests.eventlog.feeds import (
@@ -102,12 +111,20 @@ def test_only_sources_that_are_asked_for_are_looked_at(tmp_path: Path) -> None:
     assert (state.objects, state.heard_until) == ({}, {})
 
 
-def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "heard_until"),
+    [
+        pytest.param("rabbitmq", AWAY.since, id="requests and events take ways of their own"),
+        pytest.param("qmf", AWAY.last_heard, id="the link may have been dead before it was down"),
+    ],
+)
+def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path, kind: str, heard_until: int) -> None:
     mirror = LogRecorder(RecorderSettings())
-    records = mirror.apply(batch(SHOP), T0)
-    records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
-    records += mirror.apply(batch(msgspec.structs.replace(AWAY, detail="still gone")), T0 + 50 * SECOND)
-    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": AWAY.since}
+    away = msgspec.structs.replace(AWAY, kind=kind)
+    records = mirror.apply(batch(msgspec.structs.replace(SHOP, kind=kind)), T0)
+    records += mirror.apply(batch(away), T0 + 40 * SECOND)
+    records += mirror.apply(batch(msgspec.structs.replace(away, detail="still gone")), T0 + 50 * SECOND)
+    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": heard_until}
 
 
 @pytest.mark.parametrize(
@@ -196,6 +213,32 @@ def test_what_is_not_told_any_more_is_gone_once_everything_was_read() -> None:
     )
     assert ended.create_ts is not None
     assert ended.values is None
+
+
+def test_objects_of_an_agent_that_was_not_read_yet_have_not_ended() -> None:
+    """A remote agent may need longer for its start than all others, as after a start of their machine."""
+    stale = AgentRecord(1, "1.0", fresh=False, since=T0, confirmed=T0)
+    mirror = LogRecorder(RecorderSettings(), former(queue(1), queue(2)))
+
+    def ends(*records: Record) -> list[str | None]:
+        told = with_all_fields([*mirror.apply(batch(*records), T0), *mirror.tick(T0)])
+        return [record.object_name for record in told if record.kind is RecordKind.DELETE]
+
+    assert ends(CATCHING_UP, stale, QUEUE, SHOP) == []
+    assert [record.object_name for record in with_all_fields(mirror.head(lambda: T0)) if record.row] == [
+        "/|q1",
+        "/|q2",
+    ]
+    assert ends(queue(1), AGENT) == ["/|q2"]
+
+
+def test_objects_of_an_agent_that_does_not_return_have_ended() -> None:
+    stale = AgentRecord(1, "1.0", fresh=False, since=T0, confirmed=T0)
+    mirror = LogRecorder(RecorderSettings(), former(queue(1)))
+    told = mirror.apply(batch(CATCHING_UP, stale, QUEUE, SHOP), T0)
+    told += mirror.apply(batch(AgentGoneRecord(1, "1.0", T0)), T0)
+    told += mirror.tick(T0)
+    assert [one.kind for one in with_all_fields(told) if one.row][-1:] == [RecordKind.DELETE]
 
 
 def test_an_end_that_is_told_is_told_once_with_both_times() -> None:
@@ -331,6 +374,12 @@ def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None
     (gap,) = (record for record in with_all_fields(told) if record.kind is RecordKind.GAP)
     assert (gap.source, gap.from_ts) == ("shop", "2026-11-20T15:00:00.000000Z")
     assert gap.to_ts == "2026-11-20T15:02:00.000000Z"
+
+
+def test_a_gap_begins_with_the_last_word_of_agents_whose_link_had_gone_silent(tmp_path: Path) -> None:
+    mirror = LogRecorder(RecorderSettings())
+    logged(tmp_path, mirror.apply(batch(SHOP, QUEUE), T0 + MINUTE))
+    assert last_state(tmp_path, ["shop"]).heard_until == {"shop": T0}
 
 
 def test_a_source_with_a_durable_subscription_tells_its_gaps_itself() -> None:

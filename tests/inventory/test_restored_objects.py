@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from gateway.feed.records import (
     ClassRecord,
@@ -13,15 +16,16 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import ObjectLink
 from gateway.inventory.restored_objects import RestoredObject
-from gateway.model.observations import ClassLearned, ResyncBegan
+from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassSchema
 from tests.inventory.playbook import NOW, SECOND, Playbook, connection, of, queue, vhost
+from tests.inventory.test_identity import lasting
 
 
-def returned(state: Path, *former: RestoredObject) -> Playbook:
+def returned(state: Path, *former: RestoredObject, by_native_id: bool = True) -> Playbook:
     """A gateway that starts again; the classes are known from before, nothing is read yet."""
     playbook = Playbook(state, boot=2)
-    playbook.source.restore(former, by_native_id=True)
+    playbook.source.restore(former, by_native_id=by_native_id)
     classes = [schema for schema in playbook.schemas if isinstance(schema, ClassSchema)]
     playbook.tell(*map(ClassLearned, classes))
     return playbook
@@ -123,3 +127,65 @@ def test_a_transient_object_keeps_its_name_although_its_creation_became_known_la
 
     (after,) = [one for one in playbook.objects().values() if one.native_id == "c1"]
     assert (after.stable_name, after.row) == (before.stable_name, before.row)
+
+
+# -- a source whose agent may have restarted meanwhile
+
+
+@pytest.mark.parametrize(
+    ("identified", "again", "returns"),
+    [
+        pytest.param(True, lasting(connection("peer", "c1")), True, id="an id that outlives restarts"),
+        pytest.param(False, connection("peer", "c1"), False, id="an id of one run of its agent"),
+    ],
+)
+def test_without_a_creation_time_an_object_is_the_same_by_a_lasting_id_only(
+    tmp_path: Path, *, identified: bool, again: ObjectSeen, returns: bool
+) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(connection("peer", "c1"))
+    (former,) = remembered(first)
+    one = replace(former, identified=identified, lasting_id=identified)
+    playbook = returned(tmp_path, one, by_native_id=False)
+
+    playbook.synchronise(again)
+
+    assert (playbook.objects()["peer#c1"].row == former.row) is returns
+
+
+def test_with_the_same_creation_time_an_object_is_the_same_under_any_id(tmp_path: Path) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(connection("a", "c1", NOW), connection("b", "c2", NOW))
+    former = remembered(first)
+    playbook = returned(tmp_path, *former, by_native_id=False)
+
+    playbook.synchronise(connection("b", "c1", NOW), connection("a", "c2", NOW))
+
+    shown = {name: record.row for name, record in playbook.objects().items()}
+    assert shown == {one.name: one.row for one in former}
+
+
+def test_an_end_without_what_its_object_belonged_to_is_that_of_the_object(tmp_path: Path) -> None:
+    """The virtual host has ended as well, and is not reported any more."""
+    first = Playbook(tmp_path)
+    first.synchronise(vhost("/", "v1"), queue("orders", "q1", created=NOW))
+    host, orders = remembered(first)
+    playbook = returned(tmp_path, host, replace(orders, created=NOW), by_native_id=False)
+
+    records = playbook.tell(queue("orders", "q1", created=NOW, deleted=NOW + SECOND))
+
+    (end,) = of(DeleteRecord, records)
+    assert (end.stable_name, end.row) == (orders.name, orders.row)
+
+
+def test_a_row_waits_for_the_agent_that_is_read_later(tmp_path: Path) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(connection("a", "c1", NOW))
+    (former,) = remembered(first)
+    playbook = returned(tmp_path, replace(former, agent="1.7"), by_native_id=False)
+    playbook.source.restore_agents(["1.7"], NOW)
+    playbook.tell(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({"1.7"})))
+
+    playbook.tell(replace(connection("a", "c1", NOW), agent="1.7"))
+
+    assert playbook.objects()[f"a#{NOW}"].row == former.row

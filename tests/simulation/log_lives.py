@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.eventlog.logged_events import READ_WHOLE
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
+from gateway.model.stable_names import UNKNOWN
+from gateway.serving.qmf import EVENTS_LOST
 from tests.simulation.scheduler import BEGINNING, FURTHEST_OFF
 from tests.simulation.truth import Thing, Truth, mark_of
 
@@ -28,6 +30,7 @@ class LogLives:
         self._sources = frozenset(sources)
         self._things: dict[str, Thing] = {}
         self._identifiers: dict[int, str] = {}
+        self._provisional: set[int] = set()
         self._read_whole: set[str] = set()
         self._unlistable: dict[str, bool] = {}
         self._late: list[tuple[Thing, str]] = []
@@ -42,13 +45,25 @@ class LogLives:
                 for source in self._sources if record.source is None else (record.source,):
                     gap = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
                     self._gaps.setdefault(source, []).append(gap)
+            if record.event == EVENTS_LOST and record.source in self._sources:
+                self._agent_missed(record.source, record.values or {})
             if record.source not in self._sources or record.object_id is None:
+                continue
+            if _is_provisional(record):
+                thing = self._thing_of(record)
+                self._provisional |= {thing.serial} if thing is not None else set()
                 continue
             if record.kind in _TOLD:
                 yield from self._begins(record.object_id, record)
             elif record.kind is RecordKind.DELETE:
                 yield from self._ends(record.object_id, record)
         yield from self._missed()
+
+    def _agent_missed(self, source: str, values: Mapping[str, object]) -> None:
+        """Events are lost that an agent did not receive: QMF has no gap, so the agent says so by an event."""
+        since, until = (nanoseconds_of(text) for text in (values.get("since"), values.get("until")))
+        if until:
+            self._gaps.setdefault(source, []).append((since or BEGINNING, until))
 
     def _source_told(self, source: str, record: LogRecord) -> None:
         """Before everything was read for the first time, nobody claims to know what there is.
@@ -106,7 +121,8 @@ class LogLives:
         for thing in self._truth.things.values():
             if thing.source not in self._sources or not thing.announced or thing.ended <= BEGINNING:
                 continue
-            if thing.serial not in self._identifiers and not self._is_in_a_gap(thing):
+            is_told = thing.serial in self._identifiers or thing.serial in self._provisional
+            if not is_told and not self._is_in_a_gap(thing):
                 yield f"{thing} came and went, and the log tells neither that nor of a gap"
         # What ended unheard is told to have ended with what it belonged to.
         yield from (text for thing, text in self._late if not self._is_in_a_gap(thing))
@@ -122,6 +138,18 @@ class LogLives:
         element = self._truth.marks.get(class_name, "")
         mark = mark_of((record.values or {}).get(element))
         return self._truth.marked(record.source or "", class_name, mark)
+
+
+def _is_provisional(record: LogRecord) -> bool:
+    """Whether a record of a QMF source is of an object that has no final identity yet, or never gets one.
+
+    What it belongs to had ended before the gateway saw it, and its last report came from a boot of its agent
+    whose ids say nothing of any other. Or an agent without memory started again, and its new reports arrived
+    before the gateway could notice that.
+    """
+    name = record.object_name or ""
+    is_duplicate = record.create_ts is not None and name.endswith(f"#{record.native_id}")
+    return record.dialect == "qmf" and (UNKNOWN in name or is_duplicate)
 
 
 def _is_far(told: str, true: int) -> bool:

@@ -58,6 +58,7 @@ class PlantSite:
             stage, self._broker, random.choice((40, 200, 1000)), self.sets_natively
         )
         self._remembers_boots = random.random() < 0.5
+        self.keeps_identities = self._remembers_boots
         self._boots = itertools.count(1)
         self._agent: PlantAgent | None = None
 

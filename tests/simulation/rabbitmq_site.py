@@ -11,7 +11,7 @@ from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
 from gateway.service.sources.source_context import ConsolePort
-from gateway.service.state.restored_objects import restored_identities, restored_rabbitmq_objects
+from gateway.service.state.restored_objects import restore_source, restored_rabbitmq_objects
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.simulation.amqp import AmqpBroker, AmqpClient
@@ -67,10 +67,12 @@ class RabbitMqSite:
         self._changes = ManagementChanges(stage, self._rabbitmq, self._management)
         self._over_amqp = random.random() < 0.4
         self.kind = "qmf" if self._over_amqp else "rabbitmq"
+        # The agent of `rabbitmq_agent.py` has no memory; that of `amqp-gateway agent` has a log.
+        self.keeps_identities = not self._over_amqp
+        self._boots = itertools.count(1)
         self._event_limit = random.choice((20, 10_000))
         self._amqp = AmqpBroker(stage.scheduler)
         self._console = ConsoleOverAmqp(stage, self._amqp, random.choice((40, 1000)))
-        self._boots = itertools.count(1)
         self._run: SourceRunInProcess | None = None
         self._link: AmqpClient | None = None
 
@@ -169,7 +171,7 @@ class RabbitMqSite:
             RabbitMqSourceConfig(user="gateway", writer=WRITER),
             self._event_limit,
         )
-        source.restore(restored_identities(core.last, self.name), by_native_id=True)
+        restore_source(source, core.last, by_native_id=True)
         run.source.remember(
             restored_rabbitmq_objects(MAPPING, core.last, self.name),
             core.clock.now(),

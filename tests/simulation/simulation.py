@@ -236,7 +236,7 @@ class Simulation:
         self.ledger.check()
         self._check_operations()
         self._check_log(is_calm=True)
-        remembered = [site.name for site in self._sites if site.kind in READ_WHOLE]
+        remembered = [one.name for one in self._sites if one.kind in READ_WHOLE and one.keeps_identities]
         if differences := list(LogLives(self._truth, remembered).differences(self._log.records)):
             raise ViolationError("; ".join(differences[:5]))
 

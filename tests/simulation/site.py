@@ -12,6 +12,7 @@ from gateway.feed.operations import Action
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.sources.source_context import ConsolePort
+from gateway.service.state.restored_objects import restore_source
 from gateway.snmp.oid_registry import OidRegistry
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
@@ -70,6 +71,8 @@ class Site(Protocol):
         wishes: what users want done to the objects of each class.
         sets_natively: whether its dialect has a request of its own to set properties.
         kind: of the source, as it is configured.
+        keeps_identities: whether its reports say which object is which over restarts of its agent. An agent
+            without memory gives the ids of before to other objects, which cannot be known at once.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Site(Protocol):
     wishes: Mapping[str, Sequence[Wish]]
     sets_natively: bool
     kind: str
+    keeps_identities: bool
 
     def begin(self) -> None:
         """Start what is not the gateway's own."""
@@ -122,6 +126,7 @@ class ConsoleOverAmqp:
             heartbeats=HeartbeatRules(interval=10 * SECOND),
             request_deadline=5 * SECOND,
         )
+        restore_source(source, core.last, by_native_id=False)
         console = stage.console(config)
         session = NativeConsole(console) if self.sets_natively else console
         name = source.identity.name

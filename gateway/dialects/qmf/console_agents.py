@@ -278,7 +278,7 @@ class RemoteAgents:
         self._reading: dict[str, deque[ClassName]] = {}
         self._shortcomings: dict[str, str] = {}
         self._doubts: dict[str, _Doubt] = {}
-        self._leaving: dict[str, int] = {}
+        self._leaving: dict[str, int] = dict.fromkeys(config.former_agents, 0)
 
     # How they stand.
 

@@ -66,6 +66,8 @@ class ConsoleConfig:
         object_limit: objects of a Java broker that methods can be called of.
         definitions: classes and events known from before: what waited while nobody listened can be read
             before anybody is asked.
+        former_agents: remote agents that had objects when a console before this one ended. Each has a
+            moment to return, as after an interruption of the link, before what it had is over.
         heard_until: when something was heard last, by a console before this one; 0 where there was none.
         first_sequence: requests are numbered from the one after it. Any, so that answers to a former console
             on the same queue, which may still be on their way, answer none of ours.
@@ -90,6 +92,7 @@ class ConsoleConfig:
     agent_limit: int = 256
     object_limit: int = 200_000
     definitions: tuple[ClassDefinition | EventDefinition, ...] = ()
+    former_agents: tuple[str, ...] = ()
     heard_until: int = 0
     first_sequence: int = 0
 

@@ -327,17 +327,21 @@ class SessionState(Outbox):
         if self.state is State.CATCHING_UP:
             self._announced_meanwhile(package)
             return
-        if any(known == package for known, _ in self.resync.listed):
+        # While packages are being listed, those that were listed before are known by their classes only.
+        if any(known == package for known, _ in self.resync.listed) or self._knows(package):
             self.gaps.interrupted()
             self.restarts.doubt()
         self.greet_soon(f"an agent announces package {package}")
 
     def _announced_meanwhile(self, package: str) -> None:
         """The agent was restarted while the gateway was away: ids of objects from before mean nothing."""
-        if not any(known.key.package == package for known in self.definitions):
+        if not self._knows(package):
             return
         self.observations += self.gaps.interrupted_meanwhile()
         self.observations.append(ResyncBegan(restarted=True))
+
+    def _knows(self, package: str) -> bool:
+        return any(known.key.package == package for known in self.definitions)
 
     def told(self, agent: str, message: Content) -> None:
         """An agent told of an object. A new agent's objects come before it has been asked for them.

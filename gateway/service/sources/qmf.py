@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from gateway.config.sources import Am01Source, QmfSource
+from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.am01.console import Am01ConsoleConfig, Am01ConsoleSession
 from gateway.dialects.qmf.am01.messages import ALL, Revision
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
@@ -20,6 +21,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.sources.source_context import SourceContext, remarked, source_console
 from gateway.service.state.cached_schemas import definitions_cache
+from gateway.service.state.restored_objects import restored_agents
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -33,7 +35,7 @@ async def run_qmf(
     """Run the source until it is cancelled."""
     lasting = around.usable_lasting if settings.durable is not None else None
     schemas = definitions_cache(lasting.state, name) if lasting is not None else None
-    config = _console_config(settings, around)
+    config = _console_config(name, settings, around)
     if lasting is not None and schemas is not None:
         config = replace(
             config,
@@ -85,7 +87,7 @@ def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
     )
 
 
-def _console_config(settings: QmfSource, around: SourceContext) -> ConsoleConfig:
+def _console_config(source: str, settings: QmfSource, around: SourceContext) -> ConsoleConfig:
     return ConsoleConfig(
         believed=frozenset(settings.trusted_users),
         believe_anyone=settings.trust_anyone,
@@ -96,7 +98,14 @@ def _console_config(settings: QmfSource, around: SourceContext) -> ConsoleConfig
         heartbeats=HeartbeatRules(Heartbeats(settings.heartbeats), settings.heartbeat),
         request_deadline=settings.request_deadline,
         object_limit=settings.max_objects,
+        former_agents=former_agents(source, around),
     )
+
+
+def former_agents(source: str, around: SourceContext) -> tuple[str, ...]:
+    """Return the remote agents that had objects of a source when the event log ended."""
+    agents = () if around.lasting is None else restored_agents(around.lasting.last, source)
+    return tuple(agent for agent in agents if agent != BROKER_AGENT)
 
 
 async def run_am01(

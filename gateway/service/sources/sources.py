@@ -20,7 +20,7 @@ from gateway.service.sources.endpoints import (
 from gateway.service.sources.qmf import run_am01, run_qmf
 from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq
 from gateway.service.sources.source_context import SourceContext
-from gateway.service.state.restored_objects import restored_identities
+from gateway.service.state.restored_objects import restore_source
 
 SETS_NATIVELY: Final = frozenset({"cml"})
 """Kinds of source whose dialect has a request of its own to set properties, beside methods."""
@@ -29,7 +29,7 @@ RunSource = Callable[[], Coroutine[None, None, None]]
 """Runs a source until it is cancelled."""
 
 
-READ_WHOLE: Final = frozenset({"cml", "rabbitmq"})
+READ_WHOLE: Final = frozenset({"cml", "qmf", "rabbitmq"})
 """Kinds of source whose first complete reading shows everything that lives: what it lacks has ended."""
 
 
@@ -66,10 +66,9 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         whole=settings.durable is not None,
     )
     if needs_last_state(settings) and around.lasting is not None:
-        former = restored_identities(around.lasting.last, name)
         # Those of a RabbitMQ are made of its own facts.
         told = settings.kind == "rabbitmq" or hears_of_meanwhile(settings)
-        source.restore(former, by_native_id=told)
+        restore_source(source, around.lasting.last, by_native_id=told)
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):

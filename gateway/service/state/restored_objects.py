@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf.fields import ObjectId
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
 from gateway.feed.records import Lifetime
 from gateway.inventory.restored_objects import RestoredObject
+from gateway.inventory.source import SourceInventory
 from gateway.mapping.files import class_schemas
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import ObjectSeen
@@ -26,22 +29,68 @@ from gateway.model.values import Reference, Value, Values, ValueType
 from gateway.sources.rabbitmq.known_objects import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number
 
+WITH_BOOTS: Final = frozenset({"qmf"})
+"""Kinds of source whose agents may give the native ids of one run to other objects in the next."""
+
 _MICROSECOND: Final = 1_000
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DIGITS: Final = 9
 
 
-def restored_identities(last: LastState, source: str) -> Iterator[RestoredObject]:
-    """Yield the objects of a source that lived when the log ended, as the inventory restores them."""
+def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bool) -> None:
+    """Let the inventory of a source go on with the objects, and agents, that it had when the log ended.
+
+    Args:
+        source: it; nothing of it has been reported.
+        last: where the log ended.
+        by_native_id: as `SourceInventory.restore` has it.
+    """
+    name, kind = source.identity.name, source.identity.kind
+    source.restore(restored_identities(last, name, kind), by_native_id=by_native_id)
+    if kind in WITH_BOOTS:
+        source.restore_agents(restored_agents(last, name), last.heard_until.get(name, 0))
+
+
+def restored_identities(last: LastState, source: str, kind: str) -> Iterator[RestoredObject]:
+    """Yield the objects of a source that lived when the log ended, as the inventory restores them.
+
+    Args:
+        last: where the log ended.
+        source: name of the source.
+        kind: of the source.
+    """
     for record in last.of(source):
         if record.native_id and record.object_name and record.row:
+            lasting_id = kind in WITH_BOOTS and _is_lasting(record.native_id)
             yield RestoredObject(
                 f"{record.package}:{record.class_name}",
                 record.object_name,
                 record.row,
                 record.native_id,
                 record.lifetime == Lifetime.DURABLE.value,
+                agent=record.agent or "",
+                identified=kind not in WITH_BOOTS or lasting_id or _has_creation_time(record),
+                lasting_id=lasting_id,
+                created=nanoseconds(record.create_ts),
             )
+
+
+def restored_agents(last: LastState, source: str) -> tuple[str, ...]:
+    """Return the agents of a source that had objects when the log ended."""
+    return tuple(sorted({record.agent for record in last.of(source) if record.agent}))
+
+
+def _is_lasting(native_id: str) -> bool:
+    try:
+        return ObjectId.parse(native_id).is_lasting
+    except ProtocolError:
+        return False
+
+
+def _has_creation_time(record: LogRecord) -> bool:
+    """Whether the name of a transient object contains its creation time."""
+    created, (_, _, behind) = nanoseconds(record.create_ts), (record.object_name or "").rpartition("#")
+    return bool(created) and re.fullmatch("[0-9]{1,19}", behind) is not None
 
 
 def restored_rabbitmq_objects(mapping: MappingFile, last: LastState, source: str) -> Iterator[KnownObject]:

@@ -422,3 +422,15 @@ def test_where_only_an_agent_s_package_is_wanted_its_heartbeats_show_it() -> Non
     play.leaves()
     beats(play)
     play.leaves(ResyncBegan("1.10"), HeartbeatSeen("1.10", START), ("agent.1.10", GetQuery(6, GET_TANKS)))
+
+
+def test_an_agent_of_before_the_start_has_a_moment_to_return() -> None:
+    config = ConsoleConfig(believed=BELIEVED, former_agents=("1.10",))
+    play = synchronised(config)
+    assert passes(play, 25, "1.0") == []
+    assert passes(play, 10, "1.0") == [GONE]
+
+    back = synchronised(config)
+    beats(back)
+    back.left()
+    assert GONE not in passes(back, 35, "1.0", "1.10")

@@ -76,11 +76,11 @@ def test_what_cannot_be_understood_is_left_out() -> None:
 
 
 def test_the_inventory_knows_names_rows_and_native_ids() -> None:
-    assert list(restored_identities(state(VHOST, QUEUE), "orders")) == [
+    assert list(restored_identities(state(VHOST, QUEUE), "orders", "rabbitmq")) == [
         RestoredObject("rabbitmq:vhost", "/", 1, "0-1-1-0-1", durable=True),
-        RestoredObject("rabbitmq:queue", "/|orders", 7, "0-1-1-0-7", durable=True),
+        RestoredObject("rabbitmq:queue", "/|orders", 7, "0-1-1-0-7", durable=True, created=CREATED),
     ]
-    assert list(restored_identities(state(VHOST, QUEUE), "others")) == []
+    assert list(restored_identities(state(VHOST, QUEUE), "others", "rabbitmq")) == []
 
 
 def test_times_of_the_log_are_exact() -> None:
