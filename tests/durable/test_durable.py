@@ -57,6 +57,11 @@ def is_recorded(shop: Plant, name: str) -> None:
     )
 
 
+def _has_successor(shop: Plant, source: str, queue: str) -> bool:
+    kinds = [line["kind"] for line in shop.records(source, queue)]
+    return "delete" in kinds and kinds.count("create") > 1
+
+
 def time_of(line: Line, field: str) -> dt.datetime:
     return dt.datetime.fromisoformat(line[field])
 
@@ -133,6 +138,9 @@ def test_a_transient_object_of_an_agent_keeps_its_identity_over_every_restart(sh
     shop.declare("old", durable=False)
     shop.start()
     for source, is_inferred in ((TOLD, None), (PLAIN, True)):
+        wait_until(
+            partial(_has_successor, shop, source, "old"), f"{source} has recorded the end and the successor"
+        )
         told = shop.records(source, "old")
         (end,) = [line for line in told if line["kind"] == "delete"]
         (former, successor) = [line for line in told if line["kind"] == "create"]

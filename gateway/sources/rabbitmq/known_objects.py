@@ -128,6 +128,8 @@ class KnownObjects:
         self.events_since = 0
         self.events_arrive = False
         self._contradicted: dict[ObjectName, int] = {}
+        self._without_ground: dict[ObjectName, ObjectName] = {}
+        """Objects that a listing showed, and something unknown on which each of them depends."""
 
     def get(self, name: ObjectName) -> KnownObject | None:
         """The object of this name, if it exists."""
@@ -182,6 +184,7 @@ class KnownObjects:
         """Everything that exists has been listed, or is reported by events alone."""
         self._remembered.clear()
         self._lagging.clear()
+        self._without_ground.clear()
         lasting = [self._objects[name.class_name][name] for name in self._unpublished]
         self._unpublished.clear()
         return [Put(known, new=True) for known in lasting]
@@ -215,6 +218,16 @@ class KnownObjects:
         objects = self._objects[class_name]
         return [objects[one] for one in self._dependencies.dependents(name) if one.class_name == class_name]
 
+    def listed_too_early(self) -> set[str]:
+        """Return the classes that were listed before something on which an object of theirs depends.
+
+        Such an object could not be added. Now that the other one is known, its class has to be listed again.
+        One that depends on something that no listing shows is not waited for.
+        """
+        return {
+            name.class_name for name, missing in self._without_ground.items() if self.get(missing) is not None
+        }
+
     def mark_unconfirmed(self) -> None:
         """The broker was out of sight: whatever is known may have ended unseen."""
         self._unconfirmed = {name for objects in self._objects.values() for name in objects}
@@ -226,7 +239,7 @@ class KnownObjects:
             class_name: the class.
             hidden: whether listings cannot show an object although it exists.
         """
-        return any(
+        return class_name in self.listed_too_early() or any(
             known is not None and not hidden(known)
             for names, objects in (
                 (self._unconfirmed, self._objects[class_name]),
@@ -287,11 +300,22 @@ class KnownObjects:
     def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:
         """An event reports that an object came to its end at ``time`` (ns, 0 unknown)."""
         known = self.get(name)
+        if known is not None and self._is_of_predecessor(known, time):
+            return []
         if known is not None:
             return self._removed(known, time or now, now, reported=True)
         self._remembered.pop(name, None)
         self._remember_end(name, _End(now, 0))
         return []
+
+    def _is_of_predecessor(self, known: KnownObject, time: int) -> bool:
+        """Whether the end at ``time`` is that of the object whose place ``known`` took in a listing.
+
+        Such an event is late: a listing that was read after it had been published showed the successor.
+        """
+        end = self._ends.get(known.name)
+        replaced = end is not None and end.unreported is not None and end.noticed == known.first_seen
+        return replaced and 0 < time <= known.first_seen
 
     def listed(self, reading: Reading, began: int, sampled: int, now: int) -> list[Change]:
         """A listing that began at ``began`` shows an object, with values read at ``sampled``."""
@@ -354,6 +378,9 @@ class KnownObjects:
         changes: list[Change] = []
         suspects: list[ObjectName] = []
         self._note_lagging(class_name, began - lag)
+        lacked = [n for n in self._without_ground if n.class_name == class_name and n not in seen]
+        for name in lacked:
+            del self._without_ground[name]
         objects = self._objects[class_name]
         for known in [o for name, o in objects.items() if name not in seen]:
             if known.first_seen > began - lag or hidden(known):
@@ -508,6 +535,9 @@ class KnownObjects:
         objects = self._objects[reading.name.class_name]
         grounds = self.dependencies(reading)
         if grounds is None:
+            if listed and len(self._without_ground) < self._limit:
+                depends_on = self._dependencies.of(reading.name, reading.properties)
+                self._without_ground[reading.name] = next(one for one in depends_on if self.get(one) is None)
             return []
         if len(objects) >= self._limit:
             self.refused += 1
@@ -535,6 +565,7 @@ class KnownObjects:
         objects[known.name] = known
         self._dependencies.add(known.name, known.properties)
         self._remembered.pop(known.name, None)
+        self._without_ground.pop(known.name, None)
         return [Put(known, new=True)]
 
     def next_number(self, name: ObjectName) -> int:

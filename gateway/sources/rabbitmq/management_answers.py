@@ -528,9 +528,16 @@ class ManagementAnswers:
             return [*effects, *self.metrics_taken(now), *self.serve(now)]
         self.visibility.listed(listing.class_name, listing.began)
         self.missed_deletions.listed(listing.class_name)
-        if not self.visibility.complete and self._view.is_unconfirmed(listing.class_name, now):
-            self.plan.hurry(now + AGAIN, listing.class_name)
+        if not self.visibility.complete:
+            self._list_unconfirmed_again(listing.class_name, now)
         return [*self._stream.apply(finished.changes), *self.serve(now)]
+
+    def _list_unconfirmed_again(self, class_name: str, now: int) -> None:
+        again = self._view.known.listed_too_early()
+        if self._view.is_unconfirmed(class_name, now):
+            again.add(class_name)
+        for name in again:
+            self.plan.hurry(now + AGAIN, name)
 
     def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
         """Objects are missing: ask for each whether it is gone, or list the class again.

@@ -19,6 +19,7 @@ from gateway.sources.rabbitmq.known_objects import (
     KnownObjects,
     Put,
 )
+from gateway.sources.rabbitmq.listing import completed_binding
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import Reading, class_readers
 
@@ -503,3 +504,52 @@ def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_
     assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
     changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
     assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]
+
+
+def test_a_late_event_of_an_end_is_that_of_the_one_whose_place_a_listing_has_given_to_another() -> None:
+    known = known_queue()
+    known.listed(queue(durable=False), T0, T0, T0)
+    assert known.deleted(ORDERS, T0 - 4 * SECOND, T0 + 9 * SECOND) == []
+    assert known.get(ORDERS) is not None
+
+    end = T0 + 10 * SECOND
+    assert told(known.deleted(ORDERS, end, end)) == [("gone", "orders", end)]
+
+
+def binding() -> Reading:
+    ends: dict[str, Json] = {"source": "amq.topic", "destination_type": "queue", "destination": "orders"}
+    item: dict[str, Json] = {"vhost": "/", "routing_key": "a", "properties_key": "a", **ends}
+    reading = READERS["binding"].read(completed_binding(item))
+    assert reading is not None
+    return reading
+
+
+def exchange() -> Reading:
+    flags: dict[str, Json] = {"durable": True, "auto_delete": False, "internal": False}
+    reading = READERS["exchange"].read({"vhost": "/", "name": "amq.topic", "type": "topic", **flags})
+    assert reading is not None
+    return reading
+
+
+def test_a_class_is_to_be_listed_again_that_was_listed_before_what_its_objects_depend_on() -> None:
+    known = KnownObjects(READERS)
+    known.listed(exchange(), T0, T0, T0)
+    assert known.listed(binding(), T0, T0, T0) == []
+    assert known.listed_too_early() == set()
+
+    known.listed(queue(), T0 + 1, T0 + 1, T0 + 1)
+    assert known.listed_too_early() == {"binding"}
+    assert known.unconfirmed("binding", lambda _: False)
+
+    (put,) = known.listed(binding(), T0 + 2, T0 + 2, T0 + 2)
+    assert isinstance(put, Put)
+    assert known.listed_too_early() == set()
+
+
+def test_what_the_next_listing_lacks_is_not_waited_for() -> None:
+    known = KnownObjects(READERS)
+    known.listed(exchange(), T0, T0, T0)
+    known.listed(binding(), T0, T0, T0)
+    known.listed(queue(), T0 + 1, T0 + 1, T0 + 1)
+    known.swept("binding", set(), T0 + 2, LISTING_LAG, T0 + 2, lambda _: False)
+    assert known.listed_too_early() == set()
