@@ -92,7 +92,11 @@ class LogLives:
 
     def _ends(self, identifier: str, record: LogRecord) -> Iterator[str]:
         thing = self._things.get(identifier)
-        if thing is None or self._is_uncertain(thing) or (record.inferred and self._unlistable[thing.source]):
+        if thing is None or self._is_uncertain(thing):
+            return
+        if record.inferred and self._unlistable[thing.source]:
+            # If it can be listed again, it is taken for another one: nothing was known of it meanwhile.
+            self._identifiers.pop(thing.serial, None)
             return
         if thing.exists:
             yield f"the log has an end of {thing}, which lives"
@@ -141,15 +145,16 @@ class LogLives:
 
 
 def _is_provisional(record: LogRecord) -> bool:
-    """Whether a record of a QMF source is of an object that has no final identity yet, or never gets one.
+    """Whether a record is of an object that has no final identity yet, or never gets one.
 
-    What it belongs to had ended before the gateway saw it, and its last report came from a boot of its agent
-    whose ids say nothing of any other. Or an agent without memory started again, and its new reports arrived
-    before the gateway could notice that.
+    A listing of a RabbitMQ showed it before its virtual host was listed. Or, of a QMF source: what it
+    belongs to had ended before the gateway saw it, and its last report came from a boot of its agent whose
+    ids say nothing of any other; or an agent without memory started again, and its new reports arrived before
+    the gateway could notice that.
     """
     name = record.object_name or ""
     is_duplicate = record.create_ts is not None and name.endswith(f"#{record.native_id}")
-    return record.dialect == "qmf" and (UNKNOWN in name or is_duplicate)
+    return UNKNOWN in name or (record.dialect == "qmf" and is_duplicate)
 
 
 def _is_far(told: str, true: int) -> bool:

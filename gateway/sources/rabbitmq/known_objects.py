@@ -314,8 +314,9 @@ class KnownObjects:
         Such an event is late: a listing that was read after it had been published showed the successor.
         """
         end = self._ends.get(known.name)
-        replaced = end is not None and end.unreported is not None and end.noticed == known.first_seen
-        return replaced and 0 < time <= known.first_seen
+        if end is None or end.unreported is None or end.noticed != known.first_seen:
+            return False
+        return known.listed and 0 < time <= known.first_seen
 
     def listed(self, reading: Reading, began: int, sampled: int, now: int) -> list[Change]:
         """A listing that began at ``began`` shows an object, with values read at ``sampled``."""

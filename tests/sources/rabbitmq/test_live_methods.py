@@ -295,6 +295,7 @@ async def test_a_young_connection_is_closed_as_soon_as_the_broker_lists_it(
         assert watched.gone("connection", leaf)
         assert "maintenance: back at five" in str(await asyncio.wait_for(closed, 60))
         assert leaf not in virtual_host.broker.rabbitmqctl("list_connections", "name")
+        await until(lambda: watched.told("connectionClosed", name=leaf), "the event of the end")
         (told,) = watched.told("connectionClosed", name=leaf)
         assert told["vhost"] == virtual_host.name
 
