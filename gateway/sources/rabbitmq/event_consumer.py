@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import structlog
-from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
 from gateway.clock import Clock
@@ -24,9 +24,9 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, kept_queue
-from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue
+from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, bind
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
-from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from gateway.tasks import until_one_ends
 
@@ -39,6 +39,10 @@ DOUBTFUL_LENGTH = MAX_QUEUE_LENGTH // 10
 WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
+_BINDING_ATTEMPTS = 2
+_LOOK_SECONDS = 0.02
+_SILENT_SECONDS = 3.0
+"""A broker publishes an event of itself within milliseconds."""
 _UNDERSTOOD_SECONDS = 0.05
 """Between two questions whether events can be taken."""
 
@@ -131,7 +135,7 @@ class EventConsumer:
     async def _consume(self, connection: AbstractConnection) -> None:
         channel = await connection.channel(publisher_confirms=False)
         with self._exchange_missing():
-            queue = await self._queue.declare(channel, self._bindings)
+            queue = await self._declared(channel)
         self._receive(LinkUp(""))
         watch = self._queue.watch(connection, queue.name, self._lost)
 
@@ -143,6 +147,32 @@ class EventConsumer:
 
         with self._queue.listening(self._arrived) as arrived:
             await until_one_ends(ended(channel), ended(connection), watch, consume(arrived))
+
+    async def _declared(self, channel: AbstractChannel) -> AbstractQueue:
+        """Declare and bind the queue, and see that events arrive in it.
+
+        RabbitMQ 4 publishes events only while it takes its event exchange for bound. If the last binding of
+        another consumer goes while the first one of this queue comes, it can be wrong about that until all
+        bindings are gone (seen with 4.0.5). Bindings are events themselves, so that silence shows it.
+
+        Raises:
+            LinkError: no event arrives.
+        """
+        queue = await self._queue.declare(channel, self._bindings)
+        if BINDING_CREATED not in self._keys or len(self._keys) == 1:
+            return queue
+        for _ in range(_BINDING_ATTEMPTS):
+            if await _receives(channel, queue):
+                return queue
+            log.warning("events-silent", queue=queue.name)
+            for binding in self._bindings(queue.name):
+                await queue.unbind(binding.exchange, binding.routing_key)
+            await bind(queue, self._bindings)
+        raise LinkError(
+            Trouble.BROKEN,
+            f"{self._endpoint}: {EVENT_EXCHANGE} is bound, and the broker publishes nothing to it: disable"
+            " and enable the plugin rabbitmq_event_exchange",
+        )
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
@@ -192,7 +222,9 @@ class EventConsumer:
         self._receive(LossSuspected(reason, self._clock.now() - int(seconds * 10**9)))
 
     def _bindings(self, _queue: str) -> list[Binding]:
-        return [Binding(EVENT_EXCHANGE, key) for key in self._keys]
+        # The first one makes the others known, see `_declared`.
+        keys = sorted(self._keys, key=lambda key: key != BINDING_CREATED)
+        return [Binding(EVENT_EXCHANGE, key) for key in keys]
 
     @contextlib.contextmanager
     def _exchange_missing(self) -> Iterator[None]:
@@ -244,3 +276,15 @@ class EventConsumer:
         self._failed.clear()
         if self._failure is not None:
             raise self._failure
+
+
+async def _receives(channel: AbstractChannel, queue: AbstractQueue) -> bool:
+    """Whether something arrives in a queue that nobody consumes yet, within `_SILENT_SECONDS`."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_SILENT_SECONDS):
+            while True:
+                looked = await channel.declare_queue(queue.name, passive=True)
+                if looked.declaration_result.message_count:
+                    return True
+                await asyncio.sleep(_LOOK_SECONDS)
+    return False

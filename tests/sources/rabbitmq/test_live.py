@@ -16,7 +16,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq import event_consumer
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, Received
-from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
+from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import VirtualHost, login_refusal, new_virtual_host
 from tests.components.waiting import eventually
@@ -195,6 +195,41 @@ class Sink:
 
 def consumer_of_queues(endpoint: AmqpEndpoint, sink: Sink) -> EventConsumer:
     return EventConsumer(endpoint, ["queue.*"], sink.receive, SystemClock())
+
+
+TAKEN_FOR_UNBOUND = """sys:replace_state(rabbit_event,
+    fun({rabbit_exchange_type_event, Id, {state, VirtualHost, _}}) ->
+            {rabbit_exchange_type_event, Id, {state, VirtualHost, false}};
+        (Other) -> Other
+    end)."""
+"""What a RabbitMQ 4 comes to when the last binding of its event exchange goes while another one comes."""
+
+
+@pytest.mark.each_rabbitmq(since="4.0")
+async def test_a_broker_that_takes_its_event_exchange_for_unbound_is_noticed(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    sink = Sink()
+    with reading_user(own_rabbitmq, []) as user:
+        endpoint = event_endpoint(own_rabbitmq, user)
+        port = own_rabbitmq.ports.amqp
+        other = await aio_pika.connect(port=port, login=user.name, password=user.password)
+        channel = await other.channel()
+        queue = await channel.declare_queue("amqp-gateway.other", exclusive=True)
+        await queue.bind(EVENT_EXCHANGE, "#")
+        own_rabbitmq.rabbitmqctl("eval", TAKEN_FOR_UNBOUND)
+
+        consumer = EventConsumer(endpoint, ["queue.*", BINDING_CREATED], sink.receive, SystemClock())
+        running = asyncio.create_task(consumer.run())
+        await until(lambda: any("publishes nothing" in line for line in sink.told), "its silence is told")
+        assert "connected" not in sink.told
+        await other.close()
+        await until(lambda: "connected" in sink.told, "events arrive")
+        with own_rabbitmq.http() as client:
+            client.put("queues/%2F/orders", json={}).raise_for_status()
+        await until(lambda: "queue.created" in {key for key, _ in sink.events}, "the event of a queue")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_more_events_than_can_be_consumed_raise_a_doubt(
