@@ -137,15 +137,17 @@ def test_a_transient_object_of_an_agent_keeps_its_identity_over_every_restart(sh
     shop.delete("old")
     shop.declare("old", durable=False)
     shop.start()
-    for source, is_inferred in ((TOLD, None), (PLAIN, True)):
+    for source in (TOLD, PLAIN):
         wait_until(
             partial(_has_successor, shop, source, "old"), f"{source} has recorded the end and the successor"
         )
         told = shop.records(source, "old")
         (end,) = [line for line in told if line["kind"] == "delete"]
         (former, successor) = [line for line in told if line["kind"] == "create"]
-        assert (former["object_id"], is_inferred) == (end["object_id"], end.get("inferred"))
+        assert former["object_id"] == end["object_id"]
         assert successor["object_id"] != former["object_id"]
+        # A durable subscription has the message of the end, unless the agent is asked before it has sent it.
+        assert source == TOLD or end["inferred"]
     shop.delete("old")
 
 
