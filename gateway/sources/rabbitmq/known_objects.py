@@ -128,8 +128,8 @@ class KnownObjects:
         self.events_since = 0
         self.events_arrive = False
         self._contradicted: dict[ObjectName, int] = {}
-        self._without_ground: dict[ObjectName, ObjectName] = {}
-        """Objects that a listing showed, and something unknown on which each of them depends."""
+        self._without_ground: dict[str, dict[ObjectName, ObjectName]] = {name: {} for name in readers}
+        """By class: objects that a listing showed, and something unknown on which each of them depends."""
 
     def get(self, name: ObjectName) -> KnownObject | None:
         """The object of this name, if it exists."""
@@ -184,7 +184,8 @@ class KnownObjects:
         """Everything that exists has been listed, or is reported by events alone."""
         self._remembered.clear()
         self._lagging.clear()
-        self._without_ground.clear()
+        for objects in self._without_ground.values():
+            objects.clear()
         lasting = [self._objects[name.class_name][name] for name in self._unpublished]
         self._unpublished.clear()
         return [Put(known, new=True) for known in lasting]
@@ -224,9 +225,10 @@ class KnownObjects:
         Such an object could not be added. Now that the other one is known, its class has to be listed again.
         One that depends on something that no listing shows is not waited for.
         """
-        return {
-            name.class_name for name, missing in self._without_ground.items() if self.get(missing) is not None
-        }
+        return {class_name for class_name in self._without_ground if self._listed_too_early(class_name)}
+
+    def _listed_too_early(self, class_name: str) -> bool:
+        return any(self.get(missing) is not None for missing in self._without_ground[class_name].values())
 
     def mark_unconfirmed(self) -> None:
         """The broker was out of sight: whatever is known may have ended unseen."""
@@ -239,7 +241,7 @@ class KnownObjects:
             class_name: the class.
             hidden: whether listings cannot show an object although it exists.
         """
-        return class_name in self.listed_too_early() or any(
+        return self._listed_too_early(class_name) or any(
             known is not None and not hidden(known)
             for names, objects in (
                 (self._unconfirmed, self._objects[class_name]),
@@ -300,9 +302,9 @@ class KnownObjects:
     def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:
         """An event reports that an object came to its end at ``time`` (ns, 0 unknown)."""
         known = self.get(name)
-        if known is not None and self._is_of_predecessor(known, time):
-            return []
         if known is not None:
+            if self._is_of_predecessor(known, time):
+                return []
             return self._removed(known, time or now, now, reported=True)
         self._remembered.pop(name, None)
         self._remember_end(name, _End(now, 0))
@@ -379,9 +381,9 @@ class KnownObjects:
         changes: list[Change] = []
         suspects: list[ObjectName] = []
         self._note_lagging(class_name, began - lag)
-        lacked = [n for n in self._without_ground if n.class_name == class_name and n not in seen]
-        for name in lacked:
-            del self._without_ground[name]
+        without_ground = self._without_ground[class_name]
+        for name in without_ground.keys() - seen:
+            del without_ground[name]
         objects = self._objects[class_name]
         for known in [o for name, o in objects.items() if name not in seen]:
             if known.first_seen > began - lag or hidden(known):
@@ -536,9 +538,10 @@ class KnownObjects:
         objects = self._objects[reading.name.class_name]
         grounds = self.dependencies(reading)
         if grounds is None:
-            if listed and len(self._without_ground) < self._limit:
+            without_ground = self._without_ground[reading.name.class_name]
+            if listed and len(without_ground) < self._limit:
                 depends_on = self._dependencies.of(reading.name, reading.properties)
-                self._without_ground[reading.name] = next(one for one in depends_on if self.get(one) is None)
+                without_ground[reading.name] = next(one for one in depends_on if self.get(one) is None)
             return []
         if len(objects) >= self._limit:
             self.refused += 1
@@ -566,7 +569,7 @@ class KnownObjects:
         objects[known.name] = known
         self._dependencies.add(known.name, known.properties)
         self._remembered.pop(known.name, None)
-        self._without_ground.pop(known.name, None)
+        self._without_ground[known.name.class_name].pop(known.name, None)
         return [Put(known, new=True)]
 
     def next_number(self, name: ObjectName) -> int:
