@@ -22,7 +22,7 @@ from aiormq import exceptions
 
 from gateway.dialects.session import Binding
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
-from gateway.links.own_queue import WatchedQueue, bind
+from gateway.links.own_queue import WatchedQueue, bind, messages_in
 
 
 class Loss(enum.StrEnum):
@@ -457,10 +457,7 @@ class DurableQueue(WatchedQueue):
 
     async def drained(self, channel: AbstractChannel) -> None:
         """Wait until all that waited in it has arrived on the channel that consumes it."""
-        while True:
-            declared = await channel.declare_queue(self.name, passive=True)
-            if not declared.declaration_result.message_count:
-                break
+        while await messages_in(channel, self.name):  # noqa: ASYNC110  a broker does not say when
             await asyncio.sleep(_DRAIN_SECONDS)
         # The broker's channel passes on what it was handed before it answers another question.
         await channel.declare_queue(self.name, passive=True)

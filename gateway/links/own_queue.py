@@ -135,10 +135,10 @@ class WatchedQueue:
 
     @staticmethod
     async def _look(channel: AbstractChannel, name: str, exchanges: Sequence[str]) -> int:
-        declared = await channel.declare_queue(name, passive=True)
+        waiting = await messages_in(channel, name)
         for exchange in exchanges:
             await channel.declare_exchange(exchange, passive=True)
-        return declared.declaration_result.message_count or 0
+        return waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +195,16 @@ class OwnQueue(WatchedQueue):
         )
         await bind(queue, bindings)
         return queue
+
+
+async def messages_in(channel: AbstractChannel, name: str) -> int:
+    """Return how many messages wait in a queue.
+
+    Raises:
+        ChannelNotFoundEntity: there is no such queue; the broker has closed the channel.
+    """
+    declared = await channel.declare_queue(name, passive=True)
+    return declared.declaration_result.message_count or 0
 
 
 async def bind(queue: AbstractQueue, bindings: Callable[[str], Sequence[Binding]]) -> None:

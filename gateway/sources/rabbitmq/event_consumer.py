@@ -24,7 +24,7 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, kept_queue
-from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, bind
+from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, bind, messages_in
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
@@ -39,7 +39,6 @@ DOUBTFUL_LENGTH = MAX_QUEUE_LENGTH // 10
 WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
 """After so many events the queue is looked at, although the time has not come."""
-_BINDING_ATTEMPTS = 2
 _LOOK_SECONDS = 0.02
 _SILENT_SECONDS = 3.0
 """A broker publishes an event of itself within milliseconds."""
@@ -159,15 +158,15 @@ class EventConsumer:
             LinkError: no event arrives.
         """
         queue = await self._queue.declare(channel, self._bindings)
-        if BINDING_CREATED not in self._keys or len(self._keys) == 1:
+        can_tell = BINDING_CREATED in self._keys and len(self._keys) > 1
+        if not can_tell or await _receives(channel, queue):
             return queue
-        for _ in range(_BINDING_ATTEMPTS):
-            if await _receives(channel, queue):
-                return queue
-            log.warning("events-silent", queue=queue.name)
-            for binding in self._bindings(queue.name):
-                await queue.unbind(binding.exchange, binding.routing_key)
-            await bind(queue, self._bindings)
+        log.warning("events-silent", queue=queue.name)
+        for binding in self._bindings(queue.name):
+            await queue.unbind(binding.exchange, binding.routing_key)
+        await bind(queue, self._bindings)
+        if await _receives(channel, queue):
+            return queue
         raise LinkError(
             Trouble.BROKEN,
             f"{self._endpoint}: {EVENT_EXCHANGE} is bound, and the broker publishes nothing to it: disable"
@@ -279,12 +278,10 @@ class EventConsumer:
 
 
 async def _receives(channel: AbstractChannel, queue: AbstractQueue) -> bool:
-    """Whether something arrives in a queue that nobody consumes yet, within `_SILENT_SECONDS`."""
+    """Return whether something arrives in a queue that has no consumer yet, within `_SILENT_SECONDS`."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_SILENT_SECONDS):
-            while True:
-                looked = await channel.declare_queue(queue.name, passive=True)
-                if looked.declaration_result.message_count:
-                    return True
+            while not await messages_in(channel, queue.name):  # noqa: ASYNC110  a broker does not say when
                 await asyncio.sleep(_LOOK_SECONDS)
+            return True
     return False
