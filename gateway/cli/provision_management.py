@@ -378,8 +378,8 @@ def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
         text = f"{error}; port {port} is that of AMQP: the management API usually has port {_MANAGEMENT_PORT}"
         raise CommandError(ExitCode.UNREACHABLE, text) from error
     who = read(client, "whoami")
-    told = who.get("tags", ()) if isinstance(who, dict) else ()
-    tags = frozenset(told.split(",") if isinstance(told, str) else map(str, told or ()))
+    listed = who.get("tags", ()) if isinstance(who, dict) else ()
+    tags = frozenset(listed.split(",") if isinstance(listed, str) else map(str, listed or ()))
     vhosts = read(client, "vhosts?columns=name")
     event_exchange = f"exchanges/%2F/{EVENT_EXCHANGE}"
     return BrokerFound(

@@ -17,6 +17,20 @@ Oid: TypeAlias = tuple[int, ...]
 """An OBJECT IDENTIFIER as its sub-identifiers; also a part of one, such as the index of a row."""
 
 
+def parse_oid(text: str) -> Oid:
+    """Read an object identifier in its dotted form, with or without a dot before it.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    return tuple(int(arc) for arc in text.strip(".").split("."))
+
+
+def dotted(oid: Oid) -> str:
+    """Return an object identifier as people write it."""
+    return ".".join(map(str, oid))
+
+
 NO_ROW: Final[Oid] = (0, 0)
 """zeroDotZero: the value of a RowPointer that points to no row."""
 

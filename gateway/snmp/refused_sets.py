@@ -15,7 +15,7 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
 from gateway.snmp import ber, message
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import Oid, dotted
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
 from gateway.snmp.tables.classes import ManagedObjects, Target, Variable
 from gateway.snmp.writable import STATUS_NAMES, Assignment, Rejected
@@ -55,11 +55,6 @@ def asked_values(
             MASK if variable is None or variable.entry is None else _value(variables, variable, assignment)
         )
     return values
-
-
-def dotted(name: Oid) -> str:
-    """Return an object identifier as people write it."""
-    return ".".join(map(str, name))
 
 
 def _name(variable: Variable | None, about: Variable | None, oid: Oid) -> str:

@@ -12,9 +12,9 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.types import reached_at
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.snmp import read_community, root_of
+from gateway.service.processes.snmp import read_community
 from gateway.snmp import ber, message
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumber
 from gateway.snmp.message import Request
 from gateway.snmp.requests import LARGEST_DATAGRAM
@@ -76,7 +76,7 @@ def _number(value: bytes) -> int:
 async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid]) -> list[bytes]:
     """Read the scalars of these names below the root, as value TLVs."""
     host, port = loaded.settings.snmp.listen[0]
-    root = root_of(loaded.settings.snmp.root)
+    root = parse_oid(loaded.settings.snmp.root)
     request_id = secrets.randbelow(_REQUEST_IDS)
     instances = [ber.encode_name((*root, *name, 0)) for name in names]
     request = message.encode_get(community.encode(), request_id, instances)

@@ -16,7 +16,7 @@ from gateway.model.schema import ClassKey
 from gateway.model.texts import harmless, unescaped
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import Oid, dotted, parse_oid
 from gateway.snmp.oid_registry import ARGUMENTS_ARC, ClassEntry, EventEntry, OidRegistry
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
@@ -100,7 +100,7 @@ class PublishedNames:
             raise CommandError(ExitCode.STATE, str(error)) from error
         except (DocumentError, OSError) as error:
             raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-        root = _dotted(snmp.root) if snmp.enabled else None
+        root = parse_oid(snmp.root) if snmp.enabled else None
         return cls(root, registries, jmx.buckets if jmx.enabled else None, fixed)
 
     # ---- of objects -------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class PublishedNames:
     def oid_of(self, text: str) -> Oid | None:
         """The object identifier that a text is, dotted or as ``MODULE::descriptor.1.2``; ``None`` if none."""
         if _OID.fullmatch(text):
-            return _dotted(text)
+            return parse_oid(text)
         match = _DESCRIPTOR.fullmatch(text)
         if match is None or self._root is None:
             return None
@@ -189,7 +189,7 @@ class PublishedNames:
             return None
         name, index = found
         descriptor = f"{MODULE_NAME}::{'.'.join((name.descriptor, *map(str, index)))}"
-        return SnmpMeaning(".".join(map(str, oid)), descriptor, description=name.description)
+        return SnmpMeaning(dotted(oid), descriptor, description=name.description)
 
     @staticmethod
     def is_object_name(text: str) -> bool:
@@ -213,13 +213,13 @@ class PublishedNames:
 
 def _meaning(registry: OidRegistry, oid: Oid, relative: Oid) -> SnmpMeaning:
     """What stands below a module: ``0.E`` an event, ``1.C`` a class, ``1.1000.A`` an argument."""
-    dotted = ".".join(map(str, oid))
+    text = dotted(oid)
     match relative:
         case (0, arc, *_):
             for event_entry in registry.events:
                 if event_entry.arc == arc:
                     return SnmpMeaning(
-                        dotted,
+                        text,
                         _named(registry, event_entry.descriptor),
                         _key(registry, event_entry),
                         is_event=True,
@@ -228,25 +228,25 @@ def _meaning(registry: OidRegistry, oid: Oid, relative: Oid) -> SnmpMeaning:
             for argument in registry.arguments:
                 if arc in argument.arcs:
                     descriptor = argument.descriptors[argument.arcs.index(arc)]
-                    return SnmpMeaning(dotted, _named(registry, descriptor, rest), element=argument.name)
+                    return SnmpMeaning(text, _named(registry, descriptor, rest), element=argument.name)
         case (1, arc, *rest):
             for class_entry in registry.classes:
                 if class_entry.arc == arc:
-                    return _class_meaning(registry, class_entry, dotted, tuple(rest))
-    return SnmpMeaning(dotted, registry.module)
+                    return _class_meaning(registry, class_entry, text, tuple(rest))
+    return SnmpMeaning(text, registry.module)
 
 
-def _class_meaning(registry: OidRegistry, class_entry: ClassEntry, dotted: str, rest: Oid) -> SnmpMeaning:
+def _class_meaning(registry: OidRegistry, class_entry: ClassEntry, text: str, rest: Oid) -> SnmpMeaning:
     """What stands below a table: ``1.COLUMN.SOURCE.ROW``."""
     key = _key(registry, class_entry)
     match rest:
         case (1, column, *index):
             name, descriptor, description = _column(class_entry, column)
             row = ObjectKey(index[0], str(key), index[1]) if len(index) == 2 else None  # noqa: PLR2004
-            return SnmpMeaning(dotted, _named(registry, descriptor, index), key, name, description, row)
+            return SnmpMeaning(text, _named(registry, descriptor, index), key, name, description, row)
         case _:
             suffix = "Entry" if rest else "Table"
-            return SnmpMeaning(dotted, _named(registry, class_entry.descriptor + suffix), key)
+            return SnmpMeaning(text, _named(registry, class_entry.descriptor + suffix), key)
 
 
 def _column(class_entry: ClassEntry, column: int) -> tuple[str, str, str]:
@@ -277,10 +277,6 @@ def _descriptors(registry: OidRegistry, root: Oid) -> Iterator[tuple[str, Oid]]:
     for argument in registry.arguments:
         for arc, descriptor in zip(argument.arcs, argument.descriptors, strict=True):
             yield descriptor, registry.argument_oid(root, arc)[:-1]
-
-
-def _dotted(text: str) -> Oid:
-    return tuple(int(arc) for arc in text.strip(".").split("."))
 
 
 def _named(registry: OidRegistry, descriptor: str, index: Iterable[int] = ()) -> str:

@@ -12,7 +12,8 @@ from gateway.config.files import LoadedConfiguration
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.notifications import outside, sender_settings, shown, targets_of
-from gateway.service.processes.snmp import read_community, root_of
+from gateway.service.processes.snmp import read_community
+from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.receiver import Address
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
@@ -49,7 +50,7 @@ async def send_test(
         state = StateFolder(loaded.state_folder)
         community = read_community(loaded, state)
         target = {target.name: target for target in targets_of(loaded, community)}[name]
-        root = root_of(loaded.settings.snmp.root)
+        root = parse_oid(loaded.settings.snmp.root)
         settings = sender_settings(loaded, state, root, (target,))
     await _Test(settings, clock).run(tell)
 
@@ -87,7 +88,7 @@ class _Test:
             reason = getattr(self._refusal, "strerror", None) or str(self._refusal)
             raise CommandError(ExitCode.UNREACHABLE, f"{where}: the notification was not sent: {reason}")
         tell(f"{target.name}: {_KINDS[target.kind]} sent to {where}")
-        tell(f"look there for agTest ({'.'.join(map(str, notification.oid))})")
+        tell(f"look there for agTest ({dotted(notification.oid)})")
         tell(f"with agEventId {notification.event_id}")
         if target.kind is not TargetKindNumber.INFORM_V2C:
             tell("a trap is not answered: only the receiver can tell whether it arrived")

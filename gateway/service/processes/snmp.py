@@ -34,7 +34,7 @@ from gateway.service.processes.notifications import Notifications, sender_settin
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.sources.mappings import load_mappings
 from gateway.shipped_files import version
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
 from gateway.snmp.fixed_mib import MODULE
@@ -84,7 +84,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     site = _site_registry(loaded, state)
-    root = root_of(settings.root)
+    root = parse_oid(settings.root)
     store, counters, failures = Store(), SnmpCounters(), _Failures()
     counters.serve(store, authentication_traps=settings.authentication_traps)
     serial = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
@@ -206,11 +206,6 @@ def read_writers(loaded: LoadedConfiguration, state: StateFolder, community: str
         names[secret] = f"snmp.writers.{name}"
         communities[name] = secret
     return communities
-
-
-def root_of(text: str) -> Oid:
-    """An object identifier from its dotted form."""
-    return tuple(int(arc) for arc in text.split("."))
 
 
 async def _tick(projection: Projection, notifications: Notifications, commands: Commands) -> None:

@@ -9,8 +9,8 @@ from gateway.feed.operations import FrontEndRefusal, SetElements
 from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
 from gateway.snmp import ber, message
-from gateway.snmp.ber import Oid
-from gateway.snmp.refused_sets import MAX_RECORDED, asked_values, dotted, snmp_value
+from gateway.snmp.ber import Oid, dotted
+from gateway.snmp.refused_sets import MAX_RECORDED, asked_values, snmp_value
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.writable import Assignment
 from tests.snmp.set.shop import (

@@ -18,6 +18,7 @@ from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.state.report import StateReport, report
+from gateway.snmp.ber import dotted
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.state_folder import StateError, StateFolder
@@ -179,7 +180,7 @@ def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     if not settings.enabled:
         yield Finding("mibs", Level.NOTE, "SNMP is off")
         return
-    default = ".".join(map(str, DEFAULT_ROOT))
+    default = dotted(DEFAULT_ROOT)
     if settings.root == default:
         yield Finding(
             "oid-root",
@@ -195,7 +196,7 @@ def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         advice = "on Debian: apt-get install snmp, to try things out here"
         yield Finding("mibs", Level.NOTE, "net-snmp's commands are not installed on this machine", advice)
         return
-    wanted = "." + ".".join(map(str, (*DEFAULT_ROOT, *MODULE)))
+    wanted = f".{dotted((*DEFAULT_ROOT, *MODULE))}"
     told = _said("snmptranslate", "-m", "+AMQP-GATEWAY-MIB", "-On", "AMQP-GATEWAY-MIB::agMIB")
     if wanted in told.split():
         yield Finding("mibs", Level.GOOD, "net-snmp's commands know the names of our MIB modules")
