@@ -42,7 +42,7 @@ class NodeStart:
 
     Attributes:
         process: the number of the operating system's process, as text or as a number.
-        time: when that was (ns, to the second), up to `START_LATENESS` too late.
+        time: when that was (ns), up to `START_LATENESS` too late and never too early.
     """
 
     process: Value | Json
@@ -85,8 +85,9 @@ class Nodes:
     ) -> tuple[Mapping[str, Json], bool]:
         """``node`` with what is worked out, and whether it has been restarted since it was last seen.
 
-        The start time is ``sampled`` less the uptime, to the second. RabbitMQ renews the uptime every few
-        seconds only, so that the earliest of such differences is the true one.
+        The start time is ``sampled`` less the uptime. RabbitMQ renews the uptime every few seconds only, so
+        that the earliest of such differences is the true one. It is shown to the second, so that it changes
+        less; a node that was killed and started within one second is known to have started after that.
         """
         name, uptime, process = (node.get(key) for key in ("name", "uptime", "os_pid"))
         if isinstance(name, str):
@@ -99,13 +100,13 @@ class Nodes:
             added["metadata_store"] = metadata_store
         restarted = False
         if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * _MILLISECOND <= sampled:
-            start = (sampled - uptime * _MILLISECOND) // _SECOND * _SECOND
+            start = sampled - uptime * _MILLISECOND
             known = self._starts.get(name)
             if known is None or known.process != process:
                 restarted = known is not None
                 known = self._starts[name] = NodeStart(process, start)
             known.time = min(known.time, start)
-            added["start_time"] = known.time
+            added["start_time"] = known.time // _SECOND * _SECOND
             self._dated.add(name)
         elif isinstance(name, str):
             self._dated.discard(name)
@@ -160,7 +161,7 @@ class Nodes:
         return bool(self._measuring) and all(self._measuring.values())
 
     def started(self, name: str) -> int:
-        """When a node was started (ns, to the second); 0 where that is not known."""
+        """When a node was started (ns, never too early); 0 where that is not known."""
         return self._starts[name].time if name in self._starts else 0
 
     def is_start(self, name: str, start: NodeStart) -> bool:
@@ -169,7 +170,7 @@ class Nodes:
         return (
             present is not None
             and str(present.process) == str(start.process)
-            and abs(present.time - start.time) <= START_LATENESS
+            and abs(present.time - start.time) <= START_LATENESS + _SECOND  # one of them may be rounded
         )
 
     def is_unsettled(self, name: object, now: int, recovery: int) -> bool:

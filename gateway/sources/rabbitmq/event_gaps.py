@@ -104,7 +104,7 @@ class GapTracker:
         reported nothing of what ended with it.
 
         Args:
-            starts: of nodes, by the gateway's clock, to the second.
+            starts: of nodes, by the gateway's clock, never too early.
         """
         interrupted_at, self._interrupted_at = self._interrupted_at, 0
         self._last_event = self.resumed_at = 0

@@ -35,10 +35,10 @@ def fails(shop: World, seconds: float) -> None:
     shop.broker.failure = lambda _: None
 
 
-def restarted(shop: World, process: int) -> None:
-    """The node is another process, which has run for 3 s."""
+def restarted(shop: World, process: int, uptime: int = 3_000) -> None:
+    """The node is another process, which has run for ``uptime`` milliseconds."""
     shop.broker.objects["node"].clear()
-    shop.broker.add_node(process, 3_000)
+    shop.broker.add_node(process, uptime)
 
 
 def undated(shop: World) -> dict[str, Any]:
@@ -48,12 +48,16 @@ def undated(shop: World) -> dict[str, Any]:
     return node
 
 
-def kept(heard_ago: int = 60) -> tuple[World, int]:
-    """A source with a durable subscription that goes on, and until when the one before it heard events."""
+def kept(heard_ago: float = 60) -> tuple[World, int]:
+    """A source with a durable subscription that goes on, and until when the one before it heard events.
+
+    Args:
+        heard_ago: seconds before the source's beginning, which is a whole second.
+    """
     shop = World()
     shop.broker.add_node(1, 3_600_000)
     shop.broker.add_vhost("/")
-    until = shop.now - heard_ago * SECOND
+    until = shop.now - int(heard_ago * SECOND)
     shop.source.remember([], shop.now, events_kept=True, heard_until=until)
     return shop, until
 
@@ -97,6 +101,16 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
 def test_a_node_that_was_started_while_nobody_listened_may_have_lost_all_since() -> None:
     shop, until = kept()
     restarted(shop, 2)
+    shop.run(1)
+    resumed(shop)
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert gap.start == until - UNDER_WAY
+
+
+def test_a_node_that_was_started_in_the_second_in_which_nobody_listened_any_more_may_have_lost_all() -> None:
+    shop, until = kept(heard_ago=2.9)
+    restarted(shop, 2, uptime=2_500)
     shop.run(1)
     resumed(shop)
     shop.run(60)
