@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import ami_source, model, operations, snmp, sources
+from gateway.config import model, snmp, sources
 from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
@@ -74,10 +74,10 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## A source of kind qmf": sources.QmfSource,
     "### A durable subscription": sources.DurableSettings,
     "## A source of kind am01": sources.Am01Source,
-    "## A source of kind ami": ami_source.AmiSource,
-    "### Its TLS": ami_source.ListenerTls,
-    "### Logged sessions": ami_source.SessionLogSettings,
-    "### Limits of applications": ami_source.AmiLimits,
+    "## A source of kind ami": sources.AmiSource,
+    "### Its TLS": sources.ListenerTls,
+    "### Logged sessions": sources.SessionLogSettings,
+    "### Limits of applications": sources.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,
     "## A source of kind cml": sources.CmlSource,
     "### What polling may cost": sources.CmlBudget,
@@ -86,8 +86,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### A receiver of notifications": snmp.NotificationTarget,
     "## JMX": model.JmxSettings,
     "### Who changes it": sources.WritingSettings,
-    "## Operations": operations.OperationSettings,
-    "### A rule": operations.OperationRule,
+    "## Operations": model.OperationSettings,
+    "### A rule": model.OperationRule,
     "## Event log": model.LogSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,

@@ -11,7 +11,7 @@ import click
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.eventlog.segment import due
-from gateway.service.metrics.compaction import CompactionCounts
+from gateway.service.metrics.process import CompactionCounts
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.process_setup import configure_logs

@@ -17,8 +17,8 @@ from rich.console import Console
 from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.clock import SystemClock
-from gateway.config.ami_source import AmiSource
 from gateway.config.files import LoadedConfiguration
+from gateway.config.sources import AmiSource
 from gateway.links.capture_file import FILES, WARNING
 from gateway.model.observations import SourceState
 from gateway.service.diagnostics.checks import check_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.config.ami_source import AmiSource
+from gateway.config.sources import AmiSource
 from tests.config.sample import complaints
 
 BEYOND = "'listen' is beyond this machine, and AMI has no passwords: name the authority of the"

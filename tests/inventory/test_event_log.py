@@ -17,8 +17,7 @@ from gateway.feed.records import (
     Record,
 )
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.event_log import HOLD
-from gateway.inventory.inventory import Inventory
+from gateway.inventory.inventory import HOLD, Inventory
 from gateway.model.observations import EventState, Severity
 from tests.components.opened_index import opened_index
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.config.ami_source import AmiSource
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
 from gateway.config.sources import (
     Am01Source,
+    AmiSource,
     CmlSource,
     QmfSource,
     RabbitMqAgent,
@@ -43,7 +43,7 @@ from gateway.service.sources.endpoints import (
     http_writer,
     management_endpoint,
 )
-from gateway.service.sources.mappings import load_mappings
+from gateway.service.sources.source_context import load_mappings
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader
 from gateway.sources.rabbitmq.management_api import (

@@ -18,8 +18,7 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
-from gateway.config.ami_source import AmiSource
-from gateway.config.sources import Am01Source, CmlSource, QmfSource
+from gateway.config.sources import Am01Source, AmiSource, CmlSource, QmfSource
 from gateway.config.types import SECOND, reached_at
 from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, Status

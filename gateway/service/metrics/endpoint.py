@@ -1,7 +1,7 @@
-"""The HTTP endpoint that Prometheus scrapes: GET and HEAD of ``/metrics`` and ``/metrics/objects``, no more.
+"""The HTTP endpoint that Prometheus scrapes: GET and HEAD of ``/metrics`` and ``/metrics/objects``.
 
-It runs in the supervisor, on which everything depends, so whatever is sent to it costs little: connections,
-their heads and their time are bounded, and bodies are not read.
+It runs in the supervisor, on which everything depends, so a request must cost little: connections, heads and
+times are bounded, and bodies are not read. prometheus-client makes the page ``/metrics``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Awaitable, Callable, Mapping
+import platform
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -17,15 +18,20 @@ from typing import Final, Self
 
 import h11
 import structlog
+from prometheus_client import Metric
+from prometheus_client.process_collector import ProcessCollector
 
+from gateway.prometheus.objects import encode
+from gateway.service.metrics import families
+from gateway.service.metrics.readings import Family, Kind, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.shipped_files import version
 
 log = structlog.get_logger(__name__)
-
 Answer = Callable[[str], Awaitable[tuple[bytes, str]]]
-"""Makes body and content type of the header ``Accept``.
+"""Makes a page: takes the header ``Accept``, and returns body and content type.
 
-Raises `PageUnavailableError` where it cannot now.
+Raises `PageUnavailableError` if the page cannot be made now.
 """
 
 METRICS: Final = b"/metrics"
@@ -40,12 +46,21 @@ ASK_SECONDS: Final = 9.0
 """How long another process may take for a page; Prometheus waits for 10 s."""
 
 LINE_OCTETS: Final = 16 << 10
-"""Of the lines by which another process is asked, and begins its answer."""
+"""Maximum length of the request to another process, and of the first line of its answer."""
 
 MAX_BODY_OCTETS: Final = 128 << 20
 _CHUNK_OCTETS = 4096
 _PART_OCTETS = 1 << 20
 _TEXT = "text/plain; charset=utf-8"
+_BY_NAME = {family.name: family for family in families.FAMILIES}
+_OF_THE_SYSTEM: Mapping[str, Family] = {
+    "process_start_time_seconds": families.PROCESS_START,
+    "process_cpu_seconds_total": families.PROCESS_CPU,
+    "process_resident_memory_bytes": families.PROCESS_MEMORY,
+    "process_open_fds": families.PROCESS_FILES,
+    "process_max_fds": families.PROCESS_MAX_FILES,
+}
+"""Families by the names that prometheus-client uses for them."""
 
 
 class PageUnavailableError(Exception):
@@ -53,15 +68,15 @@ class PageUnavailableError(Exception):
 
 
 class MetricsEndpoint:
-    """Listens as long as it is entered.
+    """An HTTP server, which listens while the context is entered.
 
     Args:
         listen: numeric address, and port; 0 for any.
-        pages: by path, what is asked for each request.
+        pages: makes a page, by path.
 
     Attributes:
-        refused: connections beyond the bound.
-        port: listened on.
+        refused: number of connections that were refused because there were too many.
+        port: the port on which it listens.
     """
 
     def __init__(self, listen: tuple[str, int], pages: Mapping[bytes, Answer]) -> None:
@@ -95,7 +110,7 @@ class MetricsEndpoint:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Listen no more, and hang up."""
+        """Stop listening, and close all connections."""
         if self._server is not None:
             self._server.close()
         for connection in tuple(self._connections):
@@ -163,12 +178,12 @@ class MetricsEndpoint:
 
 
 async def ask_process(socket: Path, accept: str) -> tuple[bytes, str]:
-    """Body and content type from the process that listens on ``socket``.
+    """Request a page from the process that listens on ``socket``; return body and content type.
 
-    A line with the header ``Accept`` goes in; a line with the content type and then the body come out.
+    The request is a line with the header ``Accept``. The answer is the content type in a line, then the body.
 
     Raises:
-        PageUnavailableError: it is not there, or says nothing.
+        PageUnavailableError: the process is not there, or sends nothing.
     """
     try:
         async with asyncio.timeout(ASK_SECONDS):
@@ -190,12 +205,41 @@ async def ask_process(socket: Path, accept: str) -> tuple[bytes, str]:
     return bytes(body), content_type
 
 
+def exposed(readings: Iterable[Reading], accept: str) -> tuple[bytes, str]:
+    """Return body and content type of the page, with the families in the order of `FAMILIES`.
+
+    Args:
+        readings: of all processes.
+        accept: the request's header, as for `gateway.prometheus.objects.encode`.
+    """
+    of_family: dict[str, list[Reading]] = {name: [] for name in _BY_NAME}
+    for reading in readings:
+        # During an upgrade a process may run another version, and have families that are not known here.
+        if reading.family in of_family:
+            of_family[reading.family].append(reading)
+    return encode((_metric(_BY_NAME[name], found) for name, found in of_family.items() if found), accept)
+
+
+def build() -> Reading:
+    """Return the versions of the gateway and of Python."""
+    return families.BUILD.at(1, version(), platform.python_version())
+
+
+def usage(process: str, pid: int) -> Iterator[Reading]:
+    """Yield what the operating system measures of a process; nothing if it has ended."""
+    for metric in ProcessCollector(pid=lambda: pid, registry=None).collect():
+        for sample in metric.samples:
+            family = _OF_THE_SYSTEM.get(sample.name)
+            if family is not None:
+                yield family.at(sample.value, process)
+
+
 async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
-    """The head of the next request; ``None`` when there is none any more."""
+    """Read the head of the next request; return ``None`` at the end of the connection."""
     while True:
         event = connection.next_event()
         if isinstance(event, h11.Request):
-            # What has no body is complete with its head, and then the connection can be kept.
+            # A request without a body is complete with its head, and then the connection can be kept.
             if connection.their_state is h11.SEND_BODY and not _has_body(event):
                 connection.next_event()
             return event
@@ -237,7 +281,7 @@ async def _send(
 
 
 def _is_local(host: str) -> bool:
-    """Whether the header ``Host`` names an address, or this machine itself."""
+    """Return whether the header ``Host`` is an address, or names this machine."""
     name = host.rsplit(":", 1)[0] if host.count(":") == 1 else host.partition("]")[0].removeprefix("[")
     if name.lower() == "localhost":
         return True
@@ -246,3 +290,14 @@ def _is_local(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _metric(family: Family, readings: Iterable[Reading]) -> Metric:
+    name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
+    metric = Metric(name, family.help, family.kind.value)
+    for reading in readings:
+        labels = (*family.labels, "le") if reading.suffix == "_bucket" else family.labels
+        metric.add_sample(
+            family.name + reading.suffix, dict(zip(labels, reading.labels, strict=True)), reading.value
+        )
+    return metric

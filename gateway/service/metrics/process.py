@@ -1,4 +1,4 @@
-"""What every process measures of itself: how late its event loop is, and what garbage collection costs."""
+"""Metrics of one process: the lag of its event loop, garbage collection, its feed, and its compactions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from gateway.feed.replica import FeedStatus
@@ -14,7 +15,6 @@ from gateway.service.metrics.readings import Histogram, Metrics, Reading
 from gateway.tasks import until_one_ends
 
 LAG_INTERVAL_SECONDS = 0.25
-
 _LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _PAUSE_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 _GENERATIONS = ("0", "1", "2")
@@ -43,8 +43,41 @@ def feed_readings(status: FeedStatus, process: str) -> Iterator[Reading]:
     yield families.NORTH_REFUSED.at(status.refused, process)
 
 
+@dataclass(slots=True)
+class CompactionCounts:
+    """The counts of one compactor. The supervisor reports them while no compactor runs.
+
+    Attributes:
+        waiting: segments that wait for compaction.
+        segments: segments that were compacted.
+        damaged: compacted segments that were set aside because a part of them cannot be read.
+        records: records that went to the lake.
+        octets: size of the segments.
+        file_octets: size of the Parquet files.
+        failures: how often a compaction failed.
+    """
+
+    waiting: int = 0
+    segments: int = 0
+    damaged: int = 0
+    records: int = 0
+    octets: int = 0
+    file_octets: int = 0
+    failures: int = 0
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the counts as readings."""
+        yield families.COMPACTION_WAITING.at(self.waiting)
+        yield families.COMPACTION_SEGMENTS.at(self.segments)
+        yield families.COMPACTION_DAMAGED.at(self.damaged)
+        yield families.COMPACTION_RECORDS.at(self.records)
+        yield families.COMPACTION_READ.at(self.octets)
+        yield families.COMPACTION_WRITTEN.at(self.file_octets)
+        yield families.COMPACTION_FAILURES.at(self.failures)
+
+
 class LoopLag:
-    """By how much the running event loop's timers come late.
+    """Measures how late the timers of the running event loop fire.
 
     Args:
         process: its name, a label.
@@ -56,19 +89,19 @@ class LoopLag:
         self._clock = clock
 
     async def run(self) -> None:
-        """Measure, for ever."""
+        """Measure without end."""
         while True:
             due = self._clock() + LAG_INTERVAL_SECONDS
             await asyncio.sleep(LAG_INTERVAL_SECONDS)
             self._histogram.observe(max(0.0, self._clock() - due))
 
     def readings(self) -> Iterator[Reading]:
-        """As it stands."""
+        """Yield the histogram's readings."""
         return self._histogram.readings()
 
 
 class CollectionPauses:
-    """How long each garbage collection held the process: one of `gc.callbacks`.
+    """Measures how long each garbage collection stops the process, as one of `gc.callbacks`.
 
     Args:
         process: its name, a label.
@@ -83,13 +116,13 @@ class CollectionPauses:
         self._began = 0.0
 
     def __call__(self, phase: str, info: dict[str, int]) -> None:
-        """A collection of ``info["generation"]`` begins or ends."""
+        """Take note that a collection of ``info["generation"]`` begins or ends."""
         if phase == "start":
             self._began = self._clock()
         else:
             self._histograms[info["generation"]].observe(self._clock() - self._began)
 
     def readings(self) -> Iterator[Reading]:
-        """As it stands."""
+        """Yield the histogram's readings."""
         for histogram in self._histograms:
             yield from histogram.readings()

@@ -21,7 +21,7 @@ from gateway.eventlog.compaction import (
     Compactor,
 )
 from gateway.eventlog.segment import due
-from gateway.service.metrics.compaction import CompactionCounts
+from gateway.service.metrics.process import CompactionCounts
 from gateway.service.processes.lifeline import Lifeline
 from gateway.tasks import until_one_ends
 

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from gateway.clock import Clock
-from gateway.config.operations import OperationSettings
+from gateway.config.model import OperationSettings
 from gateway.config.types import SECOND
 from gateway.eventlog.disk import EventLogClosedError
 from gateway.feed.operations import OperationRecord, OperationRequest

@@ -27,8 +27,16 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration, MetricsSettings
 from gateway.durable_files import write_durably
 from gateway.service.metrics import families
-from gateway.service.metrics.endpoint import METRICS, OBJECTS, Answer, MetricsEndpoint, ask_process
-from gateway.service.metrics.exposition import build, exposed, usage
+from gateway.service.metrics.endpoint import (
+    METRICS,
+    OBJECTS,
+    Answer,
+    MetricsEndpoint,
+    ask_process,
+    build,
+    exposed,
+    usage,
+)
 from gateway.service.metrics.readings import Reading, continued
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine

@@ -22,7 +22,7 @@ from typing import Final
 
 import structlog
 
-from gateway.config.ami_source import AmiSource, zone
+from gateway.config.sources import AmiSource, zone
 from gateway.config.types import SECOND
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.config import sources
-from gateway.config.ami_source import ListenerTls
-from gateway.config.sources import AmqpSettings, RabbitMqSettings
+from gateway.config.sources import AmqpSettings, ListenerTls, RabbitMqSettings
 from gateway.config.types import SECOND, SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.tcp import ServerCertificate

@@ -6,8 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
-from gateway.config.ami_source import AmiSource
-from gateway.config.sources import Am01Source, CmlSource, QmfSource, Source
+from gateway.config.sources import Am01Source, AmiSource, CmlSource, QmfSource, Source
 from gateway.service.sources.ami import run_ami
 from gateway.service.sources.cml import configured_schema, run_cml
 from gateway.service.sources.endpoints import (

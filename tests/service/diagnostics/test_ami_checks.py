@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from gateway.config.ami_source import AmiSource
+from gateway.config.sources import AmiSource
 from gateway.service.diagnostics.doctor.brokers import applications_heard
 from gateway.service.diagnostics.source_checks import check_listener, check_unheard
 from gateway.service.processes.exit_codes import CommandError, ExitCode

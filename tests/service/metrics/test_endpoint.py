@@ -13,8 +13,7 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.service.metrics import endpoint, families
-from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint
-from gateway.service.metrics.exposition import exposed
+from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint, exposed
 from gateway.service.metrics.readings import Histogram, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from tests.components.waiting import eventually

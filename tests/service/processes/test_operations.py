@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gateway.clock import SystemClock
-from gateway.config.operations import OperationSettings
+from gateway.config.model import OperationSettings
 from gateway.feed.operations import (
     InvokeMethod,
     OperationAnswer,

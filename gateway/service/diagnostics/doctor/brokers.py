@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import httpx
 
-from gateway.config.ami_source import AmiSource
 from gateway.config.sources import (
     Am01Source,
+    AmiSource,
     CmlSource,
     QmfSource,
     RabbitMqAgent,

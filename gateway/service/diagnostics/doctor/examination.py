@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.operations import OperationRule
+from gateway.config.model import OperationRule
 from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import EventLogState
 from gateway.model.observations import SourceState
