@@ -23,7 +23,11 @@ from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import ClassReader, Reading, target_of
 
 LISTING_LAG = 10_000_000_000
-"""Nanoseconds by which a listing may at least lag behind events (connections take up to 5 s)."""
+"""Nanoseconds by which a listing may at least lag behind events (connections take up to 5 s).
+
+Virtual hosts and nodes are listed from the broker's metadata, which needs no collecting: only an event of
+them may be `UNDER_WAY`.
+"""
 MERGE_WINDOW = 10_000_000_000
 """A creation event this soon after the first sight of an object is about that object."""
 UNDER_WAY = 2_000_000_000
@@ -491,14 +495,15 @@ class KnownObjects:
         end = self._ends.get(name)
         if end is None or (created and end.created and created > end.created):
             return False
-        return end.noticed > began - LISTING_LAG
+        return end.noticed > began - _listing_lag(name)
 
     def _is_of_former(self, known: KnownObject, created: int, began: int) -> bool:
         """Whether what a listing shows may be from before ``known`` took the name."""
         if created and known.created and created < known.created:
             return True
         end = self._ends.get(known.name)
-        return not known.listed and not created and end is not None and end.noticed > began - LISTING_LAG
+        lag = _listing_lag(known.name)
+        return not known.listed and not created and end is not None and end.noticed > began - lag
 
     def _differs(self, known: KnownObject, told: Reading, *, listed: bool) -> bool:
         """Whether what is settled at creation is reported otherwise, so that another object is meant.
@@ -671,6 +676,11 @@ class Dependencies:
     def dependents(self, name: ObjectName) -> tuple[ObjectName, ...]:
         """What hangs on an object, in the order in which it came."""
         return tuple(self._dependents.get(name, ()))
+
+
+def _listing_lag(name: ObjectName) -> int:
+    """By how many nanoseconds a listing of an object's class may lag behind what was noticed of it."""
+    return UNDER_WAY if name.class_name in WITHOUT_TIME else LISTING_LAG
 
 
 def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:

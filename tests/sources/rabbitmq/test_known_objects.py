@@ -115,6 +115,24 @@ def test_a_listing_that_may_be_older_than_the_end_does_not_bring_an_object_back(
     assert told(known.listed(queue(), later, later, later)) == [("new", "orders", 0)]
 
 
+def test_a_virtual_host_that_is_created_again_has_what_the_next_listing_shows_of_it() -> None:
+    """Its listing does not lag: it is that of the new one, where a queue's may still show the former one."""
+
+    def host(description: str | None) -> Reading:
+        reading = READERS["vhost"].read({"name": "stock", "description": description})
+        assert reading is not None
+        return reading
+
+    known = KnownObjects(READERS)
+    known.created(host("the former"), T0, T0)
+    known.deleted(host(None).name, T0 + SECOND, T0 + SECOND)
+    known.created(host(None), 0, T0 + 2 * SECOND)  # a queue's event, which names its virtual host
+    later = T0 + 4 * SECOND
+    (put,) = known.listed(host("the new"), later, later, later)
+    assert isinstance(put, Put)
+    assert "the new" in put.object.properties
+
+
 def test_the_end_of_an_unknown_object_is_remembered_for_a_while() -> None:
     known = KnownObjects(READERS)
     assert known.deleted(ORDERS, T0, T0) == []
