@@ -66,6 +66,19 @@ class LastState:
         """The living objects of a source."""
         return (record for record in self.objects.values() if record.source == source)
 
+    def by_source(self) -> dict[str, LastState]:
+        """Return what the log says of each source alone, without deliveries."""
+        states = {
+            name: LastState({}, {name: until}, self.read_whole & {name}, is_complete=self.is_complete)
+            for name, until in self.heard_until.items()
+        }
+        for object_id, record in self.objects.items():
+            state = states.get(record.source or "")
+            if state is None:
+                state = states[record.source or ""] = LastState(is_complete=self.is_complete)
+            state.objects[object_id] = record
+        return states
+
 
 def last_state(folder: Path, sources: Collection[str]) -> LastState:
     """Read the end of the log in ``folder``; what is damaged there is passed over.

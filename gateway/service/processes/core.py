@@ -19,7 +19,6 @@ from gateway.eventlog.last_state import (
     LastState,
     events_value,
     last_events,
-    last_state,
     unfinished_operations,
 )
 from gateway.eventlog.record import LogRecord
@@ -54,6 +53,7 @@ from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
 from gateway.service.sources.source_context import DurableContext, SourceContext, load_mappings
 from gateway.service.sources.sources import needs_last_state, source_of
+from gateway.service.state.last_states import LastStates, read_last_state
 from gateway.service.state.restored_records import restored_events, restored_operations
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
@@ -113,7 +113,10 @@ async def _run_locked(
     slicing, limits = BatchSettings(is_left.set), loaded.settings.history.limits
     subscribers = Subscribers()
     inventory = Inventory(state.identity, epoch, classes, index, subscribers.publish, slicing, limits)
-    event_log = _event_log(loaded, clock, last, partial(_facts, state.identity, epoch, inventory, recorded))
+    event_log = _event_log(
+        loaded, clock, last, partial(_facts, state.identity, epoch, inventory, recorded.made)
+    )
+    names_of_objects = _names(last, recorded)
     settings = loaded.settings.operations
     manager = OperationManager(
         inventory,
@@ -137,13 +140,16 @@ async def _run_locked(
         lifeline.metrics,
         None
         if event_log is None or last is None
-        else DurableContext(state.path, AckTracker(event_log, last.deliveries), last, loaded.log_folder),
+        else DurableContext(
+            state.path, AckTracker(event_log, last.deliveries), LastStates(last, loaded.log_folder)
+        ),
         operations,
         state.path,
         _captures(loaded, clock),
         settings.deadline,
         servers,
     )
+    del last  # its objects take 2 kB each, and sources and the event log release what they have read again
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     servers |= {
         source.identity.name: _server(loaded, source, served, operations, clock)
@@ -165,7 +171,8 @@ async def _run_locked(
         numbers = {source.identity.name: source.identity.number for source in inventory.sources}
         operations.recover(restored_operations(unfinished, numbers))
         inventory.recall(
-            restored_events(recorded, state.identity, classes, numbers, _names(last)), recorded.made
+            restored_events(recorded, state.identity, classes, numbers, names_of_objects),
+            recorded.made,
         )
         running.push_async_callback(feed.close)
         try:
@@ -273,10 +280,10 @@ def _event_log(
     )
 
 
-def _facts(gateway: str, epoch: int, inventory: Inventory, recorded: LastEvents) -> dict[str, object]:
-    """For the first record of a segment: whose it is, and how many events there were."""
-    made = events_value({**recorded.made, epoch: inventory.events_made})
-    return {"gateway": gateway, "boot": epoch, EVENTS: made}
+def _facts(gateway: str, epoch: int, inventory: Inventory, made: Mapping[int, int]) -> dict[str, object]:
+    """For the first record of a segment: whose it is, and how many events cores before this one ``made``."""
+    events = events_value({**made, epoch: inventory.events_made})
+    return {"gateway": gateway, "boot": epoch, EVENTS: events}
 
 
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:
@@ -284,11 +291,7 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
     asking = [name for name, settings in loaded.settings.sources.items() if needs_last_state(settings)]
     if not asking or not loaded.settings.log.enabled:
         return None
-    try:
-        return last_state(loaded.log_folder, asking)
-    except OSError as error:  # what is wrong with the log is said when it is opened
-        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
-        return LastState(is_complete=False)
+    return read_last_state(loaded.log_folder, asking)
 
 
 def _recorded_before(loaded: LoadedConfiguration, gateway: str) -> tuple[list[LogRecord], LastEvents]:
@@ -303,14 +306,16 @@ def _recorded_before(loaded: LoadedConfiguration, gateway: str) -> tuple[list[Lo
         return [], LastEvents()
 
 
-def _names(last: LastState | None) -> Callable[[str], str]:
-    """What objects were called, as far as sources had to know."""
-
-    def name_of(object_id: str) -> str:
-        known = last.objects.get(object_id) if last is not None else None
-        return (known.object_name or "") if known is not None else ""
-
-    return name_of
+def _names(last: LastState | None, recorded: LastEvents) -> dict[str, str]:
+    """Return the names of the objects that recorded events refer to, as far as sources had to know them."""
+    objects = {} if last is None else last.objects
+    referred = {
+        value
+        for event in recorded.events
+        for value in (event.values or {}).values()
+        if isinstance(value, str) and value in objects
+    }
+    return {object_id: objects[object_id].object_name or "" for object_id in referred}
 
 
 async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:

@@ -28,7 +28,6 @@ from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession
 from gateway.dialects.session import Listening, Logged, ObjectsRestored
-from gateway.eventlog.last_state import LastState, last_state
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
 from gateway.links.session_driver import StreamDriver
@@ -123,11 +122,10 @@ class _Known:
         self._name = name
         self._around = around
         self._remembers = settings.remember
-        self._begins_anew = False
         state = around.state if settings.remember else None
         self._file = CachedClasses(state, name) if state is not None else None
         read = self._file.read() if self._file is not None else ()
-        last = around.lasting.last if around.lasting is not None else None
+        last = around.lasting.last.at_start(name) if around.lasting is not None else None
         known = classes_to_restore(read, last, name, settings.limits.types // 2)
         if self._file is not None:
             self._file.keep_only(known)
@@ -142,9 +140,10 @@ class _Known:
 
     async def restore(self, driver: StreamDriver) -> None:
         """Give a new session the objects that the log has, stale until an application reports them."""
-        last = await self._last_state()
-        if last is None or not self._classes:
+        lasting = self._around.lasting if self._remembers else None
+        if lasting is None:
             return
+        last = await lasting.last.take(self._name)
         seen = restored_reports(last, self._name, self.classes)
         while part := list(islice(seen, RESTORED_AT_ONCE)):
             # It is shown as of when it was received, which is not now.
@@ -154,18 +153,6 @@ class _Known:
             finally:
                 self.then = 0
             await asyncio.sleep(0)
-
-    async def _last_state(self) -> LastState | None:
-        """As the log was at the start; as it is now for a session that is restarted after a fault."""
-        lasting = self._around.lasting if self._remembers else None
-        if lasting is None or not self._begins_anew:
-            self._begins_anew = True
-            return None if lasting is None else lasting.last
-        try:
-            return await asyncio.to_thread(last_state, lasting.log, [self._name])
-        except OSError as error:
-            log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
-            return None
 
     def learn(self, observations: Iterable[Observation]) -> None:
         """Remember the classes among these."""

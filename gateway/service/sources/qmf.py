@@ -21,7 +21,6 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.sources.source_context import SourceContext, remarked, source_console
 from gateway.service.state.cached_schemas import definitions_cache
-from gateway.service.state.restored_objects import restored_agents
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -35,12 +34,12 @@ async def run_qmf(
     """Run the source until it is cancelled."""
     lasting = around.usable_lasting if settings.durable is not None else None
     schemas = definitions_cache(lasting.state, name) if lasting is not None else None
-    config = _console_config(name, settings, around)
+    config = _console_config(settings, source, around)
     if lasting is not None and schemas is not None:
         config = replace(
             config,
             definitions=schemas.read() or (),
-            heard_until=lasting.last.heard_until.get(name, 0),
+            heard_until=lasting.last.heard_until(name),
             first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
     console = ConsoleSession(config)
@@ -87,7 +86,7 @@ def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
     )
 
 
-def _console_config(source: str, settings: QmfSource, around: SourceContext) -> ConsoleConfig:
+def _console_config(settings: QmfSource, source: SourceInventory, around: SourceContext) -> ConsoleConfig:
     return ConsoleConfig(
         believed=frozenset(settings.trusted_users),
         believe_anyone=settings.trust_anyone,
@@ -98,14 +97,9 @@ def _console_config(source: str, settings: QmfSource, around: SourceContext) -> 
         heartbeats=HeartbeatRules(Heartbeats(settings.heartbeats), settings.heartbeat),
         request_deadline=settings.request_deadline,
         object_limit=settings.max_objects,
-        former_agents=former_agents(source, around),
+        # Nothing was reported yet: the inventory knows the agents that had objects when the log ended.
+        former_agents=tuple(one.agent for one in source.agents if one.agent != BROKER_AGENT),
     )
-
-
-def former_agents(source: str, around: SourceContext) -> tuple[str, ...]:
-    """Return the remote agents that had objects of a source when the event log ended."""
-    agents = () if around.lasting is None else restored_agents(around.lasting.last, source)
-    return tuple(agent for agent in agents if agent != BROKER_AGENT)
 
 
 async def run_am01(

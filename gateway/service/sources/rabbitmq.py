@@ -19,6 +19,7 @@ from gateway.service.state.restored_objects import restored_rabbitmq_objects
 from gateway.sources.rabbitmq.http_reader import HttpReader, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.runner import Reader, SourceRunner
+from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_events import ConnectionBlocked
 from gateway.tasks import until_one_ends
 
@@ -89,15 +90,7 @@ async def _observe(
         source.counters,
         around.behind_what_was_told(source),
     )
-    received_until = 0
-    lasting = around.usable_lasting
-    if lasting is not None:
-        former = restored_rabbitmq_objects(around.mappings["rabbitmq"], lasting.last, name)
-        heard_until = lasting.last.heard_until.get(name, 0)
-        kept = subscription is not None
-        rabbitmq.remember(former, around.clock.now(), events_kept=kept, heard_until=heard_until)
-        if kept:
-            received_until = heard_until
+    heard_until = await _restore(rabbitmq, name, around, events_kept=subscription is not None)
     runner = SourceRunner(
         rabbitmq,
         reader,
@@ -107,7 +100,7 @@ async def _observe(
         writer=broker.writer,
         scraper=broker.scraper,
         subscription=subscription,
-        received_until=received_until,
+        received_until=heard_until if subscription is not None else 0,
         counters=source.counters,
         on_status=None if watcher is None else watcher.status_changed,
         on_event=None if watcher is None else watcher.event_received,
@@ -121,6 +114,28 @@ async def _observe(
         raise
     finally:
         driver.stop()
+
+
+async def _restore(rabbitmq: RabbitMqSource, name: str, around: SourceContext, *, events_kept: bool) -> int:
+    """Let a new source know the objects that the event log has.
+
+    Args:
+        rabbitmq: nothing was reported to it.
+        name: of the source.
+        around: what sources share.
+        events_kept: as `RabbitMqSource.remember` has it.
+
+    Returns:
+        Until when the source was recorded, nanoseconds; 0 where the log does not know it.
+    """
+    lasting = around.usable_lasting
+    if lasting is None:
+        return 0
+    last = await lasting.last.take(name)
+    heard_until = last.heard_until.get(name, 0)
+    objects = restored_rabbitmq_objects(around.mappings["rabbitmq"], last, name)
+    rabbitmq.remember(objects, around.clock.now(), events_kept=events_kept, heard_until=heard_until)
+    return heard_until
 
 
 async def _watch_for_blocked(watcher: BrokerWatcher, runner: SourceRunner) -> None:

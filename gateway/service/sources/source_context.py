@@ -12,7 +12,6 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.sources import AgentPublishing, DurableSettings
 from gateway.dialects.session import ConsoleSession, Event
-from gateway.eventlog.last_state import LastState
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import DurableQueueCounts, DurableSubscription, default_name
@@ -27,6 +26,7 @@ from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.readings import Metrics
 from gateway.service.processes.event_log import AckTracker
 from gateway.service.sources.captures import Captures, SourceDesign
+from gateway.service.state.last_states import LastStates
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import SourceStatus
@@ -61,13 +61,11 @@ class DurableContext:
         state: the state folder.
         ledger: what of them was told.
         last: how their sources stood when the log ended.
-        log: the folder of the event log.
     """
 
     state: Path
     ledger: AckTracker
-    last: LastState
-    log: Path
+    last: LastStates
 
 
 @dataclass(frozen=True, slots=True)

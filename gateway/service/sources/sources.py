@@ -32,6 +32,10 @@ READ_WHOLE: Final = frozenset({"cml", "qmf", "rabbitmq"})
 """Kinds of source whose first complete reading shows everything that lives: what it lacks has ended."""
 
 
+_RESTORING_THEMSELVES: Final = frozenset({"ami", "rabbitmq"})
+"""Kinds of sources whose sessions restore objects, too, when they are started."""
+
+
 def needs_last_state(settings: Source) -> bool:
     """Whether a source has to know how it stood when the event log ended."""
     return hears_of_meanwhile(settings) or settings.kind in READ_WHOLE
@@ -67,7 +71,9 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
     if needs_last_state(settings) and around.lasting is not None:
         # Those of a RabbitMQ are made of its own facts.
         told = settings.kind == "rabbitmq" or hears_of_meanwhile(settings)
-        restore_source(source, around.lasting.last, by_native_id=told)
+        restore_source(source, around.lasting.last.at_start(name), by_native_id=told)
+        if settings.kind not in _RESTORING_THEMSELVES:
+            around.lasting.last.release(name)
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):

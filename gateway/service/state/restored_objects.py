@@ -48,7 +48,8 @@ def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bo
     name, kind = source.identity.name, source.identity.kind
     source.restore(restored_identities(last, name, kind), by_native_id=by_native_id)
     if kind in WITH_BOOTS:
-        source.restore_agents(restored_agents(last, name), last.heard_until.get(name, 0))
+        agents = sorted({record.agent for record in last.of(name) if record.agent})
+        source.restore_agents(agents, last.heard_until.get(name, 0))
 
 
 def restored_identities(last: LastState, source: str, kind: str) -> Iterator[RestoredObject]:
@@ -73,11 +74,6 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
                 lasting_id=lasting_id,
                 created=nanoseconds(record.create_ts),
             )
-
-
-def restored_agents(last: LastState, source: str) -> tuple[str, ...]:
-    """Return the agents of a source that had objects when the log ended."""
-    return tuple(sorted({record.agent for record in last.of(source) if record.agent}))
 
 
 def _is_lasting(native_id: str) -> bool:

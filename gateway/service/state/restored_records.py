@@ -24,9 +24,6 @@ from gateway.model.stable_names import parts
 from gateway.model.values import Value, ValueType
 from gateway.service.state.restored_objects import nanoseconds, plain_value
 
-NamesOf = Callable[[str], str]
-"""The stable name of the object that has an ``object_id``; empty where it is not known."""
-
 _OWN: Final[Mapping[str, EventSchema]] = {str(schema.key): schema for schema in OWN_EVENTS}
 _STATES: Final[Mapping[str, EventState]] = {
     "one-shot": EventState.ONE_SHOT,
@@ -36,7 +33,11 @@ _STATES: Final[Mapping[str, EventState]] = {
 
 
 def restored_events(
-    last: LastEvents, gateway: str, classes: ClassRegistry, sources: Mapping[str, int], name_of: NamesOf
+    last: LastEvents,
+    gateway: str,
+    classes: ClassRegistry,
+    sources: Mapping[str, int],
+    names: Mapping[str, str],
 ) -> Iterator[EventRecord]:
     """Yield them as they were; what cannot be read is left out, and so are events of another gateway.
 
@@ -45,7 +46,7 @@ def restored_events(
         gateway: the gateway's uuid.
         classes: where the events' schemas are known from now on.
         sources: numbers by name; what came from a source that is not configured any more is left out.
-        name_of: for what events refer to.
+        names: of the objects that events refer to, by ``object_id``, as far as they are known.
     """
     known: dict[str, EventClassRecord | None] = {}
     for record in last.events:
@@ -58,7 +59,7 @@ def restored_events(
         if event_class is None or uuid != gateway or (record.source and not source):
             continue
         if boot.isdecimal() and number.isdecimal():
-            yield _event(record, event_class, source, (int(boot), int(number)), name_of)
+            yield _event(record, event_class, source, (int(boot), int(number)), names)
 
 
 def _event(
@@ -66,12 +67,12 @@ def _event(
     event_class: EventClassRecord,
     source: int,
     place: tuple[int, int],
-    name_of: NamesOf,
+    names: Mapping[str, str],
 ) -> EventRecord:
     boot, number = place
     values = record.values or {}
     logged = {
-        position: _value(argument, values[argument.name], record.source or "", name_of)
+        position: _value(argument, values[argument.name], record.source or "", names)
         for position, argument in enumerate(event_class.schema.arguments)
         if argument.name in values
     }
@@ -159,12 +160,12 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _value(argument: Argument, logged: object, source: str, name_of: NamesOf) -> FeedValue | None:
+def _value(argument: Argument, logged: object, source: str, names: Mapping[str, str]) -> FeedValue | None:
     """A value as the feed has it; ``None`` where the log does not have it."""
     if not isinstance(logged, str):
         return plain_value(logged)
     if argument.type is ValueType.REFERENCE:
-        return _link(logged, source, name_of(logged))
+        return _link(logged, source, names.get(logged, ""))
     read = _OF_TEXT.get(argument.type, str)
     try:
         return read(logged)

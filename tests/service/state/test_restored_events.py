@@ -33,7 +33,7 @@ def back(
 ) -> tuple[list[EventRecord], ClassRegistry]:
     classes = ClassRegistry({})
     known = {"shop": 4} if sources is None else sources
-    return list(restored_events(last, gateway, classes, known, lambda id_: NAMES.get(id_, ""))), classes
+    return list(restored_events(last, gateway, classes, known, NAMES)), classes
 
 
 def logged(record: EventRecord, schema: EventClassRecord = FULL) -> LastEvents:
