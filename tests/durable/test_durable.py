@@ -202,6 +202,32 @@ def test_a_gateway_that_is_killed_again_and_again_tells_everything_once(shop: Pl
     assert seqs == list(range(1, len(seqs) + 1))
 
 
+def test_what_waits_is_read_by_a_class_that_was_learnt_just_before_a_kill(shop: Plant) -> None:
+    shop.declare("early")
+    is_recorded(shop, "early")
+    shop.kill()
+    (shop.site.folder / "state" / "schemas" / f"{TOLD}.am2").unlink(missing_ok=True)
+    shop.start(synchronised=False)
+    wait_until(partial(_is_synchronised, shop, TOLD), f"{TOLD} is synchronised")
+    shop.kill()
+    gaps = len(shop.gaps(TOLD))
+    shop.delete("early")
+    wait_until(lambda: shop.waiting(TOLD), "it waits in the queue")
+    shop.start()
+    is_told_whole(shop, "early")
+    (end,) = [line for line in shop.records(TOLD, "early") if line["kind"] == "delete"]
+    assert "inferred" not in end
+    assert end["delete_ts"]
+    assert len(shop.gaps(TOLD)) == gaps, "nothing was missed"
+
+
+def _is_synchronised(shop: Plant, source: str) -> bool:
+    return any(
+        line["kind"] == "source" and line["source"] == source and line["state"] == "synchronised"
+        for line in shop.lines_of_now()
+    )
+
+
 @pytest.mark.parametrize("source", [READ, TOLD])
 def test_a_queue_that_is_gone_is_told_as_a_gap(shop: Plant, source: str) -> None:
     before = len(shop.gaps(source))

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.config.model import LogSettings
+from gateway.config.types import SECOND
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.service.state import cached_schemas
-from gateway.service.state.cached_schemas import FOLDER, definitions_cache
+from gateway.service.state.cached_schemas import DEFINITIONS_SETTLING_SECONDS, FOLDER, definitions_cache
 from tests.components.waiting import eventually
 from tests.dialects.qmf.examples import LEAK, TANK
 
@@ -28,6 +30,10 @@ async def kept(folder: Path, *known: ClassDefinition | EventDefinition) -> None:
     await eventually(is_written, "the schemas are kept")
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
+
+
+def test_what_was_learnt_is_written_as_soon_as_the_log_has_objects_of_it() -> None:
+    assert LogSettings().commit_interval / SECOND >= DEFINITIONS_SETTLING_SECONDS
 
 
 async def test_what_was_learnt_is_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
