@@ -291,7 +291,7 @@ def remove(
             _unchanged(plan, plan_removal(client, provisioned))
         for step in plan.steps:
             carry_out(client, step)
-            _say(f"done: {step.told}")
+            _say(f"done: {step.description}")
     for name, path in passwords.items():
         if path.exists():
             _say(f"left: {path}: the password of {name}; delete it, or keep it for another provision")
@@ -299,7 +299,7 @@ def remove(
 
 def _show(plan: Removal) -> None:
     for step in plan.steps:
-        _say(f"to do: {step.told}")
+        _say(f"to do: {step.description}")
     if not plan.steps:
         _say("nothing: the broker has nothing that these options set up")
     for line in plan.left:

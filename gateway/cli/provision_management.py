@@ -257,7 +257,7 @@ def set_up(
             if not dry_run:
                 password.write()
     for step in steps:
-        show(step.told)
+        show(step.description)
         if not dry_run:
             carry_out(client, step)
     if not steps and is_all:

@@ -221,7 +221,7 @@ def _make_user(client: httpx.Client, found: BrokerFound, secrets: Path, wishes: 
     if steps and wishes.asks and not wishes.dry_run:
         click.echo("To be changed on the broker:")
         for step in steps:
-            _show(step.told)
+            _show(step.description)
         click.confirm("Change the broker?", default=True, abort=True)
     set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, show=_show)
     return passwords[wishes.user].path

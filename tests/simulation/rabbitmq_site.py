@@ -88,7 +88,7 @@ class RabbitMqSite:
         config = RabbitMqSourceConfig(
             user="gateway",
             management_virtual_host=MANAGEMENT_HOST,
-            obeyed=session.obey,
+            allowed_users=session.obey,
             writer=WRITER,
         )
         run = AgentRun(

@@ -223,7 +223,7 @@ KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
                 RabbitMqSourceConfig(user=""), mappings["rabbitmq"], secrets
             ),
             lambda design: RabbitMqSource(design.config, design.mapping, design.secrets),
-            frozenset({"management_virtual_host", "obeyed"}),
+            frozenset({"management_virtual_host", "allowed_users"}),
             replay=replay_source,
             directions=AS_SOURCE,
             settings=lambda design, left_out: settings_of(design.config, left_out),

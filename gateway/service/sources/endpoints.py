@@ -175,14 +175,14 @@ def source_config(
         settings: of the broker.
         publish: of the agent that publishes what is observed; ``None`` in the gateway, where there is none.
     """
-    # The users whose requests are obeyed are gateways: their connections are left out like the agent's own.
+    # The users whose requests are accepted are gateways: their connections are left out like the agent's own.
     own_users = () if publish is None else (publish.amqp.user, *publish.allowed_users)
     return RabbitMqSourceConfig(
         user=settings.user,
         own_users=frozenset({settings.user, *settings.own_users, *own_users}),
         show_own=settings.show_own,
         management_virtual_host="" if publish is None else publish.amqp.vhost,
-        obeyed=frozenset() if publish is None else frozenset(publish.allowed_users),
+        allowed_users=frozenset() if publish is None else frozenset(publish.allowed_users),
         polling=PollingConfig(interval=settings.interval, budget=settings.budget),
         statistics=_statistics(settings),
         writer=settings.writing.user if settings.writing else "",

@@ -26,7 +26,7 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema, Element
 from gateway.model.values import Reference, Value, Values, ValueType
-from gateway.sources.rabbitmq.known_objects import KnownObject
+from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number
 
 WITH_BOOTS: Final = frozenset({"qmf"})

@@ -1,4 +1,4 @@
-"""What an event of the broker means: objects that come and go, and management events. Without I/O."""
+"""The meaning of the broker's events: creations and ends of objects, and management events. Without I/O."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gateway.sources.rabbitmq.events import (
     EventReader,
     completed_headers,
 )
-from gateway.sources.rabbitmq.known_objects import Change, KnownObject
+from gateway.sources.rabbitmq.object_lives import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, claims_to_be_own
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
@@ -33,11 +33,11 @@ LOGIN_EVENTS = ("user.authentication.success", "user.authentication.failure")
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """What an event means.
+    """The meaning of an event.
 
     Attributes:
-        event: which object it is about, if any.
-        changes: of what is known.
+        event: the object that it is about, if any.
+        changes: to the known objects.
         raised: management events, to be published after the changes.
     """
 
@@ -47,20 +47,20 @@ class EventOutcome:
 
 
 class BrokerEvents:
-    """Understands the broker's events.
+    """Interprets the broker's events.
 
     Args:
-        mapping: which management events are made of them.
+        mapping: defines the management events.
         readers: the reader of each class.
-        view: changed by them.
+        view: changed by the events.
 
     Attributes:
         alarms: the nodes' alarms.
-        reader: understands which object an event is about.
+        reader: finds out which object an event is about.
         maker: makes the management events.
 
     Raises:
-        MappingError: as `EventMaker`.
+        MappingError: see `EventMaker`.
     """
 
     def __init__(self, mapping: MappingFile, readers: Mapping[str, ClassReader], view: BrokerView) -> None:
@@ -73,13 +73,13 @@ class BrokerEvents:
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
-        """The broker's events that matter here."""
+        """The routing keys of the broker's events that are needed."""
         wanted = (*self.reader.routing_keys, *self.maker.triggers, *LOGIN_EVENTS, *ALARM_EVENTS)
-        # Told apart here, so that the broker has no event of that name.
+        # Distinguished here, because the broker has no event of that name.
         return tuple(key for key in dict.fromkeys(wanted) if key != OPERATOR_POLICY_SET)
 
     def lost(self) -> None:
-        """Some events may have been lost."""
+        """Take note that some events may have been lost."""
         self._view.processes.forget()
         self._logins.forget()
         self._kinds.forget()
@@ -122,14 +122,14 @@ class BrokerEvents:
         if self._kinds.repeats(key, plain):
             return EventOutcome(event)
         plain = completed_headers(key, plain)
-        # Whatever else is reported of an object after its end belongs to its end.
+        # Reports on an object that arrive after its end belong to its end.
         subjects = () if key in REMOVALS else self.maker.subjects(key, plain)
         if any(self._view.known.has_ended(subject) for subject in subjects):
             return EventOutcome(event)
-        return EventOutcome(event, self._alarm_told(key, plain), self._raised(key, plain, time))
+        return EventOutcome(event, self._node_of_alarm(key, plain), self._raised(key, plain, time))
 
     def _unseen_host(self, event: Created, now: int) -> list[Change]:
-        """The virtual host of a new queue or exchange, if the event of its creation was missed.
+        """Add the virtual host of a new queue or exchange, if the event of its creation was missed.
 
         It exists, because something was created in it. Without it the queue would be named after a native id
         until virtual hosts can be listed, and a guess at that id can be wrong.
@@ -145,8 +145,8 @@ class BrokerEvents:
         created = self.reader.read("vhost.created", {"name": host}, 0)
         return self._view.born(created, now) if isinstance(created, Created) else []
 
-    def _alarm_told(self, key: str, plain: Mapping[str, Json]) -> list[Change]:
-        """The node of an alarm that was set or cleared shows it at once, not when it is listed."""
+    def _node_of_alarm(self, key: str, plain: Mapping[str, Json]) -> list[Change]:
+        """Apply an alarm that was set or cleared to its node at once, not when the node is listed."""
         node, resource = plain.get("node"), plain.get("source")
         element = ELEMENTS.get(resource) if isinstance(resource, str) else None
         if key not in ALARM_EVENTS or element is None or not isinstance(node, str):
@@ -169,14 +169,14 @@ class BrokerEvents:
 
 
 MAX_LOGINS = 10_000
-"""Logins under way, and connections of the gateway's own, that are remembered."""
+"""Maximum number of logins in progress, and of the gateway's own connections, that are kept."""
 
 
 class Logins:
-    """Remembers who is logging in, and which connections are not reported.
+    """Knows which connections are logging in, and which are not reported.
 
-    RabbitMQ reports the end of every connection, also of those that never logged in, and names neither its
-    user nor its virtual host then.
+    RabbitMQ reports the end of every connection, also of those that never logged in, without user and virtual
+    host.
     """
 
     def __init__(self) -> None:
@@ -184,11 +184,11 @@ class Logins:
         self._own: OrderedDict[str, None] = OrderedDict()
 
     def began(self, connection: str) -> None:
-        """A client proved who it is on this connection, or failed to: it is not open yet."""
+        """Note that a client was authenticated on this connection, or was not: it is not open yet."""
         _remember(self._under_way, connection)
 
     def opened(self, connection: str, *, own: bool) -> None:
-        """A connection is open; ``own``: it is the gateway's and not reported."""
+        """Note that a connection is open; ``own``: it is the gateway's, and is not reported."""
         self._under_way.pop(connection, None)
         if own:
             _remember(self._own, connection)
@@ -196,7 +196,7 @@ class Logins:
             self._own.pop(connection, None)
 
     def closed(self, connection: str, headers: Mapping[str, Json], *, known: bool) -> bool:
-        """A connection ended; whether that is worth an event.
+        """Return whether the end of a connection is reported as an event.
 
         Args:
             connection: its name.
@@ -216,7 +216,7 @@ class Logins:
         return not failed and bool(properties) and not claims_to_be_own(properties)
 
     def forget(self) -> None:
-        """Events were lost: logins may have ended unseen."""
+        """Drop all logins: events were lost, so they may have ended."""
         self._under_way.clear()
 
 

@@ -1,4 +1,4 @@
-"""What exists on the broker, as events and listings say together."""
+"""The objects of the broker, from events and listings together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.sources.rabbitmq.cluster import (
     VirtualHosts,
 )
 from gateway.sources.rabbitmq.events import Changed, Created, Deleted
-from gateway.sources.rabbitmq.known_objects import LISTING_LAG, Change, Gone, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import (
     DEFAULT_EXCHANGE,
     PROTOCOL,
@@ -33,6 +33,7 @@ from gateway.sources.rabbitmq.listing import (
     sessions_of,
 )
 from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
+from gateway.sources.rabbitmq.object_lives import LISTING_LAG, Change, Gone, KnownObject
 from gateway.sources.rabbitmq.object_names import (
     ObjectName,
     Processes,
@@ -44,17 +45,17 @@ from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
 
 WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
-"""Classes whose listing leaves out the virtual hosts that may not be read. Connections are shown of all."""
+"""Classes whose listings omit virtual hosts that may not be read. Connections are shown of all."""
 _FILTERED = WITHIN_VIRTUAL_HOST | {"binding"}
 _WITH_NODES = WITHIN_VIRTUAL_HOST | {"connection"}
 """Classes of which objects end with a node: those that are not durable, and connections."""
 _HIDDEN = _FILTERED | {"consumer"}
-"""Of which nothing new is shown of a virtual host that may not be read; consumers are listed all the same."""
+"""Classes of which nothing new is shown in a virtual host that may not be read; consumers are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one object of a listing says; ``restarted`` names a node that has been started again."""
+    """The changes from one object of a listing; ``restarted`` names a node that has been started again."""
 
     changes: list[Change]
     restarted: str = ""
@@ -62,14 +63,14 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a complete listing says beyond its objects.
+    """The result of a complete listing.
 
     Attributes:
         changes: objects that are gone, virtual hosts whose state is now known.
-        suspects: objects that were missing for the first time.
-        questioned: virtual hosts of which it is to be found out whether they may be read.
-        regained: whether one may be read that could not before.
-        learned: whether it is known only now that one may be read, so that its own values can be shown.
+        suspects: objects that a listing lacks for the first time.
+        questioned: virtual hosts of which the source must ask whether they may be read.
+        regained: a virtual host may be read that could not before.
+        learned: it is known only now that a virtual host may be read, so that its own values can be shown.
     """
 
     changes: list[Change]
@@ -80,20 +81,20 @@ class Finished:
 
 
 class BrokerView:
-    """Takes events and listings and says what changes by them.
+    """Applies events and listings to the known objects, and returns the changes.
 
     Args:
         readers: the reader of each class.
         show_own: whether the gateway's own queues and connections are shown.
         own_users: the gateway's users.
-        management_virtual_host: where the management exchange is; empty where there is none.
-        statistics: where statistics of a class come from beside the listings; ``None`` where from nowhere.
+        management_virtual_host: where the management exchange is; empty if there is none.
+        statistics: where statistics of a class come from beside the listings; ``None`` if from nowhere.
 
     Attributes:
-        failures: distinguishes what is out of reach with its node from what has ended.
-        processes: what is known by its Erlang process.
-        withheld: classes that may not be read, as far as that is known: what events report of them would be
-            some of their objects, taken for all.
+        failures: distinguishes unreachable objects from ended ones.
+        processes: objects by their Erlang process.
+        withheld: classes that may not be read. Their events are ignored: they would show some of the objects
+            as if they were all.
     """
 
     def __init__(
@@ -122,11 +123,11 @@ class BrokerView:
         self.statistics = statistics
 
     def left(self, objects: Iterable[KnownObject], heard_until: int) -> None:
-        """The gateway was away.
+        """Take the objects that were known before the gateway's start.
 
         Args:
-            objects: what was known before.
-            heard_until: until when the broker was listened to (ns); 0 where that is not known.
+            objects: all of them.
+            heard_until: when events were last received (ns); 0 if unknown.
         """
         self._heard_until = heard_until
         for known in objects:
@@ -137,18 +138,18 @@ class BrokerView:
                     process, time if isinstance(time, int) else 0
                 )
 
-    # What events call objects.
+    # The objects that events refer to.
 
     def connection_of(self, process: str) -> str | None:
-        """The name of the connection that an Erlang process serves."""
+        """Return the name of the connection that an Erlang process serves."""
         return self.processes.connection(process)
 
     def channel_of(self, process: str) -> str | None:
-        """The name of the channel that an Erlang process serves."""
+        """Return the name of the channel that an Erlang process serves."""
         return self.processes.channel(process)
 
     def consumer_of(self, virtual_host: str, queue: str, tag: str) -> ObjectName | None:
-        """The one consumer of a queue that has a tag, among those whose channel or connection is known."""
+        """Return the one consumer of a queue with a tag, among those whose channel or connection is known."""
         found = [
             known.name
             for known in self.known.dependents(ObjectName("queue", (virtual_host, queue)), "consumer")
@@ -157,7 +158,7 @@ class BrokerView:
         return found[0] if len(found) == 1 else None
 
     def binding_of(self, headers: Mapping[str, Json]) -> ObjectName | None:
-        """The one binding with arguments that an event reports."""
+        """Return the one binding with arguments that an event reports."""
         host, kind, name = (headers.get(key) for key in ("vhost", "destination_kind", "destination_name"))
         if not (isinstance(kind, str) and isinstance(host, str) and isinstance(name, str)):
             return None
@@ -175,20 +176,20 @@ class BrokerView:
     # Events.
 
     def born(self, event: Created, now: int, *, recovering: bool = False) -> list[Change]:
-        """A creation event arrived; ``recovering``: before any client could connect to its node."""
+        """Apply a creation event; ``recovering``: it is from before any client could connect to its node."""
         name = event.reading.name
         if name.class_name == "connection" and event.process:
-            # Shown or not: queues refer to it.
+            # It is needed even if it is not shown: queues refer to it.
             self.processes.connection_opened(event.process, name.leaf)
         if not self.shows(name, event.document):
-            self.known.forget_end(name)
+            self.known.ends.forget(name)
             return []
         if name.class_name in self.withheld:
             return []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
             self.hosts.question(name.leaf)
-            self.known.forget_ends(partial(_is_within, name.leaf))
+            self.known.ends.forget_all(partial(_is_within, name.leaf))
         lasts = self._outlives_node(event.reading)
         changes = self.known.created(
             self._completed(event.reading), event.time, now, lasts=lasts, recovered=lasts and recovering
@@ -198,18 +199,18 @@ class BrokerView:
         return changes
 
     def changed(self, event: Changed) -> None:
-        """An event reports that an object exists or has changed: a listing that has it is no old one."""
+        """Apply an event that shows that an object exists: a listing that has the object is not outdated."""
         if event.name is not None:
-            self.known.forget_end(event.name)
+            self.known.ends.forget(event.name)
 
     def shows(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
-        """Whether anything is published of an object, of which an event says ``document``."""
+        """Return whether an object is published, of which an event says ``document``."""
         if name.class_name in _HIDDEN and self.hosts.permitted(name.parts[0]) is False:
             return False
         return not self._leaves_out(name, document)
 
     def ended(self, event: Deleted, now: int) -> list[Change]:
-        """A deletion event arrived."""
+        """Apply a deletion event."""
         name = event.name
         inside: list[Change] = []
         if name.class_name == "vhost":
@@ -222,7 +223,7 @@ class BrokerView:
         return inside + self.known.deleted(name, event.time, now)
 
     def take(self, listing: Listing, item: Json, now: int) -> Taken:
-        """One object of a listing."""
+        """Apply one object of a listing."""
         if not isinstance(item, Mapping):
             return Taken([])
         reader = self._readers[listing.class_name]
@@ -255,7 +256,7 @@ class BrokerView:
         return Taken([*ends, *changes], restarted)
 
     def _beside_known(self, listing: Listing, reading: Reading) -> tuple[Reading, int]:
-        """What a listing shows of an object, beside what else is known of it; and when its values were so."""
+        """Return what a listing shows of an object, with other known values, and the time of its values."""
         known = self.known.get(reading.name)
         if listing.lean:
             return completed_lean(reading, known, self._readers[listing.class_name].schema), (
@@ -266,7 +267,7 @@ class BrokerView:
         return self.statistics.joined(reading, known, listing.sampled, single=listing.single)
 
     def _worked_out(self, class_name: str, item: Mapping[str, Json]) -> Mapping[str, Json]:
-        """An object of a listing with what follows from what the listing says."""
+        """Return an object of a listing with fields that are computed from the listing."""
         if class_name == "vhost":
             return self.hosts.completed(item)
         if class_name == DEPRECATED_FEATURE:
@@ -276,11 +277,11 @@ class BrokerView:
         return completed_binding(item) if class_name == "binding" else item
 
     def _is_unlisted(self, name: ObjectName) -> bool:
-        """Whether it is in a virtual host that may not be read; consumers are listed all the same."""
+        """Return whether it is in a virtual host that may not be read; consumers are listed all the same."""
         return name.class_name == "consumer" and self.hosts.permitted(name.parts[0]) is False
 
     def finish(self, listing: Listing, now: int) -> Finished:
-        """A listing is complete: what it lacks, and whose contents it showed."""
+        """Apply the end of a listing: what it lacks, and the virtual hosts whose contents it showed."""
         changes: list[Change] = []
         regained = learned = False
         for host in listing.hosts:
@@ -319,7 +320,7 @@ class BrokerView:
         return Finished(changes + gone, suspects, questioned, regained, learned)
 
     def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
-        """What went with virtual hosts whose end was not reported; it may not have been readable."""
+        """End the contents of virtual hosts whose end was not reported; they may not have been readable."""
         changes: list[Change] = []
         for host in [change.object.name.leaf for change in gone if isinstance(change, Gone)]:
             if self.known.get(ObjectName("vhost", (host,))) is None:
@@ -329,7 +330,7 @@ class BrokerView:
         return changes
 
     def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> list[Change]:
-        """The limits of all virtual hosts were read; ``None`` where they may not be."""
+        """Apply the limits of all virtual hosts; ``None`` if they may not be read."""
         self.hosts.learn_limits(limits)
         changes: list[Change] = []
         for name in [vhost.name for vhost in self.known.of_class("vhost")]:
@@ -341,7 +342,7 @@ class BrokerView:
         return changes
 
     def learn_used_features(self, answer: Json) -> list[Change]:
-        """It was read which deprecated features are in use."""
+        """Apply which deprecated features are in use."""
         self.features.learn_used(answer)
         changes: list[Change] = []
         for known in list(self.known.of_class(DEPRECATED_FEATURE)):
@@ -349,16 +350,17 @@ class BrokerView:
         return changes
 
     def amqp10_connections(self) -> list[str]:
-        """The names of the AMQP 1.0 connections that are shown, the oldest first."""
+        """Return the names of the AMQP 1.0 connections that are shown, the oldest first."""
         connections = self.known.of_class("connection")
         return [known.name.leaf for known in connections if self._property(known, "protocol") == PROTOCOL]
 
     def take_sessions(
         self, connection: str, answer: Json, began: int, now: int
     ) -> tuple[list[Change], int] | None:
-        """A connection's sessions were read, asked for at ``began`` (ns): the changes.
+        """Apply a connection's sessions, which were requested at ``began`` (ns).
 
-        With them comes how many links are left out. ``None`` where the answer is no list of sessions.
+        Returns:
+            The changes, and how many links are left out; ``None`` if the answer is no list of sessions.
         """
         known = self.known.get(ObjectName("connection", (connection,)))
         host = None if known is None else self._property(known, "vhost")
@@ -383,25 +385,25 @@ class BrokerView:
         return changes, found.left_out
 
     def forget(self, class_names: Iterable[str], now: int, *, listed_only: bool) -> list[Change]:
-        """End the objects of some classes that no listing confirms any more: all, or those one showed."""
+        """End the objects of classes that no listing confirms any more: all, or only listed ones."""
         changes: list[Change] = []
         for class_name in class_names:
             for known in list(self.known.of_class(class_name)):
-                # One that ended with another is known no more.
+                # It may have ended with another one.
                 if (known.listed or not listed_only) and self.known.get(known.name) is not None:
                     changes += self.known.ended(known.name, now)
         return changes
 
     def is_unconfirmed(self, class_name: str, now: int) -> bool:
-        """Whether something of a class was known before sight of the broker was lost, and not seen since."""
+        """Return whether a class has objects from before a gap that have not been confirmed since."""
         return self.known.unconfirmed(class_name, partial(self._is_hidden, now=now))
 
     def knows_host(self, host: str) -> bool:
-        """Whether a virtual host of this name is known, and its end is not."""
+        """Return whether a virtual host of this name is known to exist."""
         return self.known.get(ObjectName("vhost", (host,))) is not None
 
     def learn_permission(self, host: str, *, permitted: bool, now: int) -> list[Change]:
-        """It was found out whether the contents of a virtual host may be read."""
+        """Apply whether the contents of a virtual host may be read."""
         if not self.hosts.learn(host, permitted=permitted):
             return []
         changes: list[Change] = []
@@ -416,7 +418,7 @@ class BrokerView:
         return changes
 
     def _completed(self, reading: Reading) -> Reading:
-        """A binding with what follows from its two ends: whether it lasts."""
+        """Return a binding with what follows from its two ends: whether it is durable."""
         if reading.name.class_name != "binding":
             return reading
         ends = self.known.dependencies(reading)
@@ -428,7 +430,7 @@ class BrokerView:
         return replace(reading, properties=tuple(properties))
 
     def _lasts(self, known: KnownObject) -> bool:
-        """Whether a queue or exchange is durable by the mapping's rules of its class."""
+        """Return whether a queue or exchange is durable by the mapping's rules of its class."""
         transient = any(
             self._property(known, element) is True
             for element in ("exclusive", "autoDelete")
@@ -438,7 +440,7 @@ class BrokerView:
         return self._property(known, "durable") is True and not transient and not named_by_broker
 
     def _ended_with(self, node: str, now: int) -> list[Change]:
-        """What ended with the former process of a node that was started again: listings lag behind that."""
+        """End the objects that ended with the previous process of a node; listings lag behind."""
         started = self.nodes.started(node)
         former = [
             known
@@ -449,9 +451,9 @@ class BrokerView:
         return [change for known in former for change in self.known.ended(known.name, now)]
 
     def _ended_before(self, node: str, now: int) -> list[Change]:
-        """What had been there before the gateway's start, and ended with a node that was started since.
+        """End objects from before the gateway's start that ended with a node that was started since.
 
-        Where the node's present start had been noticed before, what ended with the former was published then.
+        If the node's present start was noticed before, those ends have been published.
         """
         started = self.nodes.started(node)
         former = self._former_starts.get(node)
@@ -468,7 +470,7 @@ class BrokerView:
         )
 
     def _ended_at_start(self, known: KnownObject, node: str) -> bool:
-        """Whether an object that was there before a node's start ended with the node's former process."""
+        """Return whether an object from before a node's start ended with the node's previous process."""
         alone = self.nodes.names == {node}
         if known.name.class_name == "exchange":
             # All nodes know it. Khepri keeps, and recovers, those that are not durable too.
@@ -481,7 +483,7 @@ class BrokerView:
         return there == node or (there is None and alone)
 
     def is_recovered(self, event: Created, now: int, *, recovering: bool) -> bool:
-        """Whether a creation event is that of a node which recovers what it had."""
+        """Return whether a creation event is from a node that recovers its objects."""
         if not self._outlives_node(event.reading):
             return False
         return recovering or self.known.is_known_otherwise(event.reading, event.time, now)
@@ -495,7 +497,7 @@ class BrokerView:
         return self._property(queue, "durable") is False or self._property(queue, "exclusive") is True
 
     def values(self, known: KnownObject, *elements: str) -> list[Value | None]:
-        """Properties of an object that is known."""
+        """Return properties of a known object."""
         return [self._property(known, element) for element in elements]
 
     def _property(self, known: KnownObject | Reading, element: str) -> Value | None:

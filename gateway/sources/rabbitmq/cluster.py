@@ -1,6 +1,6 @@
-"""Nodes, virtual hosts and features of the cluster: what no single answer of the management API shows.
+"""Nodes, virtual hosts and features of the cluster, which no single answer of the management API shows.
 
-Each class here keeps what several answers and events say together.
+Each class here combines what several answers and events say.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Final
 
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.known_objects import Change, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import QUEUE_COLUMNS
+from gateway.sources.rabbitmq.object_lives import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import ClassReader
 
@@ -24,8 +25,10 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "connection": ("user", "type", "client_properties"),
 }
 """Columns of a listing that the source itself needs, whether or not the mapping shows them."""
+
+
 LIMITS: Mapping[str, str] = {"max-connections": "maxConnections", "max-queues": "maxQueues"}
-"""What a virtual host may be limited in, and the property that shows it."""
+"""The limits of a virtual host, and the property that shows each."""
 NO_LIMIT = -1
 _MOST = 2**31 - 1
 _MILLISECOND = 1_000_000
@@ -33,7 +36,13 @@ _SECOND = 1_000_000_000
 
 
 START_LATENESS = 6_000_000_000
-"""Nanoseconds. RabbitMQ renews a node's uptime every 5 s, by which its start is known."""
+"""Nanoseconds by which a start is taken too late at most: RabbitMQ renews a node's uptime every 5 s."""
+
+
+def listing_columns(reader: ClassReader) -> tuple[str, ...]:
+    """Return the columns that are requested from the management API for each object of a class."""
+    needed = NEEDED_COLUMNS.get(reader.schema.key.name, ())
+    return tuple(dict.fromkeys((*reader.columns, *needed)))
 
 
 @dataclass(slots=True)
@@ -41,8 +50,8 @@ class NodeStart:
     """A start of a node.
 
     Attributes:
-        process: the number of the operating system's process, as text or as a number.
-        time: when that was (ns), up to `START_LATENESS` too late and never too early.
+        process: the id of the operating system's process, as text or as a number.
+        time: when it was started (ns), up to `START_LATENESS` too late and never too early.
     """
 
     process: Value | Json
@@ -50,11 +59,11 @@ class NodeStart:
 
 
 class Nodes:
-    """Start times of nodes, and the cluster they form.
+    """The start times of nodes, and the cluster that they form.
 
     Attributes:
-        statistics_off: whether the broker collects no statistics for its management API, as its overview
-            says (``management.disable_stats``, or ``management_metrics_collection`` not permitted).
+        statistics_off: whether the broker collects no statistics for its management API, as its overview says
+            (``management.disable_stats``, or ``management_metrics_collection`` not permitted).
     """
 
     def __init__(self) -> None:
@@ -68,10 +77,7 @@ class Nodes:
         self.statistics_off = False
 
     def learn_overview(self, overview: Json) -> bool:
-        """Take the cluster's name and Erlang's version from the overview; whether it is another version.
-
-        That is so where the broker was upgraded since the last overview.
-        """
+        """Take cluster name and versions from the overview; return whether the broker was upgraded."""
         if not isinstance(overview, Mapping):
             return False
         self.statistics_off = overview.get("disable_stats") is True
@@ -83,11 +89,11 @@ class Nodes:
     def completed(
         self, node: Mapping[str, Json], sampled: int, metadata_store: str = ""
     ) -> tuple[Mapping[str, Json], bool]:
-        """``node`` with what is worked out, and whether it has been restarted since it was last seen.
+        """Return ``node`` with computed fields, and whether it was restarted since it was last seen.
 
         The start time is ``sampled`` less the uptime. RabbitMQ renews the uptime every few seconds only, so
-        that the earliest of such differences is the true one. It is shown to the second, so that it changes
-        less; a node that was killed and started within one second is known to have started after that.
+        the earliest of such differences is the true one. It is shown to the second, so that it changes less;
+        a node that was killed and started within one second is known to have started after that.
         """
         name, uptime, process = (node.get(key) for key in ("name", "uptime", "os_pid"))
         if isinstance(name, str):
@@ -113,7 +119,7 @@ class Nodes:
         return {**node, "gateway": added}, restarted
 
     def learn_plugins(self, node: Mapping[str, Json]) -> bool:
-        """Take note of the plugins of a node; whether they are others than before."""
+        """Take the plugins of a node; return whether they have changed."""
         name, plugins = node.get("name"), node.get("enabled_plugins")
         if not isinstance(name, str) or not isinstance(plugins, list):
             return False
@@ -124,7 +130,7 @@ class Nodes:
 
     @property
     def without_majority(self) -> str:
-        """Why changes may wait, in one line; empty while more than half of the nodes run.
+        """The reason why changes may wait, in one line; empty while more than half of the nodes run.
 
         What needs a majority (all metadata of RabbitMQ 4.3 and later, quorum queues) waits in the broker
         then, and is carried out when enough nodes run again.
@@ -149,23 +155,23 @@ class Nodes:
 
     @property
     def are_dated(self) -> bool:
-        """Whether it is known of each node that runs when it was started; one that starts does not say it."""
+        """Whether the start of every running node is known; one that starts does not report it yet."""
         return bool(self.running) and self.running <= self._dated
 
     @property
     def measuring(self) -> bool:
-        """Whether the counters of all nodes are known, so that one that is left out has counted nothing.
+        """Whether the counters of all nodes are known, so that an absent counter means zero.
 
-        Without a node that does not run its share is missing; with the rates mode ``none`` all are.
+        The share of a node that does not run is missing; with the rates mode ``none`` all are.
         """
         return bool(self._measuring) and all(self._measuring.values())
 
     def started(self, name: str) -> int:
-        """When a node was started (ns, never too early); 0 where that is not known."""
+        """Return when a node was started (ns, never too early); 0 if unknown."""
         return self._starts[name].time if name in self._starts else 0
 
     def is_start(self, name: str, start: NodeStart) -> bool:
-        """Whether ``start`` is that of a node's present process."""
+        """Return whether ``start`` is that of a node's present process."""
         present = self._starts.get(name)
         return (
             present is not None
@@ -174,9 +180,9 @@ class Nodes:
         )
 
     def is_unsettled(self, name: object, now: int, recovery: int) -> bool:
-        """Whether a node does not run, or was started less than ``recovery`` ns before ``now``.
+        """Return whether a node does not run, or was started less than ``recovery`` ns before ``now``.
 
-        Not where there is one node only: it answers nothing before it has recovered what it has.
+        It is false for a single node: that answers nothing before it has recovered its objects.
         """
         if len(self._running) == 1 or not isinstance(name, str):
             return False
@@ -184,7 +190,7 @@ class Nodes:
         return self._running.get(name) is False or (start is not None and now - start.time < recovery)
 
     def retain(self, names: set[str]) -> None:
-        """Forget all nodes but these."""
+        """Forget all other nodes."""
         self._starts = {name: start for name, start in self._starts.items() if name in names}
         self._running = {name: running for name, running in self._running.items() if name in names}
         self._plugins = {name: plugins for name, plugins in self._plugins.items() if name in names}
@@ -192,10 +198,10 @@ class Nodes:
 
 
 class VirtualHosts:
-    """Which virtual hosts' contents may be read, and what state to show of each.
+    """Knows which virtual hosts' contents may be read, and the state of each.
 
-    A monitoring user sees all virtual hosts in their listing, but the contents of those only in which it has
-    a permission; the listings of contents leave out the others without a word.
+    The listing of virtual hosts shows a monitoring user all of them. But the listings of contents silently
+    omit those in which the user has no permission.
     """
 
     def __init__(self) -> None:
@@ -204,10 +210,10 @@ class VirtualHosts:
         self._questioned: set[str] = set()
         self._cluster_states: dict[str, str] = {}
         self._limits: Mapping[str, Mapping[str, Json]] | None = None
-        self._limits_unread: set[str] = set()  # whose limits were not read since they came
+        self._limits_unread: set[str] = set()  # whose limits were not read since their creation
 
     def completed(self, vhost: Mapping[str, Json]) -> Mapping[str, Json]:
-        """``vhost`` with its state and its limits worked out."""
+        """Return ``vhost`` with its state and its limits."""
         name = vhost.get("name")
         if not isinstance(name, str):
             return vhost
@@ -215,53 +221,53 @@ class VirtualHosts:
         return {**vhost, "gateway": {"state": self.state(name), **self.limits(name)}}
 
     def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> None:
-        """Take the limits of all virtual hosts that have any; ``None`` where they may not be read."""
+        """Take the limits of all virtual hosts that have any; ``None`` if they may not be read."""
         self._limits = limits
         self._limits_unread.clear()
 
     def limits(self, name: str) -> dict[str, int]:
-        """The limits of a virtual host, -1 for one that it does not have; none where they are not known."""
+        """Return the limits of a virtual host, -1 for one that is not set; empty if they are unknown."""
         if self._limits is None or name in self._limits_unread:
             return {}
-        told = self._limits.get(name, {})
-        # RabbitMQ takes any negative number for no limit, and shows it.
-        limits = ((limit, told.get(limit, NO_LIMIT)) for limit in LIMITS)
+        limits = self._limits.get(name, {})
+        # RabbitMQ accepts any negative number for no limit, and shows it.
+        shown = ((limit, limits.get(limit, NO_LIMIT)) for limit in LIMITS)
         return {
             limit: max(NO_LIMIT, value)
-            for limit, value in limits
+            for limit, value in shown
             if isinstance(value, int) and not isinstance(value, bool) and value <= _MOST
         }
 
     def state(self, name: str) -> str | None:
-        """What to show as the state of a virtual host; ``None`` while it is not known."""
+        """Return the state of a virtual host; ``None`` while it is unknown."""
         permitted = self._permitted.get(name)
         if permitted is None:
             return None
         return (self._cluster_states.get(name) or None) if permitted else NOT_PERMITTED
 
     def permitted(self, name: str) -> bool | None:
-        """Whether its contents may be read; ``None`` while that is not known."""
+        """Return whether its contents may be read; ``None`` while that is unknown."""
         return self._permitted.get(name)
 
     def question(self, name: str) -> None:
-        """It is being found out whether its contents may (still) be read."""
+        """Note that the broker is asked whether its contents may (still) be read."""
         self._questioned.add(name)
 
     def give_up(self, name: str) -> None:
-        """It could not be found out."""
+        """Note that the question could not be sent."""
         self._questioned.discard(name)
 
     def hides(self, name: str) -> bool:
-        """Whether what is missing in a listing may be there all the same, because it may not be read."""
+        """Return whether listings may lack its contents, because they may not be read."""
         return name in self._questioned or name in self._refused
 
     @property
     def questioned(self) -> bool:
-        """Whether anything is still to be found out."""
+        """Whether a question waits for its answer."""
         return bool(self._questioned)
 
     def learn(self, name: str, *, permitted: bool) -> bool:
-        """Take note of whether its contents may be read; whether that is news."""
+        """Take whether its contents may be read; return whether that has changed."""
         self._questioned.discard(name)
         news = self._permitted.get(name) is not permitted
         self._permitted[name] = permitted
@@ -269,7 +275,7 @@ class VirtualHosts:
         return news
 
     def forget(self, name: str) -> None:
-        """The virtual host is gone, or another of that name has come: its permissions and limits are new."""
+        """Drop permissions and limits: the virtual host ended, or another one has its name."""
         if self._limits is not None:
             self._limits_unread.add(name)
         self._permitted.pop(name, None)
@@ -284,12 +290,12 @@ class VirtualHosts:
 
     @property
     def not_permitted(self) -> int:
-        """How many virtual hosts' contents may not be read."""
+        """The number of virtual hosts whose contents may not be read."""
         return len(self._refused)
 
 
 def _cluster_state(states: Json) -> str:
-    """One state out of those on each node; empty where the answer has none."""
+    """Return one state for the states on each node; empty if the answer has none."""
     if not isinstance(states, Mapping) or not states:
         return ""
     running = sum(state == "running" for state in states.values())
@@ -306,7 +312,7 @@ _KHEPRI_FLAG: Final = "khepri_db"
 
 
 class Features:
-    """Which deprecated features are in use, and where definitions are kept.
+    """Knows which deprecated features are in use, and where definitions are stored.
 
     Attributes:
         metadata_store: `KHEPRI` or `MNESIA`; empty while the feature flags were not read.
@@ -318,28 +324,28 @@ class Features:
         self._used: frozenset[str] | None = None
 
     def listed_flag(self, flag: Mapping[str, Json]) -> None:
-        """A listing that is under way shows a feature flag."""
+        """Take a feature flag from the listing in progress."""
         if flag.get("name") == _KHEPRI_FLAG:
             self._khepri = flag.get("state") == "enabled"
 
     def flags_listed(self) -> None:
-        """A listing of feature flags is complete; brokers before 3.13 have none of that name."""
+        """Take the end of a listing of feature flags; brokers before 3.13 have none of that name."""
         self.metadata_store = KHEPRI if self._khepri else MNESIA
         self._khepri = False
 
     def completed(self, feature: Mapping[str, Json]) -> Mapping[str, Json]:
-        """A deprecated feature with whether it is in use, where that is known."""
+        """Return a deprecated feature with whether it is in use, if that is known."""
         name = feature.get("name")
         if not isinstance(name, str):
             return feature
         return {**feature, "gateway": {"in_use": self.is_used(name)}}
 
     def is_used(self, name: str) -> bool | None:
-        """Whether a deprecated feature is in use; ``None`` where that is not known."""
+        """Return whether a deprecated feature is in use; ``None`` if unknown."""
         return None if self._used is None else name in self._used
 
     def learn_used(self, answer: Json) -> None:
-        """Take ``GET /api/deprecated-features/used``; anything but a list means that it is not known."""
+        """Take ``GET /api/deprecated-features/used``; anything but a list means that it is unknown."""
         if not isinstance(answer, list):
             self._used = None
             return
@@ -348,20 +354,20 @@ class Features:
 
 
 RECOVERY: Final = 60 * 1_000_000_000
-"""Nanoseconds from the start of a node within which it may still be recovering what it has."""
+"""Nanoseconds from the start of a node within which it may still be recovering its objects."""
 DOWN: Final = "down"
 
 _INTERNAL_USER: Final = "rmq-internal"
-"""Who ends what ends without a request."""
+"""The user whom events name if no client requested the end of an object."""
 _ACTING_USER: Final = "user_who_performed_action"
 
 
 class NodeFailures:
-    """Tells what is out of reach from what has ended.
+    """Distinguishes objects that are unreachable with their node from objects that ended.
 
     RabbitMQ 3.10 reports the end of each durable classic queue, and of its bindings, when the node of the
     queue goes down. Afterwards it lists the queue as down, and its bindings not at all. While a node of a
-    cluster starts, the others list what it has neither as running nor as down. All of that is back,
+    cluster starts, the others list its objects neither as running nor as down. All of them are back,
     unchanged, when the node is. What was deleted unseen meanwhile is shown until then, without statistics and
     without a state.
 
@@ -377,7 +383,7 @@ class NodeFailures:
         self._nodes = nodes
 
     def went_out_of_reach(self, name: ObjectName, headers: Mapping[str, Json]) -> list[Change] | None:
-        """What follows from an event of the end of an object that goes on; ``None`` where it did end.
+        """Return the changes after an event of the end of an object that lives on; ``None`` if it did end.
 
         Args:
             name: the object of which the event reports the end.
@@ -390,11 +396,11 @@ class NodeFailures:
             case "queue" if _ACTING_USER not in headers and headers.get("user") == _INTERNAL_USER:
                 return self._without_values(known, DOWN, known.sampled)
             case "binding" if headers.get(_ACTING_USER) == _INTERNAL_USER:
-                return []  # one that ended with its queue is gone with that
+                return []  # it ended with its queue
         return None
 
     def hides(self, known: KnownObject, now: int) -> bool:
-        """Whether listings may lack an object although it goes on."""
+        """Return whether listings may lack an object although it exists."""
         match known.name.class_name:
             case "queue":
                 queue: KnownObject | None = known
@@ -408,7 +414,7 @@ class NodeFailures:
         return is_listed_as_down or self._nodes.is_unsettled(self._property(queue, "node"), now, RECOVERY)
 
     def missed(self, seen: set[ObjectName], now: int) -> list[Change]:
-        """What is not known any more of queues that a listing lacked, and that may go on."""
+        """Remove the values of queues that a listing lacked, and that may live on."""
         missed = [known for known in self._known.of_class("queue") if known.name not in seen and known.listed]
         return [
             change
@@ -429,7 +435,7 @@ class NodeFailures:
         return self._known.get(ObjectName("queue", (binding.name.parts[0], name)))
 
     def _is_kept(self, known: KnownObject) -> bool:
-        """Whether it is a queue or binding that outlives the process of its node."""
+        """Return whether it is a queue or binding that outlives the process of its node."""
         if known.name.class_name not in {"queue", "binding"}:
             return False
         exclusive = known.name.class_name == "queue" and self._property(known, "exclusive") is True
@@ -442,7 +448,7 @@ class NodeFailures:
 ALARM_EVENTS: Mapping[str, bool] = {"alarm.set": True, "alarm.cleared": False}
 SECOND = 1_000_000_000
 LAG = 15 * SECOND
-"""A listing that says otherwise than an event, or than a blocked connection, is not accepted sooner."""
+"""Nanoseconds for which a listing that contradicts an event, or a blocked connection, is ignored."""
 _LISTED = {"mem_alarm": "memory", "disk_free_alarm": "disk"}
 
 ELEMENTS: Mapping[str, str] = {"memory": "memoryAlarm", "disk": "diskFreeAlarm"}
@@ -458,8 +464,8 @@ class _Alarm:
 class ResourceAlarms:
     """The alarms of all nodes.
 
-    The broker takes no messages while any node's memory or disk alarm is raised. Events report that at once;
-    listings, which lag behind, report what was missed; a connection that the broker blocks reports it where
+    The broker takes no messages while any node's memory or disk alarm is raised. Events report that at once.
+    Listings, which lag behind, report what was missed. A connection that the broker blocks reports it if
     neither did.
     """
 
@@ -469,11 +475,11 @@ class ResourceAlarms:
 
     @property
     def blocked(self) -> bool:
-        """Whether what is published over AMQP waits until an alarm is cleared."""
+        """Whether messages published over AMQP wait until an alarm is cleared."""
         return bool(self._blocked_at) or any(alarm.raised for alarm in self._alarms.values())
 
     def event(self, event: str, headers: Mapping[str, Json], now: int) -> None:
-        """An alarm was set or cleared."""
+        """Apply an event that an alarm was set or cleared."""
         node, resource = headers.get("node"), headers.get("source")
         if event in ALARM_EVENTS and isinstance(node, str) and isinstance(resource, str):
             self._alarms[node, resource] = _Alarm(ALARM_EVENTS[event], now)
@@ -481,17 +487,17 @@ class ResourceAlarms:
                 self._blocked_at = 0
 
     def completed(self, node: Mapping[str, Json], began: int) -> Mapping[str, Json]:
-        """A node as a listing shows it that began at ``began``, with what events reported since."""
+        """Return a node of a listing that began at ``began``, with the alarms that events reported since."""
         name = node.get("name")
-        told: dict[str, Json] = {}
+        raised: dict[str, Json] = {}
         for element, resource in _LISTED.items():
             known = self._alarms.get((name, resource)) if isinstance(name, str) else None
             if known is not None and known.noticed > began - LAG:
-                told[element] = known.raised
-        return {**node, **told} if told else node
+                raised[element] = known.raised
+        return {**node, **raised} if raised else node
 
     def listed(self, node: Mapping[str, Json], began: int) -> None:
-        """A listing that began at ``began`` shows a node."""
+        """Apply a node of a listing that began at ``began``."""
         name = node.get("name")
         if not isinstance(name, str):
             return
@@ -501,11 +507,11 @@ class ResourceAlarms:
                 self._alarms[name, resource] = _Alarm(raised, known.noticed if known else 0)
 
     def finished(self, names: set[str], began: int) -> None:
-        """A listing of all nodes has ended: others are gone, and a blocked connection is old news."""
+        """Apply the end of a listing of all nodes: others are gone, and a blocked connection is outdated."""
         self._alarms = {key: alarm for key, alarm in self._alarms.items() if key[0] in names}
         if self._blocked_at <= began - LAG:
             self._blocked_at = 0
 
     def connection_blocked(self, now: int) -> None:
-        """The broker says that it takes nothing from a connection of ours."""
+        """Note that the broker blocks a connection of the gateway."""
         self._blocked_at = now

@@ -1,7 +1,7 @@
-"""What may have been missed of a broker's events: gaps in time, and objects whose end was not reported.
+"""Gaps in the broker's events: times of which events may be missing, and objects whose end was not reported.
 
-Objects that came and went within a gap are recorded nowhere. Objects that are there are found by listings, so
-that a gap ends when all has been listed that began after events arrived again.
+Objects that were created and ended within a gap are recorded nowhere. Objects that exist are found by
+listings. So a gap ends when everything has been listed since events arrived again.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from typing import Final
 from gateway.dialects.session import Effect
 from gateway.model.observations import Gap
 from gateway.sources.rabbitmq.cluster import START_LATENESS
-from gateway.sources.rabbitmq.known_objects import KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
+from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.status import Visibility
 
 _SECOND: Final = 1_000_000_000
 UNDER_WAY: Final = 1_000_000_000
-"""Nanoseconds. The broker collects events for so long before it publishes them."""
+"""Nanoseconds for which the broker collects events before it publishes them."""
 
 
 class GapTracker:
-    """Keeps which of one broker's events may be missing. All times are nanoseconds since 1970 UTC.
+    """Knows which of one broker's events may be missing. All times are nanoseconds since 1970 UTC.
 
     Attributes:
         since: when the last event before the open gap was received; 0 while there is no gap.
-        listed_from: listings that began before do not show all that there is.
-        resumed_at: when a durable subscription was resumed; 0 where it is known what was missed before.
-        recovering: its events come from a node that no client could reach yet.
+        listed_from: listings that began earlier may be incomplete.
+        resumed_at: when a durable subscription was resumed; 0 once it is known what was missed before.
+        recovering: events come from a node that no client could reach yet.
     """
 
     def __init__(self) -> None:
@@ -44,11 +45,11 @@ class GapTracker:
 
     @property
     def complete_until(self) -> int:
-        """Until when all events were received; 0 while they are."""
+        """The time until which all events were received; 0 while they are received."""
         return min(filter(None, (self.since, self._interrupted_at)), default=0)
 
     def missed(self, since: int, now: int, reason: str) -> None:
-        """Events from ``since`` on may be missing, and everything has to be listed from now on."""
+        """Note that events from ``since`` on may be missing; everything has to be listed from now on."""
         since = min(since, now) - UNDER_WAY
         if not self.since:
             self.since, self._reason = since, reason
@@ -56,28 +57,28 @@ class GapTracker:
         self.listed_from = max(self.listed_from, now)
 
     def close(self, now: int) -> list[Gap]:
-        """Close the gap, because all was listed since."""
+        """Close the gap, because everything has been listed since."""
         since, self.since = self.since, 0
         return self._gap(since, now, self._reason)
 
-    # Of a durable subscription, whose events are received long after they happened.
+    # A durable subscription, whose events are received long after they happened.
 
     def interrupted(self, received_until: int) -> None:
-        """Its events wait from now on; those until ``received_until`` were received.
+        """Note that events wait in the queue from now on; those until ``received_until`` were received.
 
-        Where some still waited that had waited before, that is the time which counts.
+        If some still wait from an earlier interruption, its time counts.
         """
         self._interrupted_at = self._interrupted_at or received_until
 
     def resumed(self, now: int) -> None:
-        """Its events arrive again, first those that waited."""
+        """Note that events arrive again, first those that waited."""
         self.resumed_at = now
 
     def event_happened(self, time: int, starts: Iterable[int], *, connects: bool) -> None:
-        """An event of it happened at ``time``, by the broker's clock.
+        """Note that an event happened at ``time``, by the broker's clock.
 
-        A node that is started reports everything that it recovers as if it had just been created, and
-        lets clients connect after that. So such events follow a silence, and come before any connection.
+        A node that is started reports everything that it recovers as if it had just been created, and accepts
+        clients after that. So such events follow a silence, and come before any connection.
 
         Args:
             time: when.
@@ -90,18 +91,18 @@ class GapTracker:
         self._last_event = max(self._last_event, time)
 
     def dropped(self, since: int, until: int, reason: str) -> list[Gap]:
-        """What happened in this time did not wait, or waits no more."""
+        """Report a time whose events were not kept by the queue, or were dropped from it."""
         return self._gap(since, until, reason)
 
     def caught_up(self, now: int) -> None:
-        """All that waited was received; what is listed from now on is all there is."""
+        """Note that all events that waited were received; listings from now on are complete."""
         self._caught_up_at = now
 
     def nodes_listed(self, starts: Iterable[int]) -> None:
-        """All that waited was received, and since when each node runs is known.
+        """Note that all events that waited were received, and since when each node runs.
 
-        A node that was killed has lost some of what it had stored, which need not be the last of it, and
-        reported nothing of what ended with it.
+        A node that was killed has lost some of the events that it had stored, not necessarily the last ones,
+        and reported no ends of its objects.
 
         Args:
             starts: of nodes, by the gateway's clock, never too early.
@@ -113,7 +114,7 @@ class GapTracker:
             self.missed(interrupted_at, self._caught_up_at, "a node of the broker was started again")
 
     def _gap(self, since: int, until: int, reason: str) -> list[Gap]:
-        """Report a gap, no part of which was reported before."""
+        """Report a gap, except for parts that were reported before."""
         since = max(since, self._reported_until)
         if not since or since >= until:
             return []
@@ -122,20 +123,18 @@ class GapTracker:
 
 
 class MissedDeletions:
-    """Keeps a source stale while objects may have ended that neither a listing nor an event would report.
+    """Keeps a source stale while objects may have ended whose end nothing reports.
 
-    Their class cannot be listed, and events may be missing, so that nothing would report their end.
-
-    Everything is stale until the class is asked for once more. Objects that cannot be listed then either are
-    given up, so that the rest is fresh again.
+    Their class cannot be listed, and events may be missing. Everything is stale until the class is requested
+    once more. Objects that cannot be listed then either are removed, so that the rest is fresh again.
 
     Args:
         known: all objects.
-        visibility: says which classes cannot be listed, and since when events are whole.
+        visibility: says which classes cannot be listed, and since when events are complete.
         stream: publishes what changes.
 
     Attributes:
-        awaited: classes with such objects, which are to be asked for once more.
+        awaited: classes with such objects, which are requested once more.
     """
 
     def __init__(self, known: KnownObjects, visibility: Visibility, stream: ObservationStream) -> None:
@@ -145,11 +144,11 @@ class MissedDeletions:
         self._stream = stream
 
     def listed(self, class_name: str) -> None:
-        """A whole listing of the class arrived."""
+        """Note that a whole listing of the class arrived."""
         self.awaited.discard(class_name)
 
     def judge(self, now: int, refused: str = "") -> list[Effect]:
-        """Events are missing or were lost, or the class ``refused`` could not be listed just now."""
+        """Find such objects: events are missing or were lost, or the class ``refused`` was just refused."""
         former = self.awaited
         doubtful = {name: self._doubtful(name) for name in self._visibility.unread}
         self.awaited = {name for name, objects in doubtful.items() if objects}
@@ -157,7 +156,7 @@ class MissedDeletions:
         if refused in former & self.awaited:
             self.awaited.discard(refused)
             for known in doubtful[refused]:
-                if self._known.get(known.name) is not None:  # one that ended with another is known no more
+                if self._known.get(known.name) is not None:  # it may have ended with another one
                     effects += self._stream.apply(self._known.ended(known.name, now))
         if self.awaited:
             self._visibility.complete = False

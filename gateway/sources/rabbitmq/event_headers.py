@@ -129,7 +129,7 @@ class _TermReader:
         else:
             octets = [int(octet) for octet in self._match(_OCTETS)[0].split(",")]
             if max(octets) > 255:  # noqa: PLR2004  the largest octet
-                raise self.error("octets up to 255")
+                raise self.error("numbers up to 255")
             text = bytes(octets).decode("utf-8", "replace")
         if not self._take(">>"):
             raise self.error("'>>'")

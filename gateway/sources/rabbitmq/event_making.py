@@ -23,7 +23,7 @@ from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value, ValueType
 from gateway.sources.rabbitmq.event_headers import readable_headers
-from gateway.sources.rabbitmq.known_objects import KnownObject
+from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import ClassReader, Conversion, Unreadable, conversion
 

@@ -1,8 +1,8 @@
-"""Messages of the event exchange ``amq.rabbitmq.event``: which object came, and which went.
+"""Messages of the event exchange ``amq.rabbitmq.event``: which object was created, changed, or ended.
 
 All data are in the headers, nested ones as Erlang text. A creation event is turned into the JSON object that
-the management API would show, so that one reader reads both; the API's own answer, once it is there,
-is preferred. Channels are known by their Erlang process, in their end by nothing else.
+the management API would show, so that one reader reads both; the API's own answer is preferred once it is
+there. Events name a channel by its Erlang process, and its end by nothing else.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _QUEUE_TYPES = {
     "rabbit_stream_queue": "stream",
     "rabbit_mqtt_qos0_queue": "rabbit_mqtt_qos0_queue",
 }
-"""A classic queue's creation event carries no type at all."""
+"""Queue types by their names in events; a classic queue's creation event carries none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """An object came into being at ``time`` (ns, the broker's clock; 0 unknown).
+    """An object was created at ``time`` (ns, the broker's clock; 0 unknown).
 
-    ``document`` is what its listing would show; ``process`` the Erlang process that events know it by.
+    ``document`` is what its listing would show; ``process`` the Erlang process by which events name it.
     """
 
     reading: Reading
@@ -54,7 +54,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An object came to its end at ``time`` (ns, the broker's clock; 0 unknown)."""
+    """An object ended at ``time`` (ns, the broker's clock; 0 unknown)."""
 
     name: ObjectName
     time: int
@@ -62,7 +62,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Something of a class has changed that only a listing shows whole; ``name``: of which object."""
+    """An object of a class has changed, which only a listing shows completely; ``name``: of the object."""
 
     class_name: str
     name: ObjectName | None = None
@@ -70,7 +70,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A queue was bound to ``exchange`` with ``routing_key``: perhaps a management console."""
+    """A queue was bound to ``exchange`` with ``routing_key``: it may be a management console's."""
 
     virtual_host: str
     exchange: str
@@ -79,7 +79,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Something else happened, or the event could not be read."""
+    """Another event, or one that could not be read."""
 
     event: str
 
@@ -100,26 +100,26 @@ _CHANGES = {
     "user.limits.set": "user",
     "user.limits.cleared": "user",
 }
-"""Events by which an object comes or changes; an operator policy is set as if it were a policy."""
+"""Events of creations and changes of objects; an operator policy is set as if it were a policy."""
 
 
 class Names(Protocol):
-    """Who knows objects by what events call them."""
+    """Finds objects by the names that events use."""
 
     def connection_of(self, process: str) -> str | None:
-        """The name of the connection that an Erlang process serves, ``None`` if not known."""
+        """Return the name of the connection that an Erlang process serves, ``None`` if unknown."""
         ...
 
     def channel_of(self, process: str) -> str | None:
-        """The name of the channel that an Erlang process serves, ``None`` if not known."""
+        """Return the name of the channel that an Erlang process serves, ``None`` if unknown."""
         ...
 
     def consumer_of(self, virtual_host: str, queue: str, tag: str) -> ObjectName | None:
-        """The consumer of a queue that has a tag, ``None`` if none or several are known."""
+        """Return the consumer of a queue with a tag, ``None`` if none or several are known."""
         ...
 
     def binding_of(self, headers: Mapping[str, Json]) -> ObjectName | None:
-        """The binding with arguments that an event reports, ``None`` if none or several are known."""
+        """Return the binding with arguments that an event reports, ``None`` if none or several are known."""
         ...
 
 
@@ -128,10 +128,10 @@ class EventReader:
 
     Args:
         readers: the readers of JSON objects, by class.
-        names: knows objects by what events call them.
+        names: finds objects by the names that events use.
 
     Attributes:
-        unreadable: how many events of each name lacked what they must have.
+        unreadable: how many events of each name lacked required headers.
     """
 
     def __init__(self, readers: Mapping[str, ClassReader], names: Names) -> None:
@@ -146,14 +146,14 @@ class EventReader:
 
     @property
     def routing_keys(self) -> tuple[str, ...]:
-        """What to bind: the names of events about objects, and about consoles that bind."""
+        """The routing keys to bind: events about objects, and about consoles that bind queues."""
         changes = (event for event, class_name in _CHANGES.items() if class_name in self._readers)
         # Binding events come last; an operator policy's setting has no event of its own.
         others = {*self._created, *self._deleted, *changes} - {BINDING_CREATED, OPERATOR_POLICY_SET}
         return (*sorted(others), BINDING_CREATED)
 
     def read(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:
-        """Read one message, of a broker's event that happened at ``time`` (ns). Never raises."""
+        """Read the message of a broker's event that happened at ``time`` (ns). Never raises."""
         if event in _CHANGES:
             return self._read_changed(event, plain)
         if event in {BINDING_CREATED, BINDING_DELETED} and "binding" in self._readers:
@@ -170,7 +170,7 @@ class EventReader:
         reader = self._created[event]
         document = self._document(reader, plain)
         if event == "consumer.created" and reader.name_of(document) is None:
-            # It is on a channel that is not shown, or was opened unnoticed: its listing shows it.
+            # Its channel is not shown, or was opened unnoticed: the listing shows the consumer.
             return Other(event)
         reading = reader.read(document)
         if reading is None:
@@ -187,7 +187,7 @@ class EventReader:
             return Other(event) if channel is None else Deleted(ObjectName("channel", (channel,)), time)
         name = reader.name_of(self._document(reader, plain))
         if reader.schema.key.name == "parameter" and not is_shown_component(plain.get("component")):
-            return Other(event)  # limits, operator policies and the like are no objects
+            return Other(event)  # limits, operator policies and similar ones are no objects
         if name is None and event == "consumer.deleted":
             texts = [
                 text for key in ("vhost", "queue", "consumer_tag") if isinstance(text := plain.get(key), str)
@@ -211,12 +211,12 @@ class EventReader:
         return Changed(class_name, reader.name_of(plain))
 
     def _read_with_arguments(self, event: str, plain: Mapping[str, Json], time: int) -> BrokerEvent:
-        """No event reports what listings call a binding with arguments."""
+        """Read an event about a binding with arguments, which does not contain its name in listings."""
         name = self._names.binding_of(plain) if event == BINDING_DELETED else None
         return Changed("binding") if name is None else Deleted(name, time)
 
     def _document(self, reader: ClassReader, plain: Mapping[str, Json]) -> dict[str, Json]:
-        """What a listing would show of an object of which an event has these headers."""
+        """Return what a listing would show of an object of which an event has these headers."""
         document: dict[str, Json] = {}
         for header, steps, decode in self._headers[reader.schema.key.name]:
             try:
@@ -229,7 +229,7 @@ class EventReader:
         return document
 
     def _header_plan(self, reader: ClassReader) -> tuple[tuple[str, tuple[Step, ...], Decode], ...]:
-        """Which header goes where in the JSON object, and how its text is understood."""
+        """Return which header goes where in the JSON object, and how its text is decoded."""
         plan = []
         for element in reader.schema.properties:
             rule = reader.rule.properties[element.name]
@@ -264,7 +264,7 @@ class EventReader:
         return lambda value: value
 
     def _consumer_decoder(self, element: str) -> Decode:
-        """What was started on a process: of a channel, or of a connection of a protocol without channels."""
+        """Return the decoder of a consumer's process: of a channel, or of a connection without channels."""
 
         def channel(process: Json) -> str | None:
             return self._names.channel_of(process) if isinstance(process, str) else None
@@ -292,7 +292,7 @@ class EventReader:
 
 
 def bound(headers: Mapping[str, object]) -> Bound | None:
-    """Which binding an event ``binding.created`` reports."""
+    """Return the binding that an event ``binding.created`` reports."""
     exchange, key, virtual_host = (headers.get(name) for name in ("source_name", "routing_key", "vhost"))
     if isinstance(exchange, str) and isinstance(key, str) and isinstance(virtual_host, str):
         return Bound(virtual_host, exchange, key)
@@ -300,7 +300,7 @@ def bound(headers: Mapping[str, object]) -> Bound | None:
 
 
 def _place(document: dict[str, Json], steps: tuple[Step, ...], value: Json) -> None:
-    """Put ``value`` where ``steps`` (which choose out of no list) will find it."""
+    """Put ``value`` where ``steps``, none of which selects in a list, will find it."""
     here = document
     for step in steps[:-1]:
         inner = here.setdefault(step.key, {})
@@ -312,7 +312,7 @@ def _place(document: dict[str, Json], steps: tuple[Step, ...], value: Json) -> N
 
 OPERATOR_POLICY_SET: Final = "operator.policy.set"
 MAX_REMEMBERED: Final = 10_000
-"""Operator policies that are being set, and shovels and links, that are remembered."""
+"""Maximum number of operator policies being set, and of shovels and links, that are kept."""
 
 _OPERATOR_POLICY: Final = "operator_policy"
 _VHOST_LIMITS: Final = "vhost-limits"
@@ -324,13 +324,13 @@ _STATES: Final = {
     "federation.link.removed": "federation",
 }
 REMOVALS: Final = frozenset(event for event in _STATES if event.endswith(".removed"))
-"""They report the end of what a parameter made, and come after that of the parameter itself."""
+"""Events that report the end of what a parameter made, after that of the parameter itself."""
 _PASSING: Final = "starting"
 _WHICH: Final = ("vhost", "name", "upstream", "exchange", "queue", "id")
 
 
 class EventKinds:
-    """Tells kinds of events apart by those before them.
+    """Distinguishes kinds of events by those before them.
 
     - Setting an operator policy raises ``parameter.set`` and then ``policy.set``, which looks like that of a
       policy. It is ``operator.policy.set`` here.
@@ -338,8 +338,7 @@ class EventKinds:
       ``parameter.cleared`` here.
     - Clearing a global parameter of RabbitMQ 3.10 raises ``parameter.set`` without a value. It is
       ``parameter.cleared``, too.
-    - A shovel or federation link that fails over and over reports it each time, and its removal is raised
-      twice.
+    - A shovel or federation link that fails repeatedly reports it each time, and its removal is raised twice.
     """
 
     def __init__(self) -> None:
@@ -347,7 +346,7 @@ class EventKinds:
         self._states: OrderedDict[tuple[Json, ...], Json] = OrderedDict()
 
     def kind(self, event: str, headers: Mapping[str, Json]) -> str:
-        """The kind of an event with this routing key; call it once for each event, in order."""
+        """Return the kind of an event with this routing key; this is called once for each event, in order."""
         which = (_text(headers.get("vhost")), _text(headers.get("name")))
         if event == "parameter.set" and headers.get("component") == _OPERATOR_POLICY:
             value = headers.get("value")
@@ -365,9 +364,9 @@ class EventKinds:
         return event
 
     def repeats(self, event: str, headers: Mapping[str, Json]) -> bool:
-        """Whether an event says of a shovel or federation link what was last said of it.
+        """Return whether an event repeats the last state of a shovel or federation link.
 
-        That it starts again is no state of its own: it starts after each failure.
+        A new start is no state of its own: it follows each failure.
         """
         family = _STATES.get(event)
         if family is None:
@@ -381,13 +380,13 @@ class EventKinds:
         return repeated
 
     def forget(self) -> None:
-        """Events were lost."""
+        """Drop the state, because events were lost."""
         self._operator_policies.clear()
         self._states.clear()
 
 
 def completed_headers(event: str, headers: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Headers with what names the runtime parameter that a shovel or federation link was made by."""
+    """Return headers with the name of the runtime parameter that made a shovel or federation link."""
     match _STATES.get(event):
         case "shovel":
             return {**headers, "component": "shovel"}

@@ -1,4 +1,4 @@
-"""Publishing through the management API, which goes on while an alarm keeps messages over AMQP waiting."""
+"""Publishing through the management API, which works while an alarm blocks messages over AMQP."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 DEADLINE_SECONDS = 5.0
 CUT_OFF_SECONDS = 2.0
-"""A connection is listed up to 5 s after it was opened; messages do not wait that long."""
+"""Seconds for which a connection is looked up to close it; it is listed up to 5 s after it was opened."""
 _RETRY_SECONDS = 0.2
 _PERSISTENT = 2
 """AMQP 0-9-1 ``delivery-mode``."""
@@ -44,11 +44,11 @@ _PERSISTENT = 2
 class HttpPublisher:
     """A `gateway.links.publishing.HttpFallback` by ``POST /api/exchanges/VHOST/EXCHANGE/publish``.
 
-    Use it as an asynchronous context manager. Messages carry the user's name as ``user_id``, which the broker
+    It is an asynchronous context manager. Messages carry the user's name as ``user_id``, which the broker
     checks as it does over AMQP.
 
     Args:
-        endpoint: of the management API, with the user who publishes over AMQP too: it needs the tag
+        endpoint: of the management API, with the user who also publishes over AMQP: it needs the tag
             ``management``, and the same permissions.
         virtual_host: where the exchanges are.
 
@@ -76,7 +76,7 @@ class HttpPublisher:
         await self._client.aclose()
 
     def want(self, *, wanted: bool) -> None:
-        """Take this way from now on, or AMQP again."""
+        """Use HTTP from now on, or AMQP again."""
         if wanted != self.wanted:
             log.info("publishing-by-http" if wanted else "publishing-by-amqp")
         begun, ended = (self._wanted, self._unwanted) if wanted else (self._unwanted, self._wanted)
@@ -84,7 +84,7 @@ class HttpPublisher:
         ended.clear()
 
     async def refusal(self) -> str:
-        """Why this user may not use the management API; empty where it may, or nobody could tell."""
+        """Return why this user may not use the management API; empty if it may, or if that is unknown."""
         try:
             answer = await self._request("GET", "whoami")
         except FallbackError:
@@ -95,24 +95,24 @@ class HttpPublisher:
 
     @property
     def wanted(self) -> bool:
-        """Whether messages take this way."""
+        """Whether messages go over HTTP."""
         return self._wanted.is_set()
 
     async def until(self, *, wanted: bool) -> None:
-        """Wait until messages take this way, or AMQP again."""
+        """Wait until messages go over HTTP, or over AMQP again."""
         await (self._wanted if wanted else self._unwanted).wait()
 
     def blocked(self) -> None:
-        """The broker seems to block our connection."""
+        """Take note that the broker seems to block the connection."""
         self._blocked.set()
 
     async def until_blocked(self) -> None:
-        """Wait until the broker seems to block our connection: since the last call, or from now on."""
+        """Wait until the broker seems to block the connection, since the last call or from now on."""
         await self._blocked.wait()
         self._blocked.clear()
 
     async def cut_off(self, connection_name: str) -> bool:
-        """Have the broker close our connection of this name; what it has not read of it is then forgotten.
+        """Have the broker close the connection of this name, and drop what it has not read from it.
 
         A user may close its own connections.
         """
@@ -132,7 +132,7 @@ class HttpPublisher:
             return False
 
     async def _connection(self, provided_name: str) -> str:
-        """The broker's name of our connection, empty where it does not list it."""
+        """Return the broker's name of the connection, empty if it does not list it."""
         answer = await self._request(
             "GET", f"vhosts/{self._host}/connections?columns=name,user_provided_name"
         )
@@ -146,7 +146,7 @@ class HttpPublisher:
         """Publish a message; ``timestamp`` is the time in seconds since 1970.
 
         Raises:
-            DetourError: it did not get through.
+            DetourError: it was not published.
         """
         properties = {
             "user_id": self._user,
@@ -171,12 +171,12 @@ class HttpPublisher:
         if isinstance(answer, Refused):
             raise FallbackError(f"{answer.reason}: {_NEEDED}", lasting=True)
         reason = answer.reason if isinstance(answer, NotManagement) else "no such exchange"
-        # The management API publishes over AMQP in its turn, and tells what that was refused for.
+        # The management API itself publishes over AMQP, and reports why that was refused.
         refused = "ACCESS_REFUSED" in reason
         raise FallbackError(f"{reason}: {_NEEDED}" if refused else reason, lasting=refused)
 
     async def _request(self, method: str, target: str, **more: object) -> Answer | None:
-        """Make a request; ``None`` where the answer is done and nothing to tell (204).
+        """Send a request; return ``None`` for an answer without contents (204).
 
         Raises:
             DetourError: there is no answer.
@@ -197,7 +197,7 @@ class HttpPublisher:
         return answer
 
     async def _reach(self, method: str, target: str, **more: object) -> httpx.Response:
-        """Send a request to the first node that a connection to comes about: nothing is sent twice."""
+        """Send a request to the first node that accepts a connection: nothing is sent twice."""
         *first, last = self._nodes.in_order()
         for node in first:
             try:

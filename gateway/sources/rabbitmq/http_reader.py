@@ -114,7 +114,7 @@ def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
             endpoint.deadline, connect=CONNECT_SECONDS if endpoint.others else endpoint.deadline
         ),
         limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
-        # A password goes where the configuration says, and nowhere else.
+        # A password goes only where the configuration says.
         trust_env=False,
         follow_redirects=False,
     )
@@ -239,7 +239,7 @@ class HttpReader:
                 body += part
                 if len(body) > MAX_BODY_OCTETS:
                     # Some collections come whole, however large: that is no reason to give up the others.
-                    return Broken(f"an answer of more than {MAX_BODY_OCTETS} octets", lasting=True)
+                    return Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", lasting=True)
             if response.status_code == httpx.codes.OK and len(body) > LONG_BYTES and body.startswith(b"["):
                 return await _array(bytes(body))
             return answer_of(response.status_code, bytes(body))
@@ -289,7 +289,7 @@ class PrometheusReader:
 
     The metrics of a broker's nodes are read as they arrive, giving way to others all the time.
 
-    No login is sent: the endpoint asks for none, and whoever answers at a listener's address is not known.
+    No login is sent: the endpoint needs none, and the server at a listener's address is not authenticated.
 
     Args:
         ca_file: certificates that a server's is checked with; the system's where none is given.

@@ -67,7 +67,7 @@ class HttpWriter:
 
     Args:
         reading: of the user who reads the broker.
-        writing: of the one who changes it; ``None`` where nobody does, and then only readings are made.
+        writing: of the user who changes it; ``None`` for no such user, and then only reads are possible.
         purger: purges queues over AMQP; ``None`` where that is not configured.
         patience: seconds that an operation may take. A change is waited for at least so long, and as long as
             a reading.
@@ -90,7 +90,7 @@ class HttpWriter:
         self._client = management_client(writing) if writing is not None else None
         self._deadline = max(reading.deadline, patience)
         if self._client is not None:
-            # So that a broker that cannot be reached is told from one that does not answer.
+            # So that a broker that cannot be reached is distinguished from one that does not answer.
             self._client.timeout = httpx.Timeout(self._deadline, connect=CONNECT_SECONDS)
         self._purger = purger
         self._open = contextlib.AsyncExitStack()
@@ -148,8 +148,8 @@ class HttpWriter:
             return Unanswered(error_line(error))
 
     async def _change(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
-        # A connection of its own for each: one that the broker is about to close could not be told from one
-        # that broke after the request was read.
+        # A connection for each change: one that the broker is about to close would look like one that broke
+        # after the request was read.
         headers = {b"connection": b"close"}
         if change.reason:
             headers[b"x-reason"] = change.reason.encode()

@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 
 from gateway.mapping.paths import Json
 from gateway.model.schema import ClassSchema
-from gateway.sources.rabbitmq.known_objects import KnownObject
+from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import Reading
 

@@ -1,7 +1,7 @@
-"""What answers of the management API mean: what is known, and whether all of it has been read.
+"""The answers of the management API: what they say of the broker, and whether all of it has been read.
 
-Without I/O. What is asked next is decided by a `PollingPlan`; `Visibility` keeps what was answered at all,
-and `BrokerView` which objects are known by it.
+Without I/O. `PollingPlan` decides what is requested next, `Visibility` knows what can be read, and
+`BrokerView` which objects exist.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Effect, Note
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.broker_view import BrokerView, Finished
-from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, NEEDED_COLUMNS, ResourceAlarms
+from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, ResourceAlarms, listing_columns
 from gateway.sources.rabbitmq.event_gaps import MissedDeletions
 from gateway.sources.rabbitmq.listing import CONSUMER, MAX_LINKS, Listing, is_anonymous, placed_consumers
 from gateway.sources.rabbitmq.management_api import (
@@ -47,34 +47,34 @@ from gateway.sources.rabbitmq.source_config import SECOND, RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import Visibility
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
-"""Classes whose objects a monitoring user may ask for one by one."""
+"""Classes whose objects a monitoring user may read one by one."""
 _LISTED_WHOLE = frozenset({"connection", "channel"})
-"""Of these nearly everything is read, and RabbitMQ takes longer to pick that out than to show all."""
+"""Classes of which nearly all elements are read: RabbitMQ takes longer to select them than to send all."""
 _LONG_LISTING = 1_000
-"""Queues that take more than a moment to list with their statistics: they are listed without these first."""
+"""Number of queues from which on they are listed without statistics first, because that takes long."""
 _STARTING_FAULTS = 3
 _OWNER_ATTEMPTS = 3
-"""RabbitMQ knows the name of a connection only some seconds after it was opened."""
+"""How often the owner of a queue is asked for: RabbitMQ knows a connection's name only after some seconds."""
 AGAIN = 1_000_000_000
-"""Until a class is listed again of which not all is confirmed (ns)."""
+"""Nanoseconds until a class is listed again of which not all is confirmed."""
 DATING_LIMIT = 15_000_000_000
-"""Nanoseconds. A node that starts says since when it has run as soon as it answers, or 5 s after that."""
+"""Nanoseconds within which a node that starts reports since when it has run: at once, or 5 s later."""
 
 
 class ManagementAnswers:
-    """Takes answers, and says what is to be done about them.
+    """Takes answers, and decides what follows from them.
 
     Args:
-        config: see `RabbitMqSourceConfig`.
+        config: settings of the source.
         readers: the reader of each class.
         view: changed by answers.
-        alarms: the nodes' alarms, which listings show too.
+        alarms: the nodes' alarms, which listings show, too.
         stream: publishes what changes, and that everything has been read.
-        impersonators: given who the broker's users are.
+        impersonators: takes who the broker's users are.
 
     Attributes:
-        plan: what is to be asked next.
-        visibility: what can be seen of the broker.
+        plan: decides what is requested next.
+        visibility: what can be read of the broker.
         metrics: takes what is read beside the management API.
         missed_deletions: finds objects whose end neither listings nor events would report.
     """
@@ -122,10 +122,10 @@ class ManagementAnswers:
         return self._listing is not None and self._listing.waits
 
     def take(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        """Take the answer to a request that was sent at ``began`` and ended at ``ended`` (ns)."""
         self.visibility.asked_at = 0
         if isinstance(request, UsersRequest):
-            # Whatever comes of it says nothing about the rest, which is asked for soon enough.
+            # Its outcome says nothing about the rest, which is requested soon.
             return self._users(answer, began, ended)
         if self._is_starting(request, answer):
             answer = Unavailable("an error, as where a broker starts")
@@ -139,8 +139,8 @@ class ManagementAnswers:
             if isinstance(request, OverviewRequest):
                 return self._unanswered(request, self.visibility.no_overview(answer), began, ended)
             return self._questionable(request, fault, began, ended)
-        taken = self._answers_again if self.visibility.answers() else self._taken
-        return taken(request, answer, began, ended)
+        take = self._answers_again if self.visibility.answers() else self._taken
+        return take(request, answer, began, ended)
 
     def _answers_again(
         self, request: ManagementRequest, answer: Answer, began: int, ended: int
@@ -153,7 +153,7 @@ class ManagementAnswers:
         effects: list[Effect] = [Note("management-answers")]
         put_off = isinstance(request, ListingRequest) and request.class_name not in NEEDED_BY_EVENTS
         if self._view.known.any_known and self.await_nodes(ended) and put_off:
-            return effects  # it is listed when it is known which nodes were started again
+            return effects  # it is listed once the nodes' starts are known
         return [*effects, *self._taken(request, answer, began, ended)]
 
     def _taken(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:  # noqa: PLR0911  a case for each request
@@ -175,7 +175,7 @@ class ManagementAnswers:
         return []
 
     def advance(self, now: int) -> list[Effect]:
-        """Take some more objects of the page that arrived; call it while `busy`."""
+        """Apply some more objects of the page that arrived; this is called while `busy`."""
         listing = self._listing
         if listing is None:
             return []
@@ -188,16 +188,16 @@ class ManagementAnswers:
         return effects
 
     def silent(self, since: int) -> list[Effect]:
-        """What was asked at ``since`` (ns) was not answered for too long: what is known is in doubt."""
+        """Treat objects as unconfirmed: a request of ``since`` (ns) was not answered for too long."""
         effects: list[Effect] = []
-        if not self.visibility.failure:  # nor an answer: who asked is waiting still
+        if not self.visibility.failure:  # nor an answer: the caller still waits
             seconds = self._config.silence_limit / SECOND
             effects += self._fails(Unavailable(f"no answer for {seconds:g} s"), since)
         self.visibility.read_again()
         return effects
 
     def forget_unread(self, now: int) -> list[Effect]:
-        """What could not be read for too long, although the rest could, is not known any more."""
+        """Withdraw what could not be read for too long, although the rest could."""
         effects: list[Effect] = []
         for class_name in self.visibility.long_unread(now, self._config.silence_limit):
             effects += self._stream.apply(self._view.known.unread(class_name, now))
@@ -206,8 +206,8 @@ class ManagementAnswers:
     def resync(self, reason: str, now: int, *, events_lost: bool = False) -> list[Effect]:
         """List everything again.
 
-        Where the broker's statistics are off, nothing but events says that a connection ended: one whose end
-        may be among the ``events_lost`` is not shown any more.
+        If the broker's statistics are off, only events report that a connection ended: one whose end may be
+        among the ``events_lost`` is not shown any more.
         """
         self.plan.hurry(now)
         effects: list[Effect] = [Note("resync", reason)]
@@ -219,20 +219,20 @@ class ManagementAnswers:
         return effects
 
     def await_nodes(self, now: int) -> bool:
-        """Find out first which nodes were started again, where that can be: they had other objects."""
+        """Read first which nodes were started again, if possible: they had other objects."""
         can_be = "node" in self.visibility.readable
         if can_be:
             self.plan.await_nodes(now + DATING_LIMIT)
         return can_be
 
     def ask_permission(self, host: str) -> None:
-        """Find out soon whether the contents of a virtual host may be read."""
+        """Ask soon whether the contents of a virtual host may be read."""
         if not self.plan.ask(PermissionRequest(host)):
             self._view.hosts.give_up(host)
 
     def serve(self, now: int) -> list[Effect]:
-        """Say that what was published is current, as soon as everything has been read."""
-        # What was known before the broker was out of sight is confirmed or gone first.
+        """Report that what was published is current, as soon as everything has been read."""
+        # Objects that were known before a gap are confirmed or removed first.
         doubtful = self._view.hosts.questioned or (
             not self.visibility.complete
             and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
@@ -243,10 +243,8 @@ class ManagementAnswers:
         shown = self._stream.apply(self._view.known.everything_shown())
         return [*shown, *self._stream.complete(now)]
 
-    # Each kind of request.
-
     def _is_starting(self, request: ManagementRequest, answer: Answer) -> bool:
-        """Whether an error is taken for that of a broker which starts: a few times at most.
+        """Return whether an error is taken for that of a broker that starts: a few times at most.
 
         For a moment, RabbitMQ 4.3 then has a crash report for each request about itself.
         """
@@ -256,25 +254,19 @@ class ManagementAnswers:
         return early
 
     def _fault(self, request: ManagementRequest, answer: Answer) -> Broken | None:
-        """What is wrong with a response; nothing is where the broker may lack a collection, and does."""
+        """Return the fault of a response; that a collection is missing is none if the broker may lack it."""
         if (
             isinstance(request, ListingRequest)
             and isinstance(answer, NotFound)
             and self._readers[request.class_name].rule.may_be_missing
         ):
             return None
-        return fault_of(request, answer) or self._no_listing(request, answer)
-
-    @staticmethod
-    def _no_listing(request: ManagementRequest, answer: Answer) -> Broken | None:
-        if isinstance(request, ListingRequest) and not isinstance(answer, Refused | Broken):
-            return Broken(f"{request.collection} is no listing") if page_of(answer) is None else None
-        return None
+        return fault_of(request, answer)
 
     def _questionable(
         self, request: ManagementRequest, fault: Broken, began: int, ended: int
     ) -> list[Effect]:
-        """A response that no listing can have: the overview, asked next, shows whether all are like that."""
+        """Handle a response that is no listing: the overview, read next, shows whether all are like that."""
         if isinstance(request, ListingRequest):
             self._listing = None
             self._questioned[request] = fault
@@ -292,7 +284,7 @@ class ManagementAnswers:
     def _fails(self, answer: Answer, asked: int) -> list[Effect]:
         if not self.visibility.failure:
             self._view.known.mark_unconfirmed()
-            # No listing shows limits: those from before are not shown then.
+            # No listing shows limits, so earlier ones are not shown.
             self._view.hosts.learn_limits(None)
         news = self.visibility.fails(answer, asked)
         return [Note("management-unavailable", self.visibility.failure)] if news else []
@@ -306,10 +298,8 @@ class ManagementAnswers:
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)
-        effects: list[Effect] = []
-        if isinstance(answer, Document):
-            effects += self._overview_learned(answer.body, ended)
-        # The management API responds, so that what a class was answered concerns that class alone.
+        effects = self._overview_learned(answer.body, ended) if isinstance(answer, Document) else []
+        # The management API responds, so an error concerns one class alone.
         for listing, fault in self._questioned.items():
             self.plan.refused(listing, ended)
             effects += self._cannot_read(listing.class_name, listing, fault, ended)
@@ -323,7 +313,7 @@ class ManagementAnswers:
     def _overview_learned(self, overview: Json, now: int) -> list[Effect]:
         self._learn_amount(overview)
         if self._view.nodes.learn_overview(overview):
-            # It was upgraded: what it failed at before may go well now.
+            # It was upgraded: what failed before may succeed now.
             self.plan.retry(now, at_once=True)
         off = self._view.nodes.statistics_off
         if off is self.visibility.statistics_off:
@@ -344,7 +334,6 @@ class ManagementAnswers:
         return [Note("statistics-off"), *self._stream.apply(changes)]
 
     def _learn_amount(self, overview: Json) -> None:
-        """Take from the overview how much there is to read, and where metrics are."""
         self.metrics.learn_listeners(overview)
         totals = overview.get("object_totals") if isinstance(overview, Mapping) else None
         queues = totals.get("queues") if isinstance(totals, Mapping) else None
@@ -353,10 +342,9 @@ class ManagementAnswers:
             self.visibility.expects("queues", queues)
 
     def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
-        # The right to do so may be missing for ever; a password will be right again.
+        # The right may be missing permanently; a wrong password will be corrected.
         self.plan.users_read(began, ended, refused=isinstance(answer, Refused) and not answer.login)
-        notes = self._impersonators.learn(answer)
-        return [*notes]
+        return [*self._impersonators.learn(answer)]
 
     def _page(self, request: ListingRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         rightless = isinstance(answer, Refused) and not answer.login
@@ -389,8 +377,7 @@ class ManagementAnswers:
 
     def _page_refused(self, request: ListingRequest, answer: Refused | Broken, ended: int) -> list[Effect]:
         lasting = isinstance(answer, Broken) and answer.lasting
-        # What the broker fails at may go well soon, and a password be right again; a right that is missing is
-        # given by an administrator, which an event reports.
+        # A failure may pass soon, and a password be corrected; an event reports a right that is granted.
         withheld = isinstance(answer, Refused) and is_administrative(request)
         long = lasting or (isinstance(answer, Refused) and withheld and not answer.login)
         self.plan.refused(request, ended, long=long, withheld=withheld)
@@ -404,28 +391,22 @@ class ManagementAnswers:
         return [*self._cannot_read(request.class_name, request, answer, ended), *self.serve(ended)]
 
     def _withhold(self, class_name: str, refusal: Refused, ended: int) -> None:
-        """A class may not be listed, nor then what hangs on its objects; the broker logs each refusal."""
+        """Stop listing a class that is refused, and those that depend on it; the broker logs each refusal."""
         self._view.withheld.add(class_name)
         for name in () if refusal.login else self._withheld_with(class_name):
             self._view.withheld.add(name)
             self.visibility.refuses(name, self.plan.withhold(name, ended), refusal, ended)
 
     def _withheld_with(self, class_name: str) -> list[str]:
-        """The classes for administrators whose objects hang on those of this class."""
-        return [
-            name
-            for name in sorted(ADMINISTRATIVE & self._readers.keys())
-            if class_name
-            in {
-                self._readers[name].rule.properties[element].references
-                for element in self._readers[name].rule.ends_with
-            }
-        ]
+        """Return the classes for administrators whose objects depend on those of this class."""
+        classes = sorted(ADMINISTRATIVE & self._readers.keys())
+        return [name for name in classes if class_name in self._readers[name].classes_needed]
 
     def _missing(self, request: ListingRequest, ended: int) -> list[Effect]:
-        """The broker has no such collection, and so no such objects.
+        """Apply that the broker has no such collection, and so no such objects.
 
-        A node that stops has no collections either: where objects were known, it is asked for twice.
+        A node that stops has no collections either. So if objects were known, the collection is requested
+        twice.
         """
         if request.class_name not in self._gone_once and any(self._view.known.of_class(request.class_name)):
             self._gone_once.add(request.class_name)
@@ -457,7 +438,7 @@ class ManagementAnswers:
         return effects
 
     def _ask_owner(self, item: Json) -> None:
-        """Ask whose an exclusive queue is, a few times in its life: events say it, and listings do not."""
+        """Ask for the owner of an exclusive queue, a few times: events report it, and listings do not."""
         name = self._readers["queue"].name_of(item)
         queue = self._view.known.get(name) if name is not None else None
         if queue is None or self.visibility.statistics_off:
@@ -475,24 +456,24 @@ class ManagementAnswers:
         if queue is None or not isinstance(answer, Document):
             return self.serve(ended)
         owner = self._readers["queue"].property_of(answer.body, "exclusiveOwner")
-        if owner is None or queue.first_seen > began:  # the answer may be about a former one of that name
+        if owner is None or queue.first_seen > began:  # the answer may be about an earlier queue of that name
             return self.serve(ended)
         changes = self._view.known.with_property(queue, "exclusiveOwner", owner)
         return [*self._stream.apply(changes), *self.serve(ended)]
 
     def single(self, class_name: str, item: Json, began: int, now: int) -> list[Effect]:
-        """One object was asked for at ``began`` (ns) and answered as in a listing."""
+        """Apply one object that was requested at ``began`` (ns) and answered as in a listing."""
         return self._item(Listing(class_name, began, sampled=now, single=True), item, now)
 
     def metrics_taken(self, now: int) -> list[Effect]:
-        """Metrics were taken, or a listing without statistics: together they may be all of a class."""
+        """Apply metrics, or a listing without statistics; together they may be all of a class."""
         class_name = self.metrics.completed(self.visibility.named, self._answers_since)
         if class_name:
             self.visibility.listed(class_name, self.visibility.named.get(class_name, 0))
         return self.serve(now) if class_name else []
 
     def _read_permissions(self, finished: Finished, now: int) -> None:
-        """Ask which virtual hosts may be read, and read what may be only since now."""
+        """Ask which virtual hosts may be read, and list what may be read since now."""
         for host in finished.questioned:
             self.ask_permission(host)
         if finished.regained:
@@ -521,7 +502,7 @@ class ManagementAnswers:
                 self.plan.hurry(now + AGAIN, "node")
         self._suspect(listing.class_name, finished.suspects, now)
         if listing.lean:
-            # What it lacks is still to be read.
+            # What it lacks must still be read.
             collection = self._readers[listing.class_name].rule.listing
             self.visibility.names_listed(listing.class_name, collection, len(listing.seen), listing.began)
             effects = self._stream.apply(finished.changes)
@@ -540,10 +521,10 @@ class ManagementAnswers:
             self.plan.hurry(now + AGAIN, name)
 
     def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
-        """Objects are missing: ask for each whether it is gone, or list the class again.
+        """Ask for each missing object whether it is gone, or list the class again.
 
-        The ends of anonymous consumers, of which no event says anything, wait for the next listing: to hurry
-        it for each client of AMQP 1.0 that leaves would let listings come one after the other.
+        Anonymous consumers, whose ends no event reports, wait for the next listing: otherwise each client of
+        AMQP 1.0 that leaves would cause a listing.
         """
         suspects = [name for name in suspects if not is_anonymous(name)]
         if len(suspects) > self._config.suspects_asked or class_name not in _ANSWER_SINGLY:
@@ -558,8 +539,8 @@ class ManagementAnswers:
     def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, began, ended)
         host = request.virtual_host
-        # RabbitMQ 4.3 answers 404 also for a virtual host that the user may not read. One that is gone is no
-        # longer known after the event or the listing that shows it.
+        # RabbitMQ 4.3 also answers 404 for a virtual host that the user may not read. If it is gone, an event
+        # or a listing reports that.
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
             self._view.hosts.forget(host)
             return self.serve(ended)
@@ -588,8 +569,7 @@ class ManagementAnswers:
             return self._stream.apply(changes)
         else:
             self.plan.sessions_read(request, began, ended, found=True)
-        changes, too_many = taken or ([], 0)
-        self._too_many_links[request.connection] = too_many
+        changes, self._too_many_links[request.connection] = taken or ([], 0)
         self._note_left_out()
         return self._stream.apply(changes)
 
@@ -599,17 +579,15 @@ class ManagementAnswers:
         return self._stream.apply(self._view.learn_used_features(body))
 
     def _note_left_out(self) -> None:
-        """Say what is not shown of AMQP 1.0."""
         connections = self._view.amqp10_connections()
         self.plan.sessions.learn(connections)
         self._too_many_links = {
             name: count for name, count in self._too_many_links.items() if count and name in connections
         }
-        links, unasked = sum(self._too_many_links.values()), self.plan.sessions.left_out
         texts = []
-        if unasked:
+        if unasked := self.plan.sessions.left_out:
             texts.append(f"sessions of {unasked} of {len(connections)} AMQP 1.0 connections are not read")
-        if links:
+        if links := sum(self._too_many_links.values()):
             texts.append(f"{links} AMQP 1.0 links beyond {MAX_LINKS} of a connection are not shown")
         self.visibility.left_out = "; ".join(texts)
 
@@ -621,9 +599,3 @@ class ManagementAnswers:
         elif isinstance(answer, Document):
             self._view.known.confirmed(request.name)
         return [*effects, *self.serve(ended)]
-
-
-def listing_columns(reader: ClassReader) -> tuple[str, ...]:
-    """What is asked of the management API for each object of a class."""
-    needed = NEEDED_COLUMNS.get(reader.schema.key.name, ())
-    return tuple(dict.fromkeys((*reader.columns, *needed)))

@@ -233,13 +233,13 @@ WRONG_PASSWORD: Final = frozenset({"Login failed", "Not_Authorized"})
 
 
 def is_login_refusal(error: str, reason: str) -> bool:
-    """Whether a refusal is of the login, and not for want of a right."""
+    """Return whether the login was refused, rather than a right."""
     # RabbitMQ spells the two cases apart: "authorized" for the login, "authorised" for a right.
     return error == "not_authorized" or reason in {"Login failed", "Not management user"}
 
 
 def answer_of(status: int, body: bytes) -> Answer:
-    """What an HTTP response says. Any status and any octets give an answer; nothing raises."""
+    """Return what an HTTP response means. Any status and any body give an answer; nothing raises."""
     match status:
         case 200:
             return _document(body) or NO_JSON
@@ -261,10 +261,10 @@ def answer_of(status: int, body: bytes) -> Answer:
 
 
 def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
-    """The fault of an HTTP response that may concern this request alone, or the whole management API.
+    """Return the fault of an HTTP response that may concern this request alone, or the whole management API.
 
-    ``None`` for an answer that the request can have, and where no server responded at all. Only what the
-    server answers to another request shows which of the two it is.
+    The result is ``None`` for an answer that the request can have, and if no server responded. Only the
+    answer to another request shows which of the two it is.
     """
     match answer:
         case Refused(login=True, reason=reason) if not is_administrative(request):
@@ -273,6 +273,8 @@ def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
             return Broken(reason)
         case NotFound() if isinstance(request, ListingRequest | OverviewRequest):
             return Broken("status 404")
+        case Document() if isinstance(request, ListingRequest) and page_of(answer) is None:
+            return Broken(f"{request.collection} is no listing")
     return None
 
 
@@ -301,14 +303,14 @@ def _error(document: Document | None) -> tuple[str, str]:
 
 
 def _plain(reason: str) -> str:
-    """``reason`` as it was before RabbitMQ escaped it for a browser; the ampersand comes last."""
+    """Return ``reason`` as it was before RabbitMQ escaped it for a browser; the ampersand comes last."""
     return reason.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
-    """Objects of a page, and whether it is the last; ``None`` where the answer is no page.
+    """Return the objects of a page, and whether it is the last; ``None`` if the answer is no page.
 
-    Small collections come whole, as a plain list, from the parts of the API that do not know pages.
+    The parts of the API without pages send a small collection whole, as a plain list.
     """
     if isinstance(answer, BeyondLastPage):
         return [], True
@@ -325,7 +327,7 @@ def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
 
 
 LONG_BYTES: Final = 64 * 1024
-"""What is shorter is decoded at once, in about a millisecond."""
+"""Shorter bodies are decoded at once, in about a millisecond."""
 _AT_ONCE: Final = 50
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
@@ -333,17 +335,14 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 class ArrayDecoder:
     """Decodes a JSON array, a few of its elements at a time.
 
-    A listing of 20,000 queues is 6 MB and takes a tenth of a second to decode, for which nothing else would
+    A listing of 20,000 queues is 6 MB and takes a tenth of a second to decode, in which nothing else would
     run.
 
     Args:
         body: in UTF-8.
 
     Attributes:
-        elements: what has been decoded.
-
-    Raises:
-        ValueError: it is no UTF-8, or no array.
+        elements: the elements that have been decoded.
     """
 
     def __init__(self, body: bytes) -> None:

@@ -1,15 +1,15 @@
-"""Calls of methods and fresh reads: which request is made next, and what came of them. Without I/O.
+"""Calls of methods and fresh reads: which request is sent next, and what its answer means. Without I/O.
 
-One request at a time. A call that was begun goes on without others in between until it pauses, so that what
-it read is what it changes. No change is made twice, none is begun after its deadline, and none is reported as
-failed unless that is certain.
+One request is sent at a time. A call that has begun proceeds without others in between until it pauses, so
+that what it read is what it changes. No change is made twice, none is begun after its deadline, and none is
+reported as failed unless that is certain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from gateway.dialects.qmf.console_calls import OUTCOMES
 from gateway.dialects.qmf.messages import FAILED, Status
@@ -21,9 +21,9 @@ from gateway.model.texts import peer_line
 from gateway.model.validation import validate
 from gateway.model.values import Value, Values
 from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.cluster import listing_columns
 from gateway.sources.rabbitmq.events import BrokerEvent, Deleted
-from gateway.sources.rabbitmq.known_objects import KnownObject
-from gateway.sources.rabbitmq.management_answers import ManagementAnswers, listing_columns
+from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import Document, NotFound, Refused
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
@@ -32,6 +32,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Changed,
     Lookup,
     NotSent,
+    PendingDeletions,
     Purge,
     Purged,
     Rejected,
@@ -47,7 +48,8 @@ from gateway.sources.rabbitmq.method_steps import (
     Step,
 )
 from gateway.sources.rabbitmq.methods import METHODS
-from gateway.sources.rabbitmq.object_names import ObjectName, number_of
+from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_names import number_of
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.single_reads import limits_of, read_single
@@ -55,25 +57,25 @@ from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
 SECOND = 1_000_000_000
 LOOK_AGAIN = 250_000_000
-"""Until the broker is asked again whether it shows what a change led to."""
+"""Nanoseconds between two reads that check whether the broker shows the result of a change."""
 SETTLING = 6 * SECOND
-"""For so long it is asked: by default it renews statistics every 5 s."""
+"""Nanoseconds for which the broker is read; by default it renews statistics every 5 s."""
 ANSWERING = SECOND
-"""What is left of a call's time when its answer leaves, or its console has given up waiting."""
+"""Nanoseconds before a call's deadline at which it is answered, while its console still waits."""
 EVENTS_FIRST = SECOND
-"""For so long the event of an end is waited for: it says more than that the object is gone."""
+"""Nanoseconds for which the event of an end is awaited; it says more than that the object is gone."""
 MAX_RUNNING = 1_000
-"""Calls and fresh reads that have no answer yet; more are refused."""
+"""Maximum number of calls and fresh reads without an answer; more are refused."""
 EVENT_DELAY = 5 * SECOND
-"""For so long the event is waited for that says who ended an object that is gone."""
+"""Nanoseconds for which the event is awaited that says who deleted an object that is gone."""
 DELETION_TIMEOUT = 24 * 3600 * SECOND
-"""For so long the end of an object is waited for that may have been ended."""
+"""Nanoseconds for which an end is awaited after a deletion that may have been made."""
 LIMITS_INTERVAL = 10 * SECOND
 LIMITS_BUDGET = 0.01
 """Share of time that reading the limits of virtual hosts may take."""
 
 NO_WRITER = (
-    "nobody may change this broker: give the gateway an account for that, under 'writing' in the"
+    "no account may change this broker: give the gateway one, under 'writing' in the"
     " configuration of the source"
 )
 TOO_LATE = "not carried out: its time was over before the broker could be asked for it"
@@ -84,14 +86,14 @@ _Running: TypeAlias = Generator[Step, Json, None]
 
 @dataclass(slots=True)
 class _Task:
-    """A call or read under way.
+    """A call or read in progress.
 
     Attributes:
-        steps: what it does; sent the answer to each step.
-        deadline: it must not change anything for the first time later (ns); 0 for no deadline.
-        due: when it goes on (ns).
-        request: what it waits to have made.
-        sent: whether a change was handed out to be made.
+        steps: its steps; each is sent the answer to the one before.
+        deadline: after this it must not begin to change anything (ns); 0 for no deadline.
+        due: when it continues (ns).
+        request: the request whose answer it awaits.
+        sent: a change was handed out.
     """
 
     steps: _Running
@@ -103,7 +105,7 @@ class _Task:
 
 
 class MethodCalls:
-    """Carries calls and fresh reads out, in the order in which they came.
+    """Carries out calls and fresh reads, in the order in which they arrive.
 
     Args:
         readers: the reader of each class.
@@ -137,14 +139,14 @@ class MethodCalls:
         self._deadlines: dict[int, int] = {}
         self._pending_deletions = PendingDeletions(writer)
 
-    # What is asked for.
+    # Requests of users.
 
-    def objection(self, call: MethodCall, now: int) -> Answer | None:
-        """Why a call cannot be carried out, as far as that is known without the broker; else ``None``."""
+    def precheck(self, call: MethodCall, now: int) -> Answer | None:
+        """Return why a call cannot be carried out, if that is known without the broker; else ``None``."""
         return self._invalid(call) or self._refusal(call) or self._no_room(call, now)
 
     def _invalid(self, call: MethodCall) -> Answer | None:
-        """What of a call is not as the schema has it."""
+        """Return the answer to a call that does not match the schema; ``None`` if it does."""
         inputs = self._inputs(call)
         if inputs is None:
             text = f"not sent: {call.key} has no method {call.method!r}"
@@ -159,7 +161,7 @@ class MethodCalls:
         return None
 
     def _refusal(self, call: MethodCall) -> Answer | None:
-        """Why a valid call cannot be carried out."""
+        """Return why a valid call cannot be carried out; ``None`` if it can."""
         if call.method not in METHODS.get(call.key.name, {}):
             return _answered(call.token, Status.NOT_IMPLEMENTED, "NotImplemented").answer
         if not self._writer:
@@ -174,7 +176,7 @@ class MethodCalls:
         if isinstance(operation, ObjectFetch):
             refusal = self._no_room(operation, now)
         else:
-            refusal = self.objection(operation, now)
+            refusal = self.precheck(operation, now)
         if refusal is not None:
             return [Answered(refusal)]
         if isinstance(operation, ObjectFetch):
@@ -182,7 +184,7 @@ class MethodCalls:
         else:
             method = METHODS[operation.key.name][operation.method]
             target = self._found(operation.key.name, operation.native_id)
-            assert target is not None  # the objection says so
+            assert target is not None  # `precheck` has found it
             invocation = Invocation(target.name, target.created, self._named(operation), self._lockout)
             task = _Task(self._call(operation, target, method, invocation), operation.deadline, now)
         self._deadlines[operation.token] = operation.deadline
@@ -191,18 +193,18 @@ class MethodCalls:
 
     @property
     def wake_at(self) -> int:
-        """When to call `overdue` (ns); 0 for no need."""
+        """When `overdue` must be called (ns); 0 if it need not."""
         return min(self._deadlines.values(), default=0)
 
     def overdue(self, now: int) -> list[Effect]:
-        """Answer those whose time is over: their outcome is unknown, and another answer may follow."""
+        """Answer the operations whose time is over: their outcome is unknown. Another answer may follow."""
         late = [token for token, deadline in self._deadlines.items() if deadline <= now]
         for token in late:
             del self._deadlines[token]
         return [Answered(Answer(token, Outcome.UNKNOWN, NO_ANSWER)) for token in late]
 
     def abandon(self, reason: str) -> list[Effect]:
-        """Answer all that wait: their outcome is unknown, for ``reason``, and nothing more is done."""
+        """Answer all waiting operations with an unknown outcome and ``reason``, and do nothing more."""
         waiting = list(self._deadlines)
         self._deadlines.clear()
         return [Answered(Answer(token, Outcome.UNKNOWN, reason)) for token in waiting]
@@ -216,7 +218,7 @@ class MethodCalls:
         return None
 
     def _inputs(self, call: MethodCall) -> list[Argument] | None:
-        """The arguments that a method takes; ``None`` where there is no such method."""
+        """Return the arguments that a method takes; ``None`` if there is no such method."""
         reader = self._readers.get(call.key.name)
         methods = reader.schema.methods if reader is not None else ()
         method = next((one for one in methods if one.name == call.method), None)
@@ -229,7 +231,7 @@ class MethodCalls:
 
         Args:
             received: the message.
-            event: what was read of it.
+            event: what was read from it.
             now: the time (ns).
         """
         key, headers = received.key, received.headers
@@ -240,10 +242,10 @@ class MethodCalls:
             self._pending_deletions.ended(event.name, headers.get("user_who_performed_action"))
 
     def answers_again(self, now: int) -> None:
-        """The management API is of use again: nothing is known of limits."""
+        """Read the limits again: the management API answers again."""
         self._limits_due = now
 
-    # Whoever makes the requests.
+    # For the runner, which sends the requests.
 
     @property
     def due(self) -> int:
@@ -253,7 +255,7 @@ class MethodCalls:
         return min([self._limits_due, *(task.due for task in self._tasks)])
 
     def advance(self, now: int) -> list[Effect]:
-        """Go on with whatever can go on, until a request is to be made or nothing is due."""
+        """Run all tasks that are due, until one has a request to send or nothing is due."""
         self._now = now
         if now >= self._limits_due:
             self._limits_due = now + LIMITS_INTERVAL
@@ -268,7 +270,7 @@ class MethodCalls:
         return self._taken()
 
     def next_request(self) -> BrokerRequest | None:
-        """The request to make now; what came of it is handed in by `answered` before the next."""
+        """Return the request to send now; its answer must be passed to `answered` before the next."""
         task = self._current
         if task is None or task.request is None:
             return None
@@ -276,7 +278,7 @@ class MethodCalls:
         return task.request
 
     def answered(self, answer: BrokerAnswer, now: int) -> list[Effect]:
-        """What came of the request."""
+        """Take the answer to the request."""
         self._now = now
         task, self._current = self._current, None
         if task is None or task.request is None:
@@ -295,7 +297,7 @@ class MethodCalls:
         return effects
 
     def _go_on(self, task: _Task, reply: Json, failure: CallFailedError | None = None) -> None:
-        """Run a task to its next step: a request makes it the current one, a pause gives others a turn."""
+        """Run a task to its next step: a request makes it the current task, a pause gives others a turn."""
         try:
             if task.begun and failure is None and self._is_late(task):
                 failure = CallFailedError(Status.EXCEPTION, TOO_LATE)
@@ -319,10 +321,10 @@ class MethodCalls:
         return bool(task.deadline) and not task.sent and self._now >= task.deadline
 
     def _reply(self, request: BrokerRequest, answer: BrokerAnswer) -> Json:
-        """What the steps are given of an answer.
+        """Return what the steps get of an answer.
 
         Raises:
-            CallFailedError: it is none that they can go on with.
+            CallFailedError: the steps cannot continue with it.
         """
         match answer:
             case Document(body) if isinstance(request, Lookup):
@@ -375,7 +377,7 @@ class MethodCalls:
                 text, outputs = result.text, result.outputs
             if result is not None and result.confirmed:
                 self._end(_answered(call.token, status, text, outputs))
-                # Who called has the broker's word; the object is read until it shows the same.
+                # The caller has the broker's confirmation; the object is read until it shows the same.
                 yield from self._settle(call, target, method, invocation)
                 return
             if not (yield from self._settle(call, target, method, invocation)) and method.unsettled:
@@ -387,7 +389,7 @@ class MethodCalls:
             if status == Status.UNKNOWN_OBJECT:
                 yield from self._look_for(invocation)
             if status == Status.OUTCOME_UNKNOWN and method.ends:
-                # Without a status: an agent sends nothing now, and what follows is the answer to its console.
+                # Without a status: an agent sends nothing now; the answer to its console follows.
                 self._end(Answered(Answer(call.token, Outcome.UNKNOWN, peer_line(text))))
                 if (yield from self._ends_later(target)):
                     status, text = Status.OK, f"it is gone; before: {text}"
@@ -396,9 +398,9 @@ class MethodCalls:
         self._end(_answered(call.token, status, text, outputs))
 
     def _ends_later(self, target: KnownObject) -> Generator[Step, Json, bool]:
-        """Wait for the end of an object; return whether an event reported that it was ended for us.
+        """Wait for the end of an object; return whether an event reported that the gateway's user deleted it.
 
-        A cluster without a majority ends it when it has one again. Nothing is asked for here.
+        A cluster without a majority deletes it when it has one again. No request is sent meanwhile.
         """
         pending = self._pending_deletions.follow(target.name)
         if pending is None:
@@ -412,12 +414,12 @@ class MethodCalls:
         return pending.is_ours
 
     def _end(self, answered: Answered) -> None:
-        """Answer, behind what the call or read led to."""
+        """Answer, after what the call or read caused."""
         self._deadlines.pop(answered.answer.token, None)
         self._effects.append(answered)
 
     def _watched(self, target: KnownObject, steps: ResultSteps) -> Generator[Step, Json, Result | None]:
-        """``steps``, ended when the object comes to its end while they pause."""
+        """Run ``steps``, and stop them when the object ends while they pause."""
         reply: Json = None
         failure: CallFailedError | None = None
         while True:
@@ -448,10 +450,10 @@ class MethodCalls:
     def _settle(
         self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
     ) -> Generator[Step, Json, bool]:
-        """Read the object until what is shown of it is what the method led to, or for some seconds.
+        """Read the object until it shows the result of the method, or for some seconds.
 
         Returns:
-            Whether it is.
+            Whether it shows the result.
         """
         changed = self._now
         limit = max(changed, min(changed + SETTLING, call.deadline - ANSWERING))
@@ -476,7 +478,7 @@ class MethodCalls:
             yield Pause(LOOK_AGAIN)
 
     def _look_for(self, invocation: Invocation) -> _Running:
-        """The broker says that the object is not there: see to it that it is not shown either."""
+        """Read an object that the broker denies, so that it is not shown any longer."""
         try:
             yield from self._read(invocation)
         except CallFailedError:
@@ -507,9 +509,9 @@ class MethodCalls:
     def _read(
         self, invocation: Invocation, *, awaited: bool = False
     ) -> Generator[Step, Json, Mapping[str, Json] | None]:
-        """Read the object again, and take what the broker says; ``None`` where it is gone.
+        """Read the object again, and apply the answer; return ``None`` if it is gone.
 
-        ``awaited``: its end is, and an event says more of it than that the object is not there.
+        ``awaited``: its end is expected; an event will say more of it than that the object is gone.
         """
         name = invocation.target
         began = self._now
@@ -531,24 +533,24 @@ class MethodCalls:
             limits = limits_of((yield Lookup("vhost-limits")))
         except CallFailedError as failure:
             if failure.status != Status.FORBIDDEN:
-                return  # a broker that does not answer is noticed elsewhere
+                return  # `ManagementAnswers` notices that the broker does not answer
         self._effects += self._stream.apply(self._view.learn_limits(limits))
         self._limits_due = self._now + max(LIMITS_INTERVAL, int((self._now - began) / LIMITS_BUDGET))
 
     def _found(self, class_name: str, native: str) -> KnownObject | None:
-        """The object of a native id; looked for among all of its class, once for each call."""
+        """Return the object of a native id, by a search in its class, once for each call."""
         number = number_of(native)
         if number is None or class_name not in self._readers:
             return None
         return next((one for one in self._view.known.of_class(class_name) if one.number == number), None)
 
     def _present(self, target: KnownObject) -> KnownObject | None:
-        """The object as it is known now; ``None`` where it ended, also if another has its name."""
+        """Return the object as it is known now; ``None`` if it ended, even if another has its name."""
         known = self._view.known.get(target.name)
         return known if known is not None and known.number == target.number else None
 
     def _named(self, call: MethodCall) -> dict[str, Value]:
-        """The arguments by name; absent ones are left out, and optional ones that are empty.
+        """Return the arguments by name, without absent ones, and without optional ones that are empty.
 
         AM2 cannot distinguish an absent argument from an empty one, and a call means the same either way.
         """
@@ -563,67 +565,3 @@ class MethodCalls:
 def _answered(token: int, status: Status, text: str, outputs: Values = ()) -> Answered:
     outcome = OUTCOMES.get(status, Outcome.REMOTE_FAILURE)
     return Answered(Answer(token, outcome, peer_line(text), int(status), outputs))
-
-
-MAX_PENDING: Final = 256
-"""Objects whose end is waited for at a time; of others the outcome stays unknown."""
-
-
-@dataclass(slots=True)
-class PendingDeletion:
-    """The end of one object, asked for without an answer.
-
-    Attributes:
-        name: of the object.
-        is_doubtful: something else that we asked for can have ended the object.
-        is_ours: an event reported that our user ended it.
-    """
-
-    name: ObjectName
-    is_doubtful: bool = False
-    is_ours: bool = False
-
-
-class PendingDeletions:
-    """Finds out which deletions that were requested without an answer took place, as far as events prove it.
-
-    A cluster without a majority may delete an object hours after it was asked to. That an object is gone does
-    not prove that it was deleted on our request: others delete objects, too. An event that names our user as
-    the one who did it proves it, provided that nothing else that we asked for can have had the same effect:
-    the same deletion asked for twice, or the deletion of a queue or exchange, which deletes its bindings.
-
-    Args:
-        user: who changes the broker for us.
-    """
-
-    def __init__(self, user: str) -> None:
-        self._user = user
-        self._pending: list[PendingDeletion] = []
-
-    def asked(self, name: ObjectName) -> None:
-        """The broker is asked to end an object."""
-        for one in self._pending:
-            one.is_doubtful |= _may_end_both(one.name, name)
-
-    def follow(self, name: ObjectName) -> PendingDeletion | None:
-        """The broker was asked, and did not answer; ``None`` where too many are pending."""
-        if len(self._pending) >= MAX_PENDING:
-            return None
-        doubtful = any(_may_end_both(one.name, name) for one in self._pending)
-        pending = PendingDeletion(name, doubtful)
-        self._pending.append(pending)
-        return pending
-
-    def ended(self, name: ObjectName, user: object) -> None:
-        """An event reported that ``user`` ended an object."""
-        for one in self._pending:
-            if one.name == name and not one.is_doubtful and user == self._user:
-                one.is_ours = True
-
-    def forget(self, pending: PendingDeletion) -> None:
-        """It is not waited for any more."""
-        self._pending.remove(pending)
-
-
-def _may_end_both(one: ObjectName, other: ObjectName) -> bool:
-    return one == other or one.class_name != other.class_name

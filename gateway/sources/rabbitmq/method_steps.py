@@ -1,4 +1,4 @@
-"""The form of a method: a generator of requests, each given its answer. Its arguments as JSON."""
+"""The form of a method: a generator of requests, which gets the answer to each; and its arguments as JSON."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from gateway.sources.rabbitmq.object_names import ObjectName
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Go on after so many nanoseconds; others have their turn meanwhile."""
+    """Continue after so many nanoseconds; other operations proceed meanwhile."""
 
     duration: int
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a method gave back, where it is more than that it was done.
+    """The result of a method that returns more than its success.
 
     Attributes:
         text: one line for people.
         outputs: its OUT arguments, in the order of the schema.
-        confirmed: the broker has said what came of it, so that the caller need not wait until the object
-            shows it.
+        confirmed: the broker has confirmed the outcome, so the caller need not wait until the object shows
+            it.
     """
 
     text: str
@@ -39,15 +39,18 @@ class Result:
 
 Step: TypeAlias = Change | Lookup | Purge | Pause
 Steps: TypeAlias = Generator[Step, Json, None]
-"""The steps of a method. A `Lookup` is answered with what was found, ``None`` where there is nothing. A
-`Purge` is answered with the number of messages, ``None`` where it is not known; any other step with ``None``.
-A step that fails ends the method, unless it catches the `CallFailedError`."""
+"""The steps of a method.
+
+A `Lookup` is answered with what was found, or ``None``. A `Purge` is answered with the number of messages, or
+``None`` if it is unknown; any other step with ``None``. A step that fails ends the method, unless it catches
+the `CallFailedError`.
+"""
 
 ResultSteps: TypeAlias = Generator[Step, Json, Result | None]
-"""The steps of a method that may give something back."""
+"""The steps of a method that may return a result."""
 
 ReadSteps: TypeAlias = Generator[Lookup, Json, "Mapping[str, Json] | None"]
-"""The steps that read one object; it returns what a listing would show of it, ``None`` where it is gone."""
+"""The steps that read one object. They return what a listing would show of it, or ``None`` if it is gone."""
 
 
 class CallFailedError(Exception):
@@ -65,8 +68,8 @@ class Invocation:
 
     Attributes:
         target: the object.
-        created: when it was created, nanoseconds; 0 where that is not known.
-        arguments: by name; what is absent is left out.
+        created: when it was created, nanoseconds; 0 if unknown.
+        arguments: by name; absent ones are left out.
         lockout: the virtual hosts and users whom the configuration allows to be locked out.
     """
 
@@ -76,17 +79,17 @@ class Invocation:
     lockout: frozenset[str] = frozenset()
 
     def text(self, name: str) -> str:
-        """An argument of type string; empty where it is absent."""
+        """Return an argument of type string; empty if it is absent."""
         value = self.arguments.get(name, "")
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> int:
-        """An argument of an integer type; 0 where it is absent."""
+        """Return an argument of an integer type; 0 if it is absent."""
         value = self.arguments.get(name, 0)
         return value if isinstance(value, int) else 0
 
     def flag(self, name: str) -> bool:
-        """An argument of type bool; false where it is absent."""
+        """Return an argument of type bool; false if it is absent."""
         return self.arguments.get(name) is True
 
 
@@ -96,16 +99,16 @@ def _always(_document: Mapping[str, Json]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What a method does, and what is seen of it afterwards.
+    """What a method does, and how its effect shows.
 
     Attributes:
-        steps: the requests that it makes.
+        steps: the requests that it sends.
         ends: the object is gone after it.
-        settled: whether what the broker shows of the object afterwards is what the method led to. Of what it
-            shows late, such as statistics, it is asked again and again for some seconds.
-        unsettled: what is added to the answer where it is not so by then: who reads the object is not to take
-            what is shown for what the method led to.
-        lists: classes of which other objects change too, to be listed soon.
+        settled: whether the broker shows the effect on the object. The object is read repeatedly for some
+            seconds, because the broker shows statistics late.
+        unsettled: added to the answer if it does not show the effect by then, as a warning to readers of the
+            object.
+        lists: classes of which other objects change, too, and which are listed soon.
     """
 
     steps: Callable[[Invocation], ResultSteps]
@@ -119,7 +122,7 @@ _SECRETS = SecretRules()
 
 
 def json_of(value: Value) -> Json:
-    """``value`` as JSON.
+    """Return ``value`` as JSON.
 
     Raises:
         CallFailedError: JSON has no such value.
@@ -134,13 +137,13 @@ def json_of(value: Value) -> Json:
 
 
 def unmasked(written: Json, present: Json) -> Json:
-    """What is written by a user to whom ``present`` was shown masked: what is as it was shown stays as it is.
+    """Return what a user writes who was shown ``present`` with masks, with masked parts as they are.
 
-    A password is kept together with all of the text that it stood in only: whoever may not read it could
-    else have it sent to a host of his own.
+    A password is kept only if the rest of its text is unchanged: a user who may not read it could otherwise
+    have it sent to another host.
 
     Raises:
-        CallFailedError: something is masked that was not so before.
+        CallFailedError: a masked part was not there before.
     """
     if isinstance(written, Mapping):
         before = present if isinstance(present, Mapping) else {}

@@ -1,7 +1,7 @@
-"""What the methods of the mapping's classes do: the requests that each makes of the broker, in their order.
+"""The methods of the mapping's classes: the requests that each sends to the broker, in their order.
 
-Nothing here does I/O, and nothing decides whether a call may be made: `gateway.sources.rabbitmq.method_calls`
-runs these methods. The mapping says how each is shown.
+Nothing here does I/O, or decides whether a call is permitted: `gateway.sources.rabbitmq.method_calls` runs
+these methods. The mapping describes them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from gateway.sources.rabbitmq.method_steps import (
 )
 
 LOOK_AGAIN: Final = 250_000_000
-"""Nanoseconds until a connection is looked for again that the broker does not list yet."""
+"""Nanoseconds until a connection is looked up again that the broker does not list yet."""
 _MILLISECOND: Final = 1_000_000
 NO_LIMIT: Final = -1
 _COUNT_UNKNOWN: Final = -1
-"""Of purged messages. AM2 cannot leave out an output, and 0 is the answer of a queue that was empty."""
+"""Stands for an unknown number of purged messages: AM2 has no absent output, and 0 means an empty queue."""
 _POLICY_FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
-"""All that a policy is given; what a request leaves out, RabbitMQ takes for its default."""
+"""All fields of a policy; RabbitMQ sets those to their defaults that a request leaves out."""
 _POLICY_SUBJECTS: Final = ("queue", "exchange")
-"""Classes whose objects name the policy that holds for them."""
+"""Classes whose objects name the policy that applies to them."""
 _NOT_SHOWN_EMPTY: Final = (
     "it is not shown empty yet: RabbitMQ renews its numbers every few seconds, or it was filled again"
 )
 
 
 def _delete(collection: str, **flags: str) -> Callable[[Invocation], Steps]:
-    """Delete an object; ``flags`` are the API's names of conditions, by the arguments that ask for them."""
+    """Delete an object; ``flags`` are the API's names of conditions, by the arguments that request them."""
 
     def steps(call: Invocation) -> Steps:
         asked = [f"{name}=true" for argument, name in flags.items() if call.flag(argument)]
@@ -76,13 +76,13 @@ def _close_connection(call: Invocation) -> Steps:
         yield Pause(LOOK_AGAIN)
     opened = listed.get("connected_at")
     if call.created and isinstance(opened, int) and opened * _MILLISECOND != call.created:
-        # The broker names connections by addresses and ports, and another may have them by now.
+        # The broker names connections by addresses and ports, which another connection may have by now.
         raise CallFailedError(Status.UNKNOWN_OBJECT, "the connection has ended; another has its name by now")
     yield Change("DELETE", target, reason=reason)
 
 
 def _rebalance_queues(_call: Invocation) -> Steps:
-    """Rebalance the whole cluster, whichever node is meant; RabbitMQ answers before it has begun."""
+    """Rebalance the whole cluster, whichever node is given; RabbitMQ answers before it has begun."""
     yield Change("POST", "rebalance/queues")
 
 
@@ -127,15 +127,15 @@ def _purge(call: Invocation) -> ResultSteps:
 
 
 def _is_empty(document: Mapping[str, Json]) -> bool:
-    """Whether the statistics, which come seconds late and are not there now and then, show the purge."""
+    """Return whether the statistics show the purge; they are seconds late, and sometimes absent."""
     return document.get("messages_ready") == 0
 
 
 def _act_on_mirrors(action: str) -> Method:
-    """Ask for an action of mirrored queues, of a mirrored queue only.
+    """Return a method that requests an action on mirrored queues, for a mirrored queue only.
 
-    RabbitMQ 3.10.8 says "done" of a queue without mirrors, too, answers 500 for a quorum queue, and of a
-    stream never answers.
+    RabbitMQ 3.10.8 also answers "done" for a queue without mirrors, answers 500 for a quorum queue, and never
+    answers for a stream.
     """
 
     def steps(call: Invocation) -> Steps:
@@ -155,14 +155,14 @@ def _act_on_mirrors(action: str) -> Method:
 
 
 def _set_limit(collection: str, limit: str, argument: str, lockout: str = "") -> Method:
-    """Set a limit of a virtual host or user.
+    """Return a method that sets a limit of a virtual host or user.
 
     Args:
         collection: of the API.
         limit: its name in the API.
         argument: of the method.
-        lockout: what a limit of 0 means, which is then refused unless the configuration allows it for this
-            name; empty where it may be set.
+        lockout: the effect of a limit of 0, which is refused unless the configuration allows it for this
+            name; empty if 0 is allowed.
     """
 
     def steps(call: Invocation) -> Steps:
@@ -187,7 +187,7 @@ _HOST_SHUT: Final = "0 locks everybody out of virtual host {}, the gateway's age
 
 
 def _set_virtual_host(field: str, value_of: Callable[[Invocation], Json]) -> Method:
-    """Give a virtual host all that can be given: what such a request leaves out, RabbitMQ clears."""
+    """Set all fields of a virtual host: RabbitMQ clears those that a request leaves out."""
 
     def steps(call: Invocation) -> Steps:
         value = value_of(call)

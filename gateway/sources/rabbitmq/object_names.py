@@ -1,6 +1,6 @@
-"""Names of objects: class and index, what of them is the gateway's own, and which process serves which.
+"""Names of objects: class and index; which objects are the gateway's own; and which process serves which.
 
-RabbitMQ's own names consist of nothing else than class and index.
+RabbitMQ's own names consist of class and index only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _NATIVE_ID: Final = re.compile("[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """``parts`` are the texts of the index elements in schema order: virtual host and name, or the name."""
+    """The name of an object.
+
+    ``parts`` are the texts of the index elements in schema order: virtual host and name, or the name.
+    """
 
     class_name: str
     parts: tuple[str, ...]
@@ -30,26 +33,26 @@ class ObjectName:
         return self.parts[-1]
 
     def __str__(self) -> str:
-        """For notes and errors: ``queue orders/incoming``."""
+        """Return the name for notes and errors: ``queue orders/incoming``."""
         return f"{self.class_name} {'/'.join(self.parts)}"
 
 
 def connection_of_channel(name: str) -> str:
-    """The name of the connection of a channel, which RabbitMQ calls ``CONNECTION (NUMBER)``."""
+    """Return the name of the connection of a channel, which RabbitMQ calls ``CONNECTION (NUMBER)``."""
     return name.rpartition(" (")[0]
 
 
 def object_number(name: ObjectName, created: int, grounds: Iterable[int] = ()) -> int:
-    """The number that identifies an object: BLAKE2b-64 of class, stable name and creation facts.
+    """Return the number that identifies an object: BLAKE2b-64 of class, stable name and creation facts.
 
-    No state is needed: after a restart the same object gets the same number, as long as as much is known of
-        its creation.
+    It needs no state: after a restart the same object gets the same number, if as much is known of its
+    creation.
 
     Args:
         name: of the object.
-        created: nanoseconds since 1970-01-01 UTC; 0 where the broker does not say.
-        grounds: numbers of the objects that it ends with, for one whose creation time the broker does not
-            say: a channel of a connection that was opened again is another channel.
+        created: nanoseconds since 1970-01-01 UTC; 0 if the broker does not say.
+        grounds: numbers of the objects on which it depends, if the broker does not say when it was created: a
+            channel of a connection that was opened again is another channel.
     """
     digest = blake2b(digest_size=8)
     for part in (name.class_name, *name.parts, str(created), *map(str, grounds)):
@@ -60,35 +63,35 @@ def object_number(name: ObjectName, created: int, grounds: Iterable[int] = ()) -
 
 
 def native_id(number: int) -> str:
-    """The native id of the object of a number: 16 hexadecimal digits."""
+    """Return the native id of the object with a number: 16 hexadecimal digits."""
     return f"{number:016x}"
 
 
 def number_of(native: str) -> int | None:
-    """The number in a native id; ``None`` where the text is none."""
+    """Return the number in a native id; ``None`` if the text is none."""
     return int(native, 16) if _NATIVE_ID.fullmatch(native) else None
 
 
 OWN_QUEUES = "amqp-gateway."
-"""Queues of the gateway's own are named so."""
+"""Prefix of the names of the gateway's own queues."""
 OWN_PRODUCT = PRODUCT
-"""The client property ``product`` of its connections."""
+"""The client property ``product`` of the gateway's connections."""
 
 _SHOWN_COMPONENTS = frozenset({"shovel", "federation-upstream"})
 
 
 def is_shown_component(component: Json) -> bool:
-    """Whether runtime parameters of a component are shown; others are limits and operator policies."""
+    """Return whether runtime parameters of a component are shown; others are limits and operator policies."""
     return isinstance(component, str) and component in _SHOWN_COMPONENTS
 
 
 def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[str]) -> bool:
-    """Whether an object belongs to the gateway.
+    """Return whether an object belongs to the gateway.
 
     Args:
         name: the object.
         document: what a listing or creation event says of it.
-        own_users: the gateway's users. What a client says of itself is accepted of these only, or any client
+        own_users: the gateway's users. Client properties are trusted only of these: otherwise any client
             could hide a connection.
     """
     if name.class_name == "queue":
@@ -101,10 +104,11 @@ def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[
 def is_publication(
     name: ObjectName, document: Mapping[str, Json], own_users: frozenset[str], management_virtual_host: str
 ) -> bool:
-    """Whether it is a connection that the management API opens, and closes, for each message of an agent.
+    """Return whether it is a connection that the management API opens and closes for an agent's message.
 
-    These are never shown: while an alarm is raised, to publish one takes another, and there would be no end.
-    Nor are those of other agents in the same management virtual host, which would publish ours in turn.
+    Such connections are never shown: while an alarm is raised, publishing one would open another, without
+    end. Those of other agents in the same management virtual host are not shown either, because they would
+    publish ours in turn.
     """
     if name.class_name != "connection" or document.get("type") != "direct":
         return False
@@ -113,18 +117,19 @@ def is_publication(
 
 
 def claims_to_be_own(client_properties: Json) -> bool:
-    """Whether a client says of itself that it is a gateway."""
+    """Return whether a client declares itself as a gateway."""
     return isinstance(client_properties, Mapping) and client_properties.get("product") == OWN_PRODUCT
 
 
 MAX_PROCESSES = 500_000
-"""Connections, and channels, known by their process; of further ones it is unknown whose events they are."""
+"""Maximum number of connections, and of channels, known by process; events of others are not assigned."""
 
 
 class Processes:
-    """Names by process, learnt from creation events; those of what was there before are not known.
+    """The names of connections and channels by their Erlang process, from creation events.
 
-    Events name a connection or channel by its Erlang process; the management API never does.
+    Events name a connection or channel by its process; the management API never does. Those from before the
+    start are not known.
     """
 
     def __init__(self) -> None:
@@ -133,34 +138,34 @@ class Processes:
         self._channels: dict[str, str] = {}
 
     def connection(self, process: str) -> str | None:
-        """The name of the connection that a process serves."""
+        """Return the name of the connection that a process serves."""
         return self._connections.get(process)
 
     def channel(self, process: str) -> str | None:
-        """The name of the channel that a process serves."""
+        """Return the name of the channel that a process serves."""
         return self._channels.get(process)
 
     def connection_opened(self, process: str, name: str) -> None:
-        """A process serves a connection from now on."""
+        """Add the process of a new connection."""
         if len(self._of_connections) < MAX_PROCESSES:
             self._connections[process] = name
             self._of_connections[name] = process
 
     def connection_closed(self, name: str) -> None:
-        """A connection ended, and its process with it."""
+        """Remove the process of a connection that ended."""
         self._connections.pop(self._of_connections.pop(name, ""), None)
 
     def channel_opened(self, process: str, name: str) -> None:
-        """A process serves a channel from now on."""
+        """Add the process of a new channel."""
         if len(self._channels) < MAX_PROCESSES:
             self._channels[process] = name
 
     def channel_closed(self, process: str) -> None:
-        """A process that serves a channel ended."""
+        """Remove the process of a channel that ended."""
         self._channels.pop(process, None)
 
     def forget(self) -> None:
-        """Events were lost: a process may by now serve another, or none."""
+        """Remove all: events were lost, so a process may serve another connection now, or none."""
         self._connections.clear()
         self._of_connections.clear()
         self._channels.clear()

@@ -1,10 +1,9 @@
-"""What is known of the broker, and what changes of it, as observations of the model. Without I/O.
+"""The broker's objects and their changes as observations of the model. Without I/O.
 
-Objects are published as they are read; only a group of values that changed is published again, and a
+Objects are published as they are read. Afterwards only groups of values that changed are published, and a
 heartbeat confirms the rest. Native ids are made of the broker's own facts (`object_number`): the same object
 has the same native id after a restart of the gateway, and in AM2, where the number is part of the object id.
-
-Events wait until everything has been read once, so that the objects they refer to are known by then.
+Events wait until everything has been read once, so that the objects are known to which they refer.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Reference, Value, Values
 from gateway.sources.rabbitmq.event_making import RaisedEvent
-from gateway.sources.rabbitmq.known_objects import Change, Gone, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
+from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id, object_number
 from gateway.sources.rabbitmq.reading import ClassReader, reference_positions, target_of
 
@@ -50,7 +50,7 @@ class _ObservedClass:
     """
 
     def __init__(self, schema: ClassSchema, secrets: SecretRules) -> None:
-        # The key that AM2 gives the class, so that an object has the same class however it is read.
+        # The key that AM2 gives the class, so that an object has the same class by either way.
         self.key: Final[ClassKey] = described_class(with_absence(schema)).key
         self._properties = _shown([element.name for element in schema.properties], secrets)
         self._statistics = _shown([element.name for element in schema.statistics], secrets)
@@ -84,8 +84,7 @@ class ObservationStream:
         secrets: which elements are left out.
 
     Attributes:
-        synchronised: whether everything has been read and the broker answers, so that what was published is
-            current.
+        synchronised: everything has been read and the broker answers, so that what was published is current.
 
     Raises:
         LocalProtocolError: AM2 cannot carry one of the classes or events.
@@ -114,15 +113,15 @@ class ObservationStream:
 
     @property
     def wake_at(self) -> int:
-        """When to call `tick` (ns); 0 for no need."""
+        """When `tick` must be called (ns); 0 if it need not."""
         return self._heartbeat_at
 
     # Objects.
 
     def apply(self, changes: Iterable[Change]) -> list[Effect]:
-        """Publish what changed, in order."""
+        """Publish changes, in order."""
         batch = list(changes)
-        # What ended while nothing was running is published as its end alone: it has been published before.
+        # Of an object that ended while the gateway was down only the end is published: it is known to others.
         ended = {change.object.number for change in batch if isinstance(change, Gone)}
         seen: list[Observation] = []
         for change in batch:
@@ -131,11 +130,13 @@ class ObservationStream:
                 continue
             if change.new and change.object.number in ended:
                 continue
-            known, former = change.object, change.former
+            known, previous = change.object, change.previous
             properties_changed = (
-                former is None or known.properties != former.properties or known.created != former.created
+                previous is None
+                or known.properties != previous.properties
+                or known.created != previous.created
             )
-            statistics_changed = former is None or known.statistics != former.statistics
+            statistics_changed = previous is None or known.statistics != previous.statistics
             if properties_changed or statistics_changed:
                 seen.append(self._seen(known, properties=properties_changed, statistics=statistics_changed))
             if change.new:
@@ -143,7 +144,7 @@ class ObservationStream:
         return self._observed(seen)
 
     def current(self, known: KnownObject) -> list[Effect]:
-        """Publish all of an object again, because it was asked for."""
+        """Publish all of an object again, because a user requested it."""
         return self._observed([self._seen(known, properties=True, statistics=True)])
 
     def _seen(self, known: KnownObject, *, properties: bool, statistics: bool) -> ObjectSeen:
@@ -174,7 +175,7 @@ class ObservationStream:
         )
 
     def _resolved(self, known: KnownObject, *, awaits: bool = True) -> Values:
-        """The properties with references in place of names."""
+        """Return the properties with references in place of names."""
         properties = list(known.properties)
         for position, class_name in self._references[known.name.class_name]:
             target = target_of(self._readers, known.name, class_name, properties[position])
@@ -190,13 +191,13 @@ class ObservationStream:
         known = known or self._known.remembered(target)
         if known is not None:
             return Reference(native_id(known.number))
-        # Virtual hosts and nodes, which have no creation time, will have just this native id.
+        # Virtual hosts and nodes, which have no creation time, will have exactly this native id.
         return Reference(native_id(self._known.next_number(target)))
 
     def _referring_to(self, target: KnownObject) -> list[Observation]:
-        """The objects that were published with a reference to ``target`` before it was known.
+        """Publish again the objects that refer to ``target`` and were published before it was known.
 
-        A virtual host or node that came back under another number is referred to by what outlived it.
+        Objects that outlived a virtual host or node refer to its new number.
         """
         names = self._awaited.pop(target.name, {})
         if target.name.class_name in _OUTLIVED and target.number != object_number(target.name, 0):
@@ -209,7 +210,7 @@ class ObservationStream:
         ]
 
     def _naming(self, target: ObjectName) -> Iterator[ObjectName]:
-        """All objects that refer to one."""
+        """Yield the names of all objects that refer to one."""
         for class_name, references in self._references.items():
             positions = [position for position, of in references if of == target.class_name]
             for known in self._known.of_class(class_name) if positions else ():
@@ -222,7 +223,7 @@ class ObservationStream:
     # Events.
 
     def raise_events(self, events: Iterable[RaisedEvent], now: int, *, at_once: bool = False) -> list[Effect]:
-        """Publish events, or keep them until everything has been read once, unless they are wanted before."""
+        """Publish events, or keep them until everything has been read once, unless ``at_once``."""
         if self._was_synchronised or at_once:
             return self._observed([self._event(event) for event in events])
         for event in events:
@@ -231,7 +232,7 @@ class ObservationStream:
         return self._lost_in_waiting(now)
 
     def events_lost(self, loss: Loss, reason: str, now: int) -> list[Effect]:
-        """Events are missing: publish that as an event."""
+        """Publish an event that reports that events are missing."""
         effects: list[Effect] = [Note("events-lost", reason)]
         if self._lost_event is None:
             return effects
@@ -260,10 +261,10 @@ class ObservationStream:
         known = subject if subject is not None and subject.name == name else self._known.get(name)
         return None if known is None else Reference(native_id(known.number))
 
-    # How far it can be trusted.
+    # Freshness.
 
     def complete(self, now: int) -> list[Effect]:
-        """Everything has been read, and the broker answers: what was published is current from now on."""
+        """Publish that everything has been read and is current."""
         if self.synchronised:
             return []
         observations: list[Observation] = []
@@ -275,11 +276,11 @@ class ObservationStream:
         return [*self._observed(observations), *self._lost_in_waiting(now)]
 
     def answers_again(self) -> list[Effect]:
-        """The broker was out of reach for less than the time after which it is `silent`."""
+        """Resume heartbeats: the broker was out of reach for less than the time after which all is stale."""
         return self._observed([ResyncEnded(complete=True)]) if self.synchronised else []
 
     def mark_stale(self, detail: str) -> list[Effect]:
-        """What was published is stale until `complete`."""
+        """Publish that everything is stale until `complete`."""
         if not self.synchronised:
             return []
         self.synchronised = False

@@ -1,9 +1,8 @@
-"""When to read what from the management API, so that reading does the broker no harm. Without I/O.
+"""Which request goes to the management API next, and when, so that reading does the broker no harm. No I/O.
 
-One request at a time. The time that requests take, over the time between them, stays within a budget:
-classes that are cheap to list are listed at their own pace, those that are not as often as what these leave
-allows (one of 1.2 s at 3.5 % comes every 34 s), each slowed down as much as it costs. Failures make pauses
-longer.
+One request is sent at a time. The share of time that requests take stays within a budget: classes that are
+cheap to list are listed at their own pace, others as often as these leave time for (one of 1.2 s at 3.5 %
+comes every 34 s), each slowed down as much as it costs. Failures make pauses longer.
 """
 
 from __future__ import annotations
@@ -26,19 +25,22 @@ from gateway.sources.rabbitmq.source_config import RARELY, SECOND, PollingConfig
 
 _NEVER = 2**63 - 1
 MAX_EXTRA_REQUESTS = 1_000
-"""Single objects and virtual hosts that wait to be asked about; a listing answers for the rest."""
+"""Maximum number of waiting questions about single objects and virtual hosts; a listing answers the rest."""
 
 NEEDED_BY_EVENTS: Final = frozenset({"node", "vhost"})
-"""Classes on whose objects others depend that events report."""
+"""Classes on whose objects those depend that events report."""
 
 
 @dataclass(slots=True)
 class _ClassPlan:
-    """The plan of one class: ``cost`` is what a whole listing took (ns), smoothed, of ``readings`` so far.
+    """The plan of one class.
 
-    ``again``: since the listing that is under way was begun, something was found that it may not show.
-    ``withheld``: it needs rights that are missing. ``refusals``: how often in a row it could not be listed;
-    after these it is not asked again before ``held_until`` (ns), whatever else happens.
+    Attributes:
+        cost: what a whole listing took (ns), smoothed over ``readings``.
+        again: something was found that the listing in progress may not show.
+        withheld: listing it needs rights that are missing.
+        refusals: how often in a row it could not be listed.
+        held_until: it is not listed before this time (ns), for whatever reason.
     """
 
     first_page: ListingRequest
@@ -59,13 +61,13 @@ class PollingPlan:
 
     Args:
         listings: the first page of each class's listing, in the order in which to read them at first.
-        config: see `PollingConfig`.
-        users: whether the users are asked for too.
+        config: the intervals and the budget.
+        users: whether the users are read, too.
 
     Attributes:
-        intervals: nanoseconds between listings of a collection as things stand; of those that were listed
-            often enough to know, and may be. Another mapping each time that one was listed.
-        sessions: which AMQP 1.0 connection is asked for its sessions, and when.
+        intervals: current nanoseconds between listings of a collection, for those that were listed often
+            enough to know. It is another mapping after each change.
+        sessions: decides which AMQP 1.0 connection is asked for its sessions, and when.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class PollingPlan:
         self._nodes_awaited_until = 0
 
     def hold(self, until: int) -> None:
-        """List only what events need to be understood, until then (ns) or `release`.
+        """List only what is needed to understand events, until a time (ns) or `release`.
 
         Events of the time before are taken first: a listing would show their outcome, without the times.
         """
@@ -110,7 +112,7 @@ class PollingPlan:
         self._put_off_page()
 
     def hold_at_most(self, until: int) -> None:
-        """What waits because of `hold` waits until then (ns) at most."""
+        """Limit a `hold` to a time (ns)."""
         self._held_until = min(self._held_until, until)
 
     def release(self) -> None:
@@ -118,26 +120,25 @@ class PollingPlan:
         self._held_until = 0
 
     def await_nodes(self, until: int) -> None:
-        """List little but the nodes, until then (ns) or `nodes_dated`.
+        """List little but the nodes, until a time (ns) or `nodes_dated`.
 
-        What ends with a node has ended where the node was started again, and a listing does not show that:
-        another object of the same name may be there already.
+        If a node was started again, the objects have ended that end with it, and a listing does not show
+        that: another object of the same name may be there already.
         """
         self._nodes_awaited_until = until
         self._succeeded()
         self._put_off_page()
 
     def nodes_dated(self) -> None:
-        """It is known since when each node has run, or cannot be found out."""
+        """End `await_nodes`: it is known since when each node has run, or cannot be found out."""
         self._nodes_awaited_until = 0
 
     def awaits_nodes(self, now: int) -> bool:
-        """Whether it is to be known since when each node has run before everything is listed."""
+        """Return whether `await_nodes` still holds."""
         return now < self._nodes_awaited_until
 
     @property
     def _little_until(self) -> int:
-        """Until when (ns) only what events need is listed, for whatever reason."""
         return max(self._held_until, self._nodes_awaited_until)
 
     def _put_off_page(self) -> None:
@@ -146,16 +147,15 @@ class PollingPlan:
             self._page = None
 
     def is_holding(self, now: int) -> bool:
-        """Whether only what events need is listed."""
+        """Return whether only what events need is listed."""
         return now < self._little_until
 
     def _due(self, plan: _ClassPlan) -> int:
-        """When to list a class, as things stand (ns)."""
         is_held = plan.first_page.class_name not in NEEDED_BY_EVENTS
         return max(plan.due, self._little_until) if is_held else plan.due
 
     def due(self) -> int:
-        """When to ask for the next request (ns)."""
+        """Return when the next request is due (ns)."""
         if self._page is not None:
             soonest = self._page_due
         else:
@@ -166,7 +166,7 @@ class PollingPlan:
         return max(soonest, self._paused_until)
 
     def next_request(self, now: int) -> ManagementRequest | None:
-        """The request to make now, ``None`` while none is due; report its end before asking for the next."""
+        """Return the request to send now, or ``None``; its end must be reported before the next."""
         if now < self._paused_until:
             return None
         if now >= min(self._overview_due, self._users_due):
@@ -186,14 +186,13 @@ class PollingPlan:
         return self._page
 
     def _question(self, now: int) -> ManagementRequest | None:
-        """What is to be asked now about single objects."""
         if self._extras and now >= self._extra_due:
             return next(iter(self._extras))
         connection = self.sessions.next_connection(now)
         return None if connection is None else SessionsRequest(connection)
 
     def page_read(self, request: ListingRequest, began: int, ended: int, *, last: bool) -> None:
-        """A page arrived; ``last``: there is none after it."""
+        """Take the arrival of a page; ``last``: it is the last one."""
         self._succeeded()
         plan = self._classes[_key(request)]
         if request.page == 1:
@@ -203,11 +202,11 @@ class PollingPlan:
         self._first_time -= ended - began
         if not last:
             self._page = replace(request, page=request.page + 1)
-            # Whoever else asks the broker gets as much of its time as we do.
+            # Other clients of the management API get as much of the broker's time as the gateway.
             self._page_due = ended if is_first else ended + (ended - began)
             return
         self._page = None
-        # The first listing shows what a broker costs that has to fill its caches, or has only just started.
+        # The first listing costs more: the broker fills its caches, or has only just started.
         plan.cost = 0.7 * plan.cost + 0.3 * plan.spent if plan.readings > 1 else plan.spent
         plan.readings += 1
         plan.withheld = False
@@ -218,23 +217,23 @@ class PollingPlan:
         self._note_intervals()
 
     def overview_read(self, ended: int) -> None:
-        """The overview arrived, or will not."""
+        """Take the arrival, or the failure, of the overview."""
         self._succeeded()
         self._overview_due = ended + self._config.overview
 
     def users_read(self, began: int, ended: int, *, refused: bool) -> None:
-        """The users arrived, or will not; ``refused``: they may not be read."""
+        """Take the arrival, or the failure, of the users; ``refused``: they may not be read."""
         self._users_refused = refused
         pause = self._config.refused_users if refused else self._config.overview
         self._users_due = ended + max(pause, int((ended - began) / self._config.budget))
 
     def hurry_users(self, now: int) -> None:
-        """A user's tags changed: ask for the users now, where that is done at all and was not refused."""
+        """Read the users now, because tags have changed, unless that is not done or was refused."""
         if self._users_due != _NEVER and not self._users_refused:
             self._users_due = min(self._users_due, now)
 
     def extra_read(self, request: ExtraRequest, began: int, ended: int) -> None:
-        """The question about a single object or virtual host was answered."""
+        """Take the answer about a single object or virtual host."""
         self._succeeded()
         self._extras.pop(request, None)
         # While it is not known whether a virtual host may be read, nothing is complete.
@@ -245,9 +244,9 @@ class PollingPlan:
     def refused(
         self, request: ListingRequest, ended: int, *, long: bool = False, withheld: bool = False
     ) -> None:
-        """This cannot be listed: not again for a while, which doubles each time, or for ``long``.
+        """Do not list this for a pause that doubles each time, or for ``long``, because it was refused.
 
-        ``withheld``: it may not be, for want of a right that monitoring does not need.
+        ``withheld``: it needs a right that monitoring does not need.
         """
         self._succeeded()
         self._page = None
@@ -261,7 +260,7 @@ class PollingPlan:
         self._note_intervals()
 
     def ask_as_administrator(self, request: ListingRequest, ended: int) -> None:
-        """The user who reads may not list this class: ask again as the administrator."""
+        """List a class as the administrator, because the reading user may not."""
         self._succeeded()
         self._page = None
         plan = self._classes[request.class_name]
@@ -269,19 +268,19 @@ class PollingPlan:
         plan.due = ended
 
     def withhold(self, class_name: str, ended: int) -> ListingRequest:
-        """What the class hangs on may not be listed, so that there is no use in asking for it either."""
+        """Stop listing a class, because a class on which it depends may not be listed."""
         request = self._classes[class_name].first_page
         self.refused(request, ended, long=True, withheld=True)
         return request
 
     def permit(self, class_name: str, now: int) -> None:
-        """What the class hangs on is listed again."""
+        """List a class again after `withhold`."""
         plan = self._classes[class_name]
         if plan.withheld:
             plan.refusals, plan.withheld, plan.due = 0, False, now
 
     def missing(self, request: ListingRequest, ended: int) -> None:
-        """The broker has no such collection: not again for long, unless there is a reason (see `retry`)."""
+        """Do not list a collection for long, because the broker does not have it (see `retry`)."""
         self._succeeded()
         self._page = None
         plan = self._classes[request.class_name]
@@ -292,14 +291,14 @@ class PollingPlan:
         self._note_intervals()
 
     def questioned(self, request: ListingRequest, ended: int) -> None:
-        """This was not answered as a listing is: the overview, asked next, shows whether anything is."""
+        """Read the overview next, because this answer is not that of a listing."""
         plan = self._classes[_key(request)]
         plan.due = max(plan.due, ended + plan.interval)
         self._page = None
         self.hurry_overview(ended)
 
     def switch_statistics(self, now: int, *, off: bool) -> None:
-        """The broker's statistics are off, or on again: what they are needed for is not listed meanwhile.
+        """Stop or resume the listings that need the broker's statistics, which are off or on now.
 
         The totals of queues can be read all the same.
         """
@@ -319,14 +318,14 @@ class PollingPlan:
         self._note_intervals()
 
     def hurry_overview(self, now: int) -> None:
-        """Ask for the overview before anything else."""
+        """Read the overview before anything else."""
         self._overview_due = min(self._overview_due, now)
 
     def retry(self, now: int, *, at_once: bool) -> None:
-        """What could not be listed may be listable now: its pauses are short again.
+        """Shorten the pauses of what could not be listed, because it may be possible now.
 
-        ``at_once``: there is a reason to think so, such as a changed right or another version of the broker.
-        Otherwise the shortest pause since the last refusal is kept.
+        ``at_once``: there is a reason to expect that, such as a changed right or another version of the
+        broker. Otherwise the shortest pause since the last refusal is kept.
         """
         if at_once:
             self.sessions.retry(now)
@@ -336,9 +335,9 @@ class PollingPlan:
                 plan.due = now if at_once else min(plan.due, max(now, plan.held_until))
 
     def failed(self, request: ManagementRequest, ended: int) -> None:
-        """Nothing answers: ask again after a pause that grows with each failure, a listing from its start.
+        """Try again after a pause that grows with each failure, because nothing answers.
 
-        What was asked now waits until something else was, which may fare better.
+        A listing starts again. This request waits until another one was sent, which may succeed.
         """
         if self._page is not None:
             plan = self._classes[_key(self._page)]
@@ -355,7 +354,7 @@ class PollingPlan:
         self._failures += 1
 
     def sessions_read(self, request: SessionsRequest, began: int, ended: int, *, found: bool) -> None:
-        """A connection's sessions were read; not ``found``: it has gone, or the broker shows none."""
+        """Take the sessions of a connection; not ``found``: it has ended, or the broker shows none."""
         self._succeeded()
         if found:
             self.sessions.answered(request.connection, began, ended)
@@ -363,7 +362,7 @@ class PollingPlan:
             self.sessions.not_found(request.connection, ended)
 
     def ask(self, request: ExtraRequest) -> bool:
-        """Ask about a single object or virtual host soon; ``False`` where too much waits already."""
+        """Ask about a single object or virtual host soon; return ``False`` if too many questions wait."""
         if len(self._extras) >= MAX_EXTRA_REQUESTS:
             return False
         self._extras[request] = None
@@ -372,13 +371,13 @@ class PollingPlan:
     def list_without_statistics(
         self, class_name: str, now: int, *, share: float, intervals: Mapping[str, int]
     ) -> None:
-        """List a class without its statistics, and seldom with them, because these come from elsewhere.
+        """List a class without statistics, and rarely with them, because they are read elsewhere.
 
         Args:
             class_name: the class.
             now: the time (ns).
-            share: share of time that reading them elsewhere may take, which listings do not get.
-            intervals: nanoseconds between two readings elsewhere, by what people call it.
+            share: share of time that reading elsewhere may take, which listings do not get.
+            intervals: nanoseconds between two readings elsewhere, by the name that people see.
         """
         plan = self._classes[class_name]
         self._reserved = share
@@ -404,13 +403,13 @@ class PollingPlan:
         self._note_intervals()
 
     def read_beside(self, what: str, interval: int, share: float) -> None:
-        """Something is read elsewhere, every so many nanoseconds, which takes time from listings."""
+        """Take note of something that is read elsewhere at an interval, and takes time from listings."""
         if self._beside.get(what, (0, 0.0)) != (interval, share):
             self._beside[what] = (interval, share)
             self._note_intervals()
 
     def list_names_first(self, class_name: str) -> None:
-        """List a class without its statistics in its turn, and with them, which is long, after all others."""
+        """List a class without statistics in its turn, and with them, which takes long, after all others."""
         plan = self._classes[class_name]
         if plan.readings == 0 and plan.due == 0 and self._page is None:
             first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
@@ -419,15 +418,14 @@ class PollingPlan:
             self._classes = {**keys, _key(first): lean, class_name: plan}
 
     def awaits_names(self, class_name: str) -> bool:
-        """Whether the first listing of a class is to come soon that shows its names alone."""
+        """Return whether the first listing of a class, of names only, is still to come."""
         lean = self._classes.get(_lean_key(class_name))
         return lean is not None and lean.interval == _NEVER > lean.due and not lean.refusals
 
     def hurry(self, now: int, class_name: str = "", *, values: bool = False) -> None:
-        """What is known is in doubt: list the class, or all of them, as soon as the broker can bear.
+        """List a class, or all of them, as soon as the broker allows: something may have been missed.
 
-        What could not be listed keeps its pause (see `retry`). ``values``: statistics are in doubt too, not
-        only what a listing without them shows.
+        What could not be listed keeps its pause (see `retry`). ``values``: statistics are listed, too.
         """
         for name, plan in self._classes.items():
             is_meant = class_name in {plan.first_page.class_name, ""} and (
@@ -438,12 +436,12 @@ class PollingPlan:
                 plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
 
     def interval(self, class_name: str) -> int:
-        """Nanoseconds between listings of a class as things stand."""
+        """Return the current nanoseconds between listings of a class."""
         return self._interval(self._classes[class_name])
 
     def _note_intervals(self) -> None:
         # What the first listing costs is not held against a broker that has only just started.
-        # Nor is it news that what hardly changes is read seldom.
+        # Nor is an interval reported for what hardly changes.
         plans = [plan for plan in self._classes.values() if plan.interval < RARELY]
         known = [
             plan for plan in plans if plan.readings > 1 and not plan.withheld and not plan.first_page.lean
@@ -459,7 +457,6 @@ class PollingPlan:
         return ", but for depths and counters" if key in self._classes else ""
 
     def _pause(self, plan: _ClassPlan) -> int:
-        """From the beginning of the listing that has ended to that of the next (ns)."""
         if plan.again:
             return self._bearable(plan)
         if plan.readings == 1 and _lean_key(plan.first_page.class_name) not in self._classes:
@@ -467,7 +464,7 @@ class PollingPlan:
         return self._interval(plan)
 
     def _bearable(self, plan: _ClassPlan) -> int:
-        """From the beginning of a listing to that of the next while what is known is in doubt (ns)."""
+        """Return the shortest nanoseconds from one listing to the next that the broker is asked to bear."""
         return int(plan.cost / self._config.urgent_share)
 
     def _succeeded(self) -> None:
@@ -475,10 +472,11 @@ class PollingPlan:
         self._paused_until = 0
 
     def _interval(self, plan: _ClassPlan) -> int:
-        """Its own, or longer if the budget demands: what cheap classes leave goes to the others.
+        """Return its own interval, or a longer one if the budget demands it.
 
-        These share it by their paces. A listing that costs twice what can be borne comes half as often as it
-        should: bindings, of which events report all, do not take the time that connections need.
+        Expensive classes share what cheap ones leave, by their paces. A listing that costs twice what is left
+        comes half as often as it should: bindings, of which events report all, do not take the time that
+        connections need.
         """
         sessions = min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
         left = (
@@ -495,7 +493,6 @@ class PollingPlan:
 
 
 def _key(request: ListingRequest) -> str:
-    """Under which the plan of a listing is kept."""
     return _lean_key(request.class_name) if request.lean else request.class_name
 
 
@@ -504,20 +501,20 @@ def _lean_key(class_name: str) -> str:
 
 
 MAX_CONNECTIONS: Final = 200
-"""Connections that are asked, those known longest; of further ones no sessions are shown."""
+"""Maximum number of connections that are asked, the oldest first; of others no sessions are shown."""
 SESSIONS_SHARE: Final = 0.01
-"""Of time that these requests may take."""
+"""Share of time that these requests may take."""
 INTERVAL: Final = 10 * SECOND
-"""From one question to a connection to the next one, where `SESSIONS_SHARE` allows."""
+"""Nanoseconds between two questions to a connection, if `SESSIONS_SHARE` allows."""
 _ATTEMPTS: Final = 3
-"""Connections that have no sessions before it is plain that the broker does not show any."""
+"""Number of connections without sessions after which the broker is taken for one that does not show any."""
 
 
 class SessionRounds:
-    """Goes round the AMQP 1.0 connections.
+    """Decides which AMQP 1.0 connection is asked for its sessions, and when.
 
-    Brokers before 4.1 do not know the question (404). As a connection that has just ended is answered in the
-    same way, several are tried; then one is asked every ``missing_pause``.
+    Brokers before 4.1 answer 404. As a connection that has just ended is answered in the same way, several
+    are tried; then one is asked every ``missing_pause``.
 
     Args:
         missing_pause: nanoseconds until a broker that does not show sessions is asked again.
@@ -536,23 +533,23 @@ class SessionRounds:
 
     @property
     def left_out(self) -> int:
-        """How many connections are not asked, where the broker shows sessions at all."""
+        """The number of connections that are not asked, if the broker shows sessions at all."""
         return max(0, self._connections - MAX_CONNECTIONS) if self._answered else 0
 
     @property
     def connections(self) -> int:
-        """How many AMQP 1.0 connections there are."""
+        """The number of AMQP 1.0 connections."""
         return self._connections
 
     @property
     def round_time(self) -> int:
-        """Nanoseconds from one question to a connection to the next; 0 where none is asked."""
+        """Nanoseconds from one question to a connection to the next; 0 if none is asked."""
         if not self._due or not self._answered:
             return 0
         return max(INTERVAL, int(len(self._due) * self._cost / SESSIONS_SHARE))
 
     def learn(self, connections: Iterable[str]) -> None:
-        """There are these connections now, the oldest first."""
+        """Set the connections that exist now, the oldest first."""
         names = list(connections)
         self._connections = len(names)
         kept = {name: due for name, due in self._due.items() if name in set(names)}
@@ -563,17 +560,17 @@ class SessionRounds:
         self._due = kept
 
     def due(self) -> int:
-        """When to call `next_connection` (ns)."""
+        """Return when to call `next_connection` (ns)."""
         return max(self._not_before, min(self._due.values())) if self._due else _NEVER
 
     def next_connection(self, now: int) -> str | None:
-        """The connection to ask now."""
+        """Return the connection to ask now."""
         if not self._due or now < self.due():
             return None
         return min(self._due, key=self._due.__getitem__)
 
     def answered(self, connection: str, began: int, ended: int) -> None:
-        """The connection's sessions were read."""
+        """Take note that the connection's sessions were read."""
         self._answered = True
         self._attempts = 0
         self._cost = 0.8 * self._cost + 0.2 * (ended - began) if self._cost else float(ended - began)
@@ -582,7 +579,7 @@ class SessionRounds:
             self._due[connection] = ended + INTERVAL
 
     def not_found(self, connection: str, ended: int) -> None:
-        """The broker answered 404: it does not show sessions, or the connection has ended."""
+        """Take the status 404: the broker does not show sessions, or the connection has ended."""
         self._due.pop(connection, None)
         if self._answered:
             return
@@ -591,13 +588,13 @@ class SessionRounds:
         self._not_before = ended + pause
 
     def failed(self, connection: str, ended: int) -> None:
-        """The sessions could not be read."""
+        """Take note that the sessions could not be read."""
         self._not_before = ended + self._refused_pause
         if connection in self._due:
             self._due[connection] = ended + INTERVAL
 
     def retry(self, now: int) -> None:
-        """The broker may be another version now."""
+        """Ask again: the broker may have another version now."""
         self._answered = False
         self._attempts = 0
         self._not_before = min(self._not_before, now)

@@ -13,7 +13,8 @@ from typing import Final
 
 from gateway.mapping.rules import LeaderMetricsRule
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.known_objects import Change, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
+from gateway.sources.rabbitmq.object_lives import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import (
     PREFIX,

@@ -6,7 +6,7 @@ while every running node gives them; otherwise statistics are read from the list
 
 A counter does not go backwards by a change from the one to the other. RabbitMQ keeps the counters of a queue
 that was deleted for up to two minutes, and goes on with them where one of that name is declared meanwhile;
-what was counted for the former queue is subtracted.
+what was counted for the earlier queue is subtracted.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.known_objects import Change, KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import MEASURED_TYPES
+from gateway.sources.rabbitmq.object_lives import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import (
     Columns,

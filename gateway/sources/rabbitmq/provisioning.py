@@ -1,7 +1,7 @@
 """Sets up on a RabbitMQ what gateway and agent need: virtual host, exchange, users with their rights.
 
-Everything goes through the management API, as an administrator: first it is read what is there, which gives
-the steps that are missing; each is one request. Done again, there are none.
+All of it goes through the management API, as an administrator. The present state is read first, and gives the
+missing steps; each is one request. A second run has no steps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_REASON: Final = 500
 _NO_TAG: Final = "Not management user"
 EXCHANGE_KIND: Final = {"type": "topic", "durable": True}
 VHOST_DESCRIPTION: Final = "AMQP management gateway"
-"""By which a virtual host is known that was made here."""
+"""Description that marks a virtual host as made by this command."""
 
 
 class ProvisioningError(Exception):
@@ -35,7 +35,7 @@ class ProvisioningError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProvisionedUser:
-    """A user to be made, or given this password and these rights."""
+    """A user to be created, or given this password and these rights."""
 
     name: str
     password: str = field(repr=False)
@@ -47,15 +47,15 @@ class Step:
     """One change of the broker: a request to the management API.
 
     Attributes:
-        told: what it does, in one line for people.
+        description: what it does, in one line for people.
         path: below ``/api/``.
         body: of a PUT.
         permitted_in: the virtual host in which the administrator itself needs a permission for it; empty for
             none.
-        method: of the request. It is fine if what is to be deleted has gone meanwhile.
+        method: of the request. A DELETE of something that is gone succeeds.
     """
 
-    told: str
+    description: str
     path: str
     body: Mapping[str, Any] | None = field(default=None, repr=False)
     permitted_in: str = ""
@@ -69,13 +69,13 @@ def plan(
     vhost: str = MANAGEMENT_VHOST,
     exchange: str = MANAGEMENT_EXCHANGE,
 ) -> tuple[Step, ...]:
-    """Find out what is missing, without changing anything; arguments and errors as for `provision`."""
+    """Return the missing steps, without changing anything; arguments and errors as for `provision`."""
     steps: list[Step] = []
     for needed in dict.fromkeys(grant.vhost for user in users for grant in user.rights.grants):
         if needed != vhost and _found(client, f"vhosts/{segment(needed)}") is None:
             text = f"{client.base_url}: there is no virtual host {needed!r}: make it first, or leave it out"
             raise ProvisioningError(Trouble.REFUSED_VHOST, text)
-    # Asked for first: to PUT a virtual host that exists would clear its description.
+    # Read first: a PUT of a virtual host that exists would clear its description.
     if vhost and _found(client, f"vhosts/{segment(vhost)}") is None:
         description = {"description": VHOST_DESCRIPTION}
         steps.append(Step(f"make the virtual host {vhost}", f"vhosts/{segment(vhost)}", description))
@@ -108,40 +108,40 @@ def provision(
     exchange: str = MANAGEMENT_EXCHANGE,
     progress: Callable[[str], None] = lambda _line: None,
 ) -> None:
-    """Make the management virtual host and exchange, and the users with exactly their rights.
+    """Create the management virtual host and exchange, and the users with exactly their rights.
 
     Rights that a user had in other virtual hosts stay; the tags are replaced. The exchange (topic, durable)
-    and the virtual host are what remains on the broker.
+    and the virtual host stay on the broker.
 
     Args:
         client: of the management API, base URL ending with ``/api/``, with an administrator's credentials.
         users: the users, with rights in virtual hosts that exist (or are ``vhost``).
-        vhost: the management virtual host; empty where neither it nor the exchange is wanted.
+        vhost: the management virtual host; empty if neither it nor the exchange is wanted.
         exchange: the management exchange; empty for none.
-        progress: told each step in one line.
+        progress: called with each step in one line.
 
     Raises:
         ProvisioningError: the broker refused a step or cannot be reached; earlier steps stay done.
     """
     for step in plan(client, users, vhost=vhost, exchange=exchange):
-        progress(step.told)
+        progress(step.description)
         carry_out(client, step)
 
 
 def user_exists(client: httpx.Client, name: str) -> bool:
-    """Whether the broker itself has this user.
+    """Return whether the broker has this user.
 
     Raises:
-        ProvisioningError: the broker does not say.
+        ProvisioningError: the broker cannot be read.
     """
     return _found(client, f"users/{segment(name)}") is not None
 
 
 def read(client: httpx.Client, path: str) -> Json:
-    """Read from the management API; ``None`` where there is nothing.
+    """Read from the management API; return ``None`` if there is nothing.
 
     Raises:
-        ProvisioningError: the broker does not tell.
+        ProvisioningError: the broker cannot be read.
     """
     response = _answer(client, "GET", path, missing_is_fine=True)
     try:
@@ -152,7 +152,7 @@ def read(client: httpx.Client, path: str) -> Json:
 
 
 def _found(client: httpx.Client, path: str) -> Mapping[str, Json] | None:
-    """One object; ``None`` where there is none."""
+    """Return one object; ``None`` if there is none."""
     document = read(client, path)
     if document is not None and not isinstance(document, Mapping):
         raise _no_management(client)
@@ -182,8 +182,8 @@ def _exchange_steps(client: httpx.Client, vhost: str, exchange: str) -> Iterator
     path = f"exchanges/{segment(vhost)}/{segment(exchange)}"
     found = _found(client, path)
     if found is None:
-        told = f"declare the exchange {exchange} (topic, durable) in {vhost}"
-        yield Step(told, path, EXCHANGE_KIND, permitted_in=vhost)
+        text = f"declare the exchange {exchange} (topic, durable) in {vhost}"
+        yield Step(text, path, EXCHANGE_KIND, permitted_in=vhost)
     elif any(found.get(key) != value for key, value in EXCHANGE_KIND.items()):
         raise ProvisioningError(
             Trouble.MISCONFIGURED,
@@ -193,20 +193,20 @@ def _exchange_steps(client: httpx.Client, vhost: str, exchange: str) -> Iterator
 
 
 def logs_in(client: httpx.Client, user: ProvisionedUser) -> bool:
-    """Whether the password is the user's already; to set it again would change its hash.
+    """Return whether the user has this password already; setting it again would change its hash.
 
     Raises:
         ProvisioningError: the broker cannot be reached.
     """
     response = _response(client, "GET", "whoami", auth=(user.name, user.password))
-    # Who has no tag is known, and let in all the same by AMQP alone.
+    # A user without a tag exists, too, and may log in by AMQP only.
     return response.status_code == httpx.codes.OK or _reason(response) == _NO_TAG
 
 
 class _Permitted:
-    """The administrator's own permission in a virtual host, for as long as it takes to declare there.
+    """Gives the administrator itself a permission in a virtual host while it declares something there.
 
-    Making a virtual host through the API gives its maker every permission in it, an older one may not.
+    RabbitMQ gives all permissions to the user who creates a virtual host, but not in an existing one.
     """
 
     def __init__(self, client: httpx.Client, vhost: str) -> None:
@@ -281,15 +281,15 @@ def _reason(response: httpx.Response) -> str:
 
 
 def segment(name: str) -> str:
-    """A name as a segment of a path."""
+    """Return a name as a segment of a path."""
     return quote(name, safe="")
 
 
 RESERVED: Final = "amq."
-"""What names begin with that no client can declare."""
+"""Prefix of the names that no client can declare."""
 
 TYPES: Final = ("direct", "fanout", "topic", "headers")
-"""Of exchanges, as every broker of AMQP 0-9-1 has them."""
+"""Types of exchanges of every broker of AMQP 0-9-1."""
 
 _DECLARER: Final = "amqp-gateway"
 _PLAIN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/ ")
@@ -297,11 +297,11 @@ _PLAIN: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An exchange that is wanted: durable, and not deleted by itself.
+    """A required exchange: durable, and not deleted automatically.
 
     No client of a RabbitMQ can declare, or delete, an exchange whose name begins with ``amq.``: AMQP and the
-    management API refuse it, and an import of definitions says that it was done and does nothing. Only the
-    node itself can, asked through ``rabbitmqctl eval``; from then on clients bind and publish as usual.
+    management API refuse it, and an import of definitions reports success and does nothing. Only the node
+    itself can, through ``rabbitmqctl eval``; from then on clients bind and publish as usual.
     """
 
     vhost: str
@@ -315,30 +315,30 @@ class Exchange:
 
     @property
     def expression(self) -> str:
-        """What ``rabbitmqctl eval`` has to be given to declare it; whatever the names are, it is no more."""
+        """The argument of ``rabbitmqctl eval`` that declares it, safe for any name."""
         resource = f"rabbit_misc:r({_binary(self.vhost)}, exchange, {_binary(self.name)})"
         return f'rabbit_exchange:declare({resource}, {self.type}, true, false, false, [], <<"{_DECLARER}">>).'
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the exchange's name and type for people."""
         return f"{self.name} ({self.type}, durable) in {self.vhost}"
 
 
 def missing(client: httpx.Client, wanted: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
-    """Those of ``wanted`` that are not there.
+    """Return those of ``wanted`` that do not exist.
 
     Args:
         client: of the management API, as `provisioning.plan` takes it.
         wanted: of a type in `TYPES`.
 
     Raises:
-        ProvisioningError: one is there and is another kind of exchange, or the broker does not tell.
+        ProvisioningError: an exchange of another type has the name, or the broker cannot be read.
     """
     return tuple(each for each in wanted if not _is_there(client, each))
 
 
 def declaration(exchange: Exchange) -> Step:
-    """The step that declares one that is not reserved."""
+    """Return the step that declares an exchange that is not reserved."""
     path = f"exchanges/{segment(exchange.vhost)}/{segment(exchange.name)}"
     body = {"type": exchange.type, "durable": True}
     return Step(f"declare the exchange {exchange}", path, body, permitted_in=exchange.vhost)
@@ -348,7 +348,7 @@ def _is_there(client: httpx.Client, exchange: Exchange) -> bool:
     found = read(client, f"exchanges/{segment(exchange.vhost)}/{segment(exchange.name)}")
     if found is None:
         return False
-    # Whether it is durable does not matter to who uses it; the type does.
+    # Its durability does not matter to its users; its type does.
     if isinstance(found, Mapping) and found.get("type") == exchange.type:
         return True
     text = (
@@ -359,7 +359,7 @@ def _is_there(client: httpx.Client, exchange: Exchange) -> bool:
 
 
 def _binary(text: str) -> str:
-    """An Erlang binary; bytes as numbers where they could mean something to Erlang or a shell."""
+    """Return an Erlang binary, with numbers for bytes that could have a meaning to Erlang or a shell."""
     if set(text) <= _PLAIN:
         return f'<<"{text}">>'
     return f"<<{','.join(map(str, text.encode()))}>>"

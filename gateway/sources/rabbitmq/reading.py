@@ -30,8 +30,8 @@ _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
 class Reading:
     """What one JSON object says of one object.
 
-    ``properties`` and ``statistics`` are in schema order; a reference stands there as the name (text) of
-    what it points to, which its element's ``references`` gives the class of.
+    ``properties`` and ``statistics`` are in schema order. A reference is the name (text) of the other object,
+    whose class is the element's ``references``.
     """
 
     name: ObjectName
@@ -85,6 +85,8 @@ class ClassReader:
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
         """Per property, whether it is settled at creation: once known it stays, although a later answer
         may lack it."""
+        self.classes_needed = frozenset(rule.properties[name].references for name in rule.ends_with)
+        """Classes on whose objects those of this class depend."""
         self.led = tuple(
             position
             for position, element in enumerate(schema.statistics)
@@ -134,24 +136,24 @@ class ClassReader:
             return Reading(name, properties, (None,) * len(self._statistics))
         return Reading(name, properties, self._values(self._statistics, document, version, measured=measured))
 
-    def statistic(self, position: int, told: Json) -> Value | None:
-        """What ``told``, by whomever, is as a value of one statistic; ``None`` where it is none."""
-        value = self._statistics[position].convert(told)
+    def statistic(self, position: int, listed: Json) -> Value | None:
+        """Return a value from elsewhere as a value of one statistic; ``None`` if it is none."""
+        value = self._statistics[position].convert(listed)
         return None if isinstance(value, Unreadable) else value
 
-    def beside(self, told: Reading, properties: Values, statistics: Values) -> Values:
-        """The statistics that ``told`` has, with the leader's figures, while it is the same leader.
+    def beside(self, listed: Reading, properties: Values, statistics: Values) -> Values:
+        """The statistics that ``listed`` has, with the leader's figures, while it is the same leader.
 
         Args:
-            told: what a listing says of an object.
+            listed: what a listing says of an object.
             properties: those of the same object as they were known.
             statistics: likewise.
         """
         if not self.led or self.rule.metrics is None:
-            return told.statistics
+            return listed.statistics
         holder = self.schema.positions[self.rule.metrics.holder]
-        same = told.properties[holder] == properties[holder]
-        values = list(told.statistics)
+        same = listed.properties[holder] == properties[holder]
+        values = list(listed.statistics)
         for position in self.led:
             values[position] = statistics[position] if same else None
         return tuple(values)
@@ -218,7 +220,7 @@ def class_readers(mapping: MappingFile) -> dict[str, ClassReader]:
 def target_of(
     readers: Mapping[str, ClassReader], name: ObjectName, class_name: str, text: Value | None
 ) -> ObjectName | None:
-    """What an object refers to by ``text``: in its own virtual host, where the other class lives in one.
+    """Return the object to which ``text`` refers, in the virtual host of ``name`` if its class lives in one.
 
     Args:
         readers: the reader of each class.
@@ -235,8 +237,53 @@ def target_of(
     return ObjectName(class_name, (name.parts[0], text)) if within else None
 
 
+class Dependencies:
+    """Which objects depend on which: an object ends with the first of those on which it depends.
+
+    Args:
+        readers: the reader of each class, whose rule names the references that matter (``ends_with``).
+    """
+
+    def __init__(self, readers: Mapping[str, ClassReader]) -> None:
+        self._readers = readers
+        self._references = {
+            name: tuple(
+                (reader.schema.positions[element], reader.rule.properties[element].references)
+                for element in reader.rule.ends_with
+            )
+            for name, reader in readers.items()
+        }
+        self._dependents: dict[ObjectName, dict[ObjectName, None]] = {}
+
+    def of(self, name: ObjectName, properties: Values) -> tuple[ObjectName, ...]:
+        """Return the names of the objects on which an object with these properties depends."""
+        found = (
+            target_of(self._readers, name, class_name, properties[position])
+            for position, class_name in self._references[name.class_name]
+        )
+        return tuple(ground for ground in found if ground is not None)
+
+    def add(self, name: ObjectName, properties: Values) -> None:
+        """Add an object that exists now."""
+        for ground in self.of(name, properties):
+            self._dependents.setdefault(ground, {})[name] = None
+
+    def remove(self, name: ObjectName, properties: Values) -> None:
+        """Remove an object that exists no longer."""
+        for ground in self.of(name, properties):
+            hanging = self._dependents.get(ground)
+            if hanging is not None:
+                hanging.pop(name, None)
+                if not hanging:
+                    del self._dependents[ground]
+
+    def dependents(self, name: ObjectName) -> tuple[ObjectName, ...]:
+        """Return the objects that depend on an object, in the order in which they were added."""
+        return tuple(self._dependents.get(name, ()))
+
+
 def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:
-    """Which properties of a class are references, and to what class."""
+    """Return the positions of a class's properties that are references, each with the class it refers to."""
     return tuple(
         (position, element.references)
         for position, element in enumerate(schema.properties)
@@ -247,7 +294,7 @@ def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:
 MAX_TEXT_OCTETS = 8_192
 """Longer texts, for which no type or unit of RabbitMQ has a use, are not passed on."""
 MAX_COLLECTION_OCTETS = 16_384
-"""The most that a map or list may hold: names and texts in octets, every other value as eight."""
+"""The most that a map or list may hold: names and texts in bytes, every other value as eight."""
 MAX_DEPTH = 16
 """Maps and lists nested deeper than this are not passed on."""
 MAX_KEY_OCTETS = 255
@@ -408,7 +455,7 @@ def _collection(value: Json, type_: ValueType, secrets: SecretRules) -> Value | 
 
 
 class _Room:
-    """What a collection may still hold, in octets."""
+    """The space left in a collection, in bytes."""
 
     __slots__ = ("left",)
 

@@ -1,9 +1,9 @@
-"""Takes back from a RabbitMQ what `provisioning` made there, and what durable subscriptions left.
+"""Removes from a RabbitMQ what `provisioning` created, and what durable subscriptions left.
 
-First it is read what is there. Whatever is not provably ours, or is used, is an obstacle: while there is one,
-nothing is removed. A user is ours if it has our password, and the tags and rights that we give and no others;
-a virtual host, if it says that we made it, and has nothing of others in it; a queue, if it has the name and
-the arguments of a durable subscription.
+The present state is read first. Anything that is not provably ours, or is in use, is an obstacle; while there
+is one, nothing is removed. A user is ours if it has our password, and exactly the tags and rights that we
+give; a virtual host, if its description says that we made it, and it contains nothing of others; a queue, if
+it has the name and the arguments of a durable subscription.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from gateway.sources.rabbitmq.provisioning import (
 from gateway.sources.rabbitmq.rights import tags_of
 
 _NAMED: Final = 3
-"""Connections that are named; of the others it is told how many they are."""
+"""Number of connections that are named; others are counted."""
 
 _Object = Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
 class ProvisionedBroker:
-    """What is to be removed, as far as it is there.
+    """What is to be removed, as far as it exists.
 
     Attributes:
-        users: with the passwords that are ours, empty where none is known.
+        users: with our passwords, empty if unknown.
         vhost: of the management exchange; empty for none.
         exchange: the management exchange.
         event_vhost: where the event exchange is, and the queues bound to it.
@@ -53,17 +53,17 @@ class ProvisionedBroker:
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the users."""
+        """The names of the users."""
         return frozenset(user.name for user in self.users)
 
 
 @dataclass(slots=True)
 class Removal:
-    """What a removal would do.
+    """The plan of a removal.
 
     Attributes:
-        steps: in order; done in part, the rest can be found again.
-        obstacles: what is not ours, or is used; a line for each.
+        steps: in order; after a failure, a new plan has the rest.
+        obstacles: what is not ours, or is in use; a line for each.
         left: what stays, and why; a line for each.
     """
 
@@ -80,7 +80,7 @@ def plan_removal(client: httpx.Client, wanted: ProvisionedBroker) -> Removal:
         wanted: what is to be removed.
 
     Raises:
-        ProvisioningError: the broker does not tell.
+        ProvisioningError: the broker cannot be read.
     """
     found = Removal()
     connections = _listed(read(client, "connections?columns=name,user,vhost"))
@@ -100,29 +100,29 @@ def plan_removal(client: httpx.Client, wanted: ProvisionedBroker) -> Removal:
 def _plan_user(
     client: httpx.Client, user: ProvisionedUser, connections: Sequence[_Object], found: Removal
 ) -> None:
-    told = read(client, f"users/{segment(user.name)}")
-    if not isinstance(told, Mapping):
+    account = read(client, f"users/{segment(user.name)}")
+    if not isinstance(account, Mapping):
         return
     if not logs_in(client, user):
         found.obstacles.append(
             f"the user {user.name} is there, and its password is not the one in its file, or the file is"
-            " missing: it may be somebody else's; write its password into that file if it is ours"
+            " missing: it may have another owner; write its password into that file if it is ours"
         )
         return
-    found.obstacles += _other_uses(client, user, told)
+    found.obstacles += _other_uses(client, user, account)
     found.obstacles += _in_use(
         f"the user {user.name}", [one for one in connections if one.get("user") == user.name]
     )
     rights = ", ".join(sorted(str(one.get("vhost")) for one in _permissions(client, user.name)))
-    told_rights = f"tags and rights (in {rights})" if rights else "tags"
+    removed = f"tags and rights (in {rights})" if rights else "tags"
     found.steps.append(
-        Step(f"delete the user {user.name} with its {told_rights}", _user(user.name), method="DELETE")
+        Step(f"delete the user {user.name} with its {removed}", _user(user.name), method="DELETE")
     )
 
 
-def _other_uses(client: httpx.Client, user: ProvisionedUser, told: _Object) -> Iterator[str]:
-    """Signs that the user serves somebody else too."""
-    if more := sorted(set(tags_of(told) or ()) - set(user.rights.tags)):
+def _other_uses(client: httpx.Client, user: ProvisionedUser, account: _Object) -> Iterator[str]:
+    """Yield signs that the user has other uses."""
+    if more := sorted(set(tags_of(account) or ()) - set(user.rights.tags)):
         yield f"the user {user.name} carries tags that are not of provision: {', '.join(more)}"
     given = {grant.vhost: grant.permissions() for grant in user.rights.grants}
     for permission in _permissions(client, user.name):
@@ -190,7 +190,7 @@ def _plan_vhost(
 
 
 def _of_others(client: httpx.Client, wanted: ProvisionedBroker) -> Iterator[str]:
-    """What the virtual host has that is neither ours nor a virtual host's own, but for queues."""
+    """Yield what the virtual host contains that is neither ours nor built in, except queues."""
     name, at = wanted.vhost, segment(wanted.vhost)
     administrator = _mapping(read(client, "whoami")).get("name")
     for permission in _listed(read(client, f"vhosts/{at}/permissions")):
@@ -218,7 +218,7 @@ def _exchange(client: httpx.Client, wanted: ProvisionedBroker) -> _Object | None
 
 
 def _plan_exchange(client: httpx.Client, wanted: ProvisionedBroker, found: Removal) -> None:
-    """Of a virtual host that stays."""
+    """Plan the removal of the exchange from a virtual host that stays."""
     exchange = _exchange(client, wanted)
     if exchange is None:
         return
@@ -232,20 +232,20 @@ def _plan_exchange(client: httpx.Client, wanted: ProvisionedBroker, found: Remov
             found.obstacles.append(f"{name} is in use: {binding.get('destination')} is bound to it")
     for binding in _listed(read(client, f"{path}/bindings/destination")):
         found.obstacles.append(f"{name} is in use: it is bound to {binding.get('source')}")
-    # Refused by the broker where something was bound to it since.
+    # The broker refuses this if something was bound to it since.
     step = Step(f"delete {name}", f"{path}?if-unused=true", permitted_in=wanted.vhost, method="DELETE")
     found.steps.append(step)
 
 
 def _plan_kept_queues(client: httpx.Client, wanted: ProvisionedBroker, vhost: str, found: Removal) -> None:
-    """Of a virtual host that stays."""
+    """Plan the removal of durable queues from a virtual host that stays."""
     if not vhost or not isinstance(read(client, f"vhosts/{segment(vhost)}"), Mapping):
         return
     for queue in _queues(client, vhost):
         name = str(queue.get("name"))
         if name in wanted.kept_queues:
             found.obstacles += _queue_obstacles(queue, vhost)
-            # Refused by the broker where somebody has begun to consume it.
+            # The broker refuses this if a client has begun to consume it.
             path = f"queues/{segment(vhost)}/{segment(name)}?if-unused=true"
             text = f"delete the queue {_with_messages(queue)} in {vhost}"
             found.steps.append(Step(text, path, permitted_in=vhost, method="DELETE"))

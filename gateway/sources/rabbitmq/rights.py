@@ -19,7 +19,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 
 OWN_QUEUES: Final = r"^amqp-gateway\."
-"""Queues that gateway and agent declare for themselves, exclusive and deleted with their connection."""
+"""Pattern of the queues that gateway and agent declare: exclusive, and deleted with their connection."""
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 DIRECT_EXCHANGE: Final = "amq.direct"
@@ -29,20 +29,20 @@ EVENT_VHOST: Final = "/"
 
 ANYTHING: Final = ".*"
 NOTHING: Final = "^$"
-"""A pattern for no named resource; the empty pattern would mean the same, but reads like a mistake."""
+"""A pattern that matches no name; the empty pattern would mean the same, but reads like a mistake."""
 
 
 def exactly(name: str) -> str:
-    """The pattern that matches this name and no other."""
+    """Return the pattern that matches this name and no other."""
     return f"^{re.escape(name)}$"
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one user may do in one virtual host: alternatives of regular expressions for each kind.
+    """The permissions of one user in one virtual host: alternatives of regular expressions for each kind.
 
-    A grant without any pattern still matters: the management API shows a virtual host's queues, exchanges
-    and connections to a ``monitoring`` user that has any permission there, be it for nothing.
+    A grant without any pattern still matters: the management API shows a virtual host's queues, exchanges and
+    connections to a ``monitoring`` user that has any permission there, even for nothing.
     """
 
     vhost: str
@@ -51,7 +51,7 @@ class Grant:
     read: tuple[str, ...] = ()
 
     def joined(self, other: Self) -> Self:
-        """What either of two grants in the same virtual host allows."""
+        """Return a grant of what either of two grants in the same virtual host allows."""
         return type(self)(
             self.vhost,
             _union(self.configure, other.configure),
@@ -60,7 +60,7 @@ class Grant:
         )
 
     def permissions(self) -> dict[str, str]:
-        """The three regular expressions, as the management API takes them."""
+        """Return the three regular expressions, as the management API takes them."""
         return {
             "configure": "|".join(self.configure) or NOTHING,
             "write": "|".join(self.write) or NOTHING,
@@ -77,7 +77,7 @@ class UserRights:
 
     @classmethod
     def of(cls, tags: Iterable[str], grants: Iterable[Grant]) -> Self:
-        """Rights with the grants in the same virtual host joined, in the order in which they come first."""
+        """Return rights with the grants of a virtual host joined, in the order of their first occurrence."""
         by_vhost: dict[str, Grant] = {}
         for grant in grants:
             known = by_vhost.get(grant.vhost)
@@ -86,17 +86,17 @@ class UserRights:
 
 
 def watching(vhost: str) -> Grant:
-    """To read a virtual host's queues, exchanges and connections from the management API."""
+    """Return the grant to read a virtual host's queues, exchanges and connections from the management API."""
     return Grant(vhost)
 
 
-def hearing_events(vhost: str = EVENT_VHOST) -> Grant:
-    """To consume the broker's events through a queue of one's own."""
+def consuming_events(vhost: str = EVENT_VHOST) -> Grant:
+    """Return the grant to consume the broker's events from a queue of the user's own."""
     return Grant(vhost, (OWN_QUEUES,), (OWN_QUEUES,), (OWN_QUEUES, exactly(EVENT_EXCHANGE)))
 
 
 def being_console(vhost: str = MANAGEMENT_VHOST, exchange: str = MANAGEMENT_EXCHANGE) -> Grant:
-    """To ask agents through the management exchange, and hear what they publish and reply."""
+    """Return the grant to send requests to agents, and to receive what they publish and reply."""
     return Grant(
         vhost,
         (OWN_QUEUES,),
@@ -106,7 +106,7 @@ def being_console(vhost: str = MANAGEMENT_VHOST, exchange: str = MANAGEMENT_EXCH
 
 
 def being_agent(vhost: str = MANAGEMENT_VHOST, exchange: str = MANAGEMENT_EXCHANGE) -> Grant:
-    """To declare the management exchange, hear requests on it, publish on it, and reply to consoles."""
+    """Return the grant to declare the management exchange, receive requests, publish, and reply."""
     return Grant(
         vhost,
         (OWN_QUEUES, exactly(exchange)),
@@ -121,7 +121,7 @@ def gateway_rights(
     event_vhost: str = EVENT_VHOST,
     exchange: str = MANAGEMENT_EXCHANGE,
 ) -> UserRights:
-    """Rights of a gateway that reads RabbitMQ itself, and is a console of agents on it.
+    """Return the rights of a gateway that reads RabbitMQ itself, and is a console of agents on it.
 
     Args:
         watched: the virtual hosts whose objects it may see.
@@ -129,7 +129,7 @@ def gateway_rights(
         event_vhost: where the event exchange is.
         exchange: the management exchange.
     """
-    grants = [*map(watching, watched), hearing_events(event_vhost)]
+    grants = [*map(watching, watched), consuming_events(event_vhost)]
     if management_vhost:
         grants.append(being_console(management_vhost, exchange))
     return UserRights.of(("monitoring",), grants)
@@ -141,37 +141,37 @@ def agent_rights(
     event_vhost: str = EVENT_VHOST,
     exchange: str = MANAGEMENT_EXCHANGE,
 ) -> UserRights:
-    """Rights of the RabbitMQ agent in a process of its own; arguments as for `gateway_rights`."""
-    grants = [*map(watching, watched), hearing_events(event_vhost), being_agent(management_vhost, exchange)]
+    """Return the rights of the RabbitMQ agent in a separate process; arguments as for `gateway_rights`."""
+    grants = [*map(watching, watched), consuming_events(event_vhost), being_agent(management_vhost, exchange)]
     return UserRights.of(("monitoring",), grants)
 
 
 def asking_by_cml(vhost: str, system: str, reply: str, notify: str) -> UserRights:
-    """Rights of a console of CML: to ask through ``system``, and hear replies and notifications.
+    """Return the rights of a console of CML: send requests, receive replies and notifications.
 
     Args:
         vhost: where the exchanges are.
-        system: that requests are published to.
-        reply: that replies are.
-        notify: that notifications are; empty for none.
+        system: the exchange for requests.
+        reply: the exchange for replies.
+        notify: the exchange for notifications; empty for none.
     """
     heard = (OWN_QUEUES, exactly(reply), *((exactly(notify),) if notify else ()))
     return UserRights((), (Grant(vhost, (OWN_QUEUES,), (OWN_QUEUES, exactly(system)), heard),))
 
 
 def serving_cml(vhost: str, system: str, reply: str, notify: str) -> UserRights:
-    """Rights of a server of CML whose queue is called as the gateway's; arguments as of `asking_by_cml`."""
+    """Return the rights of a server of CML, whose queue is named like the gateway's; arguments as before."""
     said = (OWN_QUEUES, exactly(reply), *((exactly(notify),) if notify else ()))
     return UserRights((), (Grant(vhost, (OWN_QUEUES,), said, (OWN_QUEUES, exactly(system))),))
 
 
 def changing(vhost: str) -> Grant:
-    """To delete what a virtual host has, and to empty its queues: as the management API does for a user."""
+    """Return the grant to delete what a virtual host contains, and to purge its queues."""
     return Grant(vhost, (ANYTHING,), (ANYTHING,), (ANYTHING,))
 
 
 def writer_rights(watched: Iterable[str] = (EVENT_VHOST,)) -> UserRights:
-    """Rights of who changes the broker for a gateway or agent, and does nothing else.
+    """Return the rights of a user who changes the broker for a gateway or agent, and does nothing else.
 
     Args:
         watched: the virtual hosts whose objects may be changed.
@@ -189,7 +189,7 @@ TAGS_EVENT = "user.tags.set"
 
 
 def impersonators(users: Json) -> tuple[str, ...] | None:
-    """The users tagged ``impersonator``, by name; ``None`` where ``users`` is no listing of users.
+    """Return the users tagged ``impersonator``, by name; ``None`` if ``users`` is no listing of users.
 
     Args:
         users: the management API's answer, with at least ``name`` and ``tags``.
@@ -209,7 +209,7 @@ def impersonators(users: Json) -> tuple[str, ...] | None:
 
 
 def tags_of(user: Mapping[str, Json]) -> tuple[str, ...] | None:
-    """The tags of one user as the management API tells it; ``None`` where it does not."""
+    """Return the tags of one user of the management API; ``None`` if it lacks them."""
     tags = user.get("tags")
     # One text with commas before RabbitMQ 3.9, a list since.
     listed = tags.split(",") if isinstance(tags, str) else tags
@@ -219,47 +219,49 @@ def tags_of(user: Mapping[str, Json]) -> tuple[str, ...] | None:
 
 
 class ImpersonatorCheck:
-    """Remembers who carries the tag, and what was said of it.
+    """Knows which users carry the tag, and what was reported of it.
 
-    RabbitMQ checks the ``user_id`` of every message, but not of those that a user tagged ``impersonator``
+    RabbitMQ checks the ``user_id`` of every message, except of those that a user tagged ``impersonator``
     sends. Only an administrator may read who carries the tag. A connection keeps the tags that its user had
-    when it was opened, so that taking the tag away is half of what is to be done.
+    when it was opened, so the user's connections must be closed, too, after the tag was removed.
 
     Args:
-        obeyed: the users whose requests are served. One of them may carry the tag: its own are served anyway.
+        allowed: the users whose requests are served. If one of them carries the tag, that adds nothing.
         reader: who reads the management API.
 
     Attributes:
-        distrust: why no request is served now, in one line; empty where nothing speaks against it. A
-            reading that fails leaves it as it was.
+        distrust: why no request is served now, in one line; empty if requests are served. A failed reading
+            leaves it unchanged.
     """
 
-    def __init__(self, obeyed: frozenset[str], reader: str) -> None:
+    def __init__(self, allowed: frozenset[str], reader: str) -> None:
         self.distrust = ""
-        self._obeyed = obeyed
+        self._allowed = allowed
         self._reader = reader
         self._unchecked = ""
 
     def learn(self, answer: Answer) -> list[Note]:
-        """Take what came of asking for the users; what is news is a note."""
+        """Take the answer to the request for users; return a note on what is new."""
         tagged = impersonators(answer.body) if isinstance(answer, Document) else None
         if tagged is None:
             return self._not_checked(_reason(answer))
         self._unchecked = ""
-        text = _distrust([name for name in tagged if name not in self._obeyed])
+        text = _distrust([name for name in tagged if name not in self._allowed])
         if text == self.distrust:
             return []
         self.distrust = text
         if text:
             return [Note("impersonator", text)]
-        return [Note("impersonator-gone", f"nobody else carries the tag '{TAG}': requests are served again")]
+        return [
+            Note("impersonator-gone", f"no other user carries the tag '{TAG}': requests are served again")
+        ]
 
     def _not_checked(self, reason: str) -> list[Note]:
         if reason == self._unchecked:
             return []
         self._unchecked = reason
         text = (
-            f"not checked whether a user tagged '{TAG}' could forge the senders that are obeyed: user"
+            f"not checked whether a user tagged '{TAG}' could forge the senders that are accepted: user"
             f" {self._reader!r} cannot read the users ({reason}); keep that tag off the users of this broker"
         )
         return [Note("impersonators-not-checked", text)]
@@ -270,8 +272,8 @@ def _distrust(others: list[str]) -> str:
         return ""
     more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
     return (
-        f"user {others[0]!r}{more} carries the tag '{TAG}' and can forge any sender, so nobody is obeyed:"
-        " take the tag away and close that user's connections, which keep it"
+        f"user {others[0]!r}{more} carries the tag '{TAG}' and can forge any sender, so no request is"
+        " accepted: take the tag away and close that user's connections, which keep it"
     )
 
 

@@ -1,4 +1,4 @@
-"""Drives a RabbitMQ source: makes the requests it asks for, hands in events, has its effects carried out."""
+"""The driver of a RabbitMQ source: sends its requests, passes in answers and events, carries out effects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from gateway.sources.rabbitmq.source_events import (
 from gateway.sources.rabbitmq.status import SourceStatus
 
 LONGEST_WAIT_SECONDS = 1.0
-"""The source is asked at least so often whether a request is due: the clock may have been set."""
+"""Longest time between two checks whether a request is due: the clock may have been set."""
 
 _NO_EVENTS = "none are configured: write `events: { url: amqp://HOST:5672 }` under the source"
 _URGENT = (LinkUp, BacklogFollows, LossSuspected, ConnectionBlocked)
@@ -48,18 +48,18 @@ _URGENT = (LinkUp, BacklogFollows, LossSuspected, ConnectionBlocked)
 
 
 class Reader(Protocol):
-    """Makes requests to the management API (`gateway.sources.rabbitmq.http_reader.HttpReader`)."""
+    """Sends requests to the management API (`gateway.sources.rabbitmq.http_reader.HttpReader`)."""
 
     async def read(self, request: ManagementRequest) -> Answer:
-        """Make ``request``; whatever goes wrong is an answer too."""
+        """Send ``request``; any failure is an answer, too."""
         ...
 
 
 class Writer(Protocol):
-    """Makes the requests of calls (`gateway.sources.rabbitmq.http_writer.HttpWriter`)."""
+    """Sends the requests of calls (`gateway.sources.rabbitmq.http_writer.HttpWriter`)."""
 
     async def make(self, request: BrokerRequest) -> BrokerAnswer:
-        """Make ``request``, once; whatever goes wrong is an answer too."""
+        """Send ``request``, once; any failure is an answer, too."""
         ...
 
 
@@ -69,7 +69,7 @@ class Scraper(Protocol):
     async def scrape(
         self, request: ScrapeRequest, sheet: Sheet, names: dict[bytes, ObjectName | None]
     ) -> Scraped | NotScraped:
-        """Ask a node; whatever goes wrong is an answer too."""
+        """Read a node's metrics; any failure is an answer, too."""
         ...
 
 
@@ -78,18 +78,18 @@ class SourceRunner:
 
     Args:
         source: what to run.
-        reader: makes its requests.
-        perform: carries its effects out.
+        reader: sends its requests.
+        perform: carries out its effects.
         clock: the gateway's.
-        events: where the broker's event exchange is; ``None`` for a source without events.
-        on_status: called with each change of what can be seen of the broker.
+        events: the broker's event exchange; ``None`` for a source without events.
+        on_status: called with each change of the source's status.
         on_event: called with each event of the broker, after the source has taken it.
         subscription: a durable one to the events.
         received_until: when the last event of the subscription was received, before the start (ns); 0 for
             never.
-        writer: makes the requests of operations; without it none is carried out.
+        writer: sends the requests of operations; without it none is carried out.
         scraper: reads metrics; without it statistics come from listings.
-        counters: ``messages`` and ``octets`` of answers and events are counted here.
+        counters: counts answers and events, and their bytes.
     """
 
     def __init__(  # noqa: PLR0913  the parts of one source, joined once
@@ -130,11 +130,11 @@ class SourceRunner:
                 kept = KeptEvents(subscription, lambda: source.understands_events, self._event_taken)
             self._consumer = EventConsumer(
                 *(events, source.event_keys, self._received, clock, kept),
-                lambda: source.knows_what_others_hang_on,
+                lambda: source.knows_dependencies,
             )
 
     def handle(self, event: SourceEvent) -> None:
-        """Hand an event to the source, and have its effects carried out."""
+        """Pass an event to the source, and carry out its effects."""
         now = self._clock.now()
         self._perform(self._source.handle(event, now))
         if isinstance(event, _URGENT):
@@ -143,7 +143,7 @@ class SourceRunner:
             self._call_due.set()
 
     async def run(self) -> None:
-        """Read and listen; ends by cancellation only."""
+        """Read and receive; this ends by cancellation only."""
         async with asyncio.TaskGroup() as parts:
             if self._consumer is None:
                 self.handle(LinkDown(_NO_EVENTS))
@@ -169,12 +169,12 @@ class SourceRunner:
             self._counters["octets"] += answer.size if isinstance(answer, Document) else 0
             self.handle(AnswerReceived(request, answer, began))
             while self._source.busy:
-                # Few objects at a time, giving way in between: a page must not hold the loop.
+                # Few objects at a time, with other tasks in between: a page must not block the loop.
                 self.handle(WorkContinues(Work.LISTING))
                 await asyncio.sleep(0)
 
     async def _scrape(self, scraper: Scraper, statistics: PrometheusStatistics) -> None:
-        """Read metrics, beside the listings: a long listing does not make them old."""
+        """Read metrics, independently of listings: a long listing does not delay them."""
         while True:
             while self._source.takes_metrics:
                 self.handle(WorkContinues(Work.METRICS))
@@ -190,7 +190,7 @@ class SourceRunner:
             self.handle(MetricsReceived(request, outcome, now))
 
     async def _carry_out(self, writer: Writer) -> None:
-        """Make the requests of calls, beside the listings: an operation does not wait for a listing."""
+        """Send the requests of calls, independently of listings: an operation does not wait for a listing."""
         while True:
             now = self._clock.now()
             self._perform(self._source.handle(WorkContinues(Work.CALLS), now))
@@ -223,7 +223,7 @@ class SourceRunner:
     def _received(self, event: Received) -> None:
         """Take what the consumer of events reports.
 
-        Where events are missing before those that a durable subscription kept, the gap ends with the first of
+        If events are missing before those that a durable subscription kept, the gap ends with the first of
         these, or with the backlog.
         """
         now = self._clock.now()

@@ -1,4 +1,4 @@
-"""How one object is read again: which requests, and what they say together."""
+"""Fresh reads of one object: which requests are sent, and what their answers say together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IsWanted: TypeAlias = Callable[[Mapping[str, Json]], bool]
 
 
 def read_single(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:  # noqa: C901, PLR0911  a case for each form
-    """Read one object again: what a listing would show of it, or ``None`` where it is gone.
+    """Read one object again; return what a listing would show of it, or ``None`` if it is gone.
 
     Args:
         name: of the object.
@@ -62,7 +62,7 @@ def read_single(name: ObjectName, collection: str, columns: tuple[str, ...]) -> 
 
 
 def _read(path: str, *, as_writer: bool = False) -> ReadSteps:
-    """Read what has a page of its own in the management API; ``as_writer`` where it is for administrators."""
+    """Read an object that has a page of its own; with ``as_writer`` one that only administrators see."""
     found = yield Lookup(path, as_writer=as_writer)
     return found if isinstance(found, Mapping) else None
 
@@ -74,9 +74,9 @@ def _read_among(
     *,
     as_writer: bool = False,
 ) -> ReadSteps:
-    """Read what has no page of its own, or none that a monitoring user may see, out of the smallest listing.
+    """Read an object from the smallest listing: its page is missing, or closed to monitoring users.
 
-    ``completed`` is what it makes of the listing before one of its objects is chosen.
+    ``completed`` completes the listing before the object is selected.
     """
     items = yield Lookup(path, as_writer=as_writer)
     for item in completed(items) if isinstance(items, list) else ():
@@ -131,7 +131,7 @@ def _worked_out(document: Mapping[str, Json], key: str) -> Json:
 
 
 def limits_of(answer: Json) -> dict[str, Mapping[str, Json]] | None:
-    """Limits by virtual host, out of ``GET /api/vhost-limits``; ``None`` where that is no such answer."""
+    """Return limits by virtual host, from ``GET /api/vhost-limits``; ``None`` if that is no such answer."""
     if not isinstance(answer, list):
         return None
     limits: dict[str, Mapping[str, Json]] = {}

@@ -1,9 +1,8 @@
-"""A RabbitMQ as a source: answers and events in, observations out. Without I/O.
+"""The RabbitMQ source: takes answers and events, returns observations. Without I/O.
 
-Its driver makes the requests that `RabbitMqSource.next_request` asks for, one at a time, hands over the
-answers and the broker's events, and carries out the effects. `BrokerEvents` knows what events mean and
-`ManagementAnswers` what answers mean; `BrokerView` says what changes by either, and `ObservationStream`
-publishes it.
+Its driver sends the requests of `RabbitMqSource.next_request`, one at a time, passes in the answers and the
+broker's events, and carries out the effects. `BrokerEvents` interprets events, and `ManagementAnswers`
+answers; `BrokerView` determines what changes, and `ObservationStream` publishes it.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.event_gaps import GapTracker
 from gateway.sources.rabbitmq.events import Changed
-from gateway.sources.rabbitmq.known_objects import KnownObject, Put
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
 from gateway.sources.rabbitmq.management_changes import BrokerRequest
 from gateway.sources.rabbitmq.method_calls import MethodCalls
+from gateway.sources.rabbitmq.object_lives import KnownObject, Put
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest, Sheet
@@ -62,27 +61,27 @@ from gateway.sources.rabbitmq.source_events import (
 from gateway.sources.rabbitmq.status import SourceStatus
 
 OLDEST_ANSWER = 30_000_000_000
-"""An answer to a request made longer ago (ns), as after the process was stopped, is out of date."""
+"""Nanoseconds after which the answer to a request is outdated, as after the process was stopped."""
 CATCHING_UP_LIMIT = 60_000_000_000
-"""Nanoseconds. Listings wait no longer for the events of the time before."""
+"""Nanoseconds for which listings wait for events from the time without a connection."""
 
 RESUMING_LIMIT = 15_000_000_000
-"""Nanoseconds. So long listings wait for a durable subscription to be resumed, where the broker answers."""
+"""Nanoseconds for which listings wait until a durable subscription is resumed, if the broker answers."""
 
 SILENT_LINK_LIMIT = 60_000_000_000
 """Nanoseconds within which a connection that delivers nothing any more is found to be dead."""
 
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
-"""Events that change values of objects: the class to be listed soon."""
+"""Events that change values of objects, each with the class to be listed soon."""
 
 
 class RabbitMqSource:
     """Observes one RabbitMQ.
 
     Args:
-        config: see `RabbitMqSourceConfig`.
-        mapping: what is read and how it is shown.
-        secrets: which elements are left out of what is published.
+        config: settings of the source.
+        mapping: what is read, and how it is shown.
+        secrets: which elements are not published.
 
     Raises:
         LocalProtocolError: AM2 cannot carry one of the mapping's classes or events.
@@ -106,7 +105,7 @@ class RabbitMqSource:
         self._stream = ObservationStream(
             self._readers, self._view.known, self._events.maker.schemas, secrets or SecretRules()
         )
-        self._impersonators = ImpersonatorCheck(config.obeyed, config.user)
+        self._impersonators = ImpersonatorCheck(config.allowed_users, config.user)
         self._answers = ManagementAnswers(
             config, self._readers, self._view, self._events.alarms, self._stream, self._impersonators
         )
@@ -116,11 +115,11 @@ class RabbitMqSource:
         self._plan = self._answers.plan
         self._visibility = self._answers.visibility
         self._woken_at = 0
-        self._events_are_kept = False  # while there is no connection, by a durable subscription
+        self._events_are_kept = False  # by a durable subscription, while there is no connection
         self._gaps = GapTracker()
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
-    # What the driver asks.
+    # Properties for the driver.
 
     @property
     def readers(self) -> Mapping[str, ClassReader]:
@@ -134,12 +133,12 @@ class RabbitMqSource:
 
     @property
     def event_keys(self) -> tuple[str, ...]:
-        """Routing keys of the broker's events that matter here."""
+        """The routing keys of the broker's events that are needed."""
         return tuple(dict.fromkeys((*self._events.routing_keys, TAGS_EVENT)))
 
     @property
     def status(self) -> SourceStatus:
-        """How much of the broker can be seen now."""
+        """The state of the source."""
         return self._visibility.status(
             self._view.hosts.not_permitted,
             self._impersonators.distrust,
@@ -156,24 +155,24 @@ class RabbitMqSource:
 
     @property
     def reads_first(self) -> bool:
-        """Whether the first reading is under way; values that listings alone have may still be to come."""
+        """Whether the first reading is in progress; values that only listings have may still be missing."""
         return not self._stream.synchronised or self._visibility.in_progress
 
     @property
     def understands_events(self) -> bool:
-        """Whether what objects depend on is known, so that events of the time before can be taken."""
+        """Whether the objects on which others depend are known, so that earlier events can be applied."""
         known = self._visibility.has_listed(NEEDED_BY_EVENTS)
-        # Whether a node was started again says what events of creations mean.
+        # The meaning of creation events depends on whether a node was started again.
         return known and self._visibility.listed_since("node", self._gaps.resumed_at)
 
     @property
-    def knows_what_others_hang_on(self) -> bool:
-        """Whether virtual hosts and nodes were listed since the start, where they can be."""
+    def knows_dependencies(self) -> bool:
+        """Whether virtual hosts and nodes were listed since the start, if they can be."""
         return self._visibility.was_listed(NEEDED_BY_EVENTS)
 
     @property
     def unreadable(self) -> Mapping[str, int]:
-        """How often a value or event was not what it should be, by place."""
+        """How often a value or event was malformed, by place."""
         counts: dict[str, int] = {**self._events.reader.unreadable, **self._events.maker.unreadable}
         for reader in self._readers.values():
             counts.update(reader.unreadable)
@@ -181,7 +180,7 @@ class RabbitMqSource:
 
     @property
     def request_at(self) -> int:
-        """When to ask for the next request (ns)."""
+        """The time at which the next request is due (ns)."""
         return self._plan.due()
 
     @property
@@ -190,34 +189,34 @@ class RabbitMqSource:
         return self._answers.busy
 
     def known(self, class_name: str) -> Iterable[KnownObject]:
-        """The objects of a class as they are known."""
+        """Return the known objects of a class."""
         return self._view.known.of_class(class_name)
 
     @property
     def call_at(self) -> int:
-        """When to hand in that the work on calls continues (ns)."""
+        """The time at which the work on calls continues (ns)."""
         return self._calls.due
 
     @property
     def takes_metrics(self) -> bool:
-        """Whether metrics that arrived are still to be taken."""
+        """Whether metrics that arrived are still to be applied."""
         return self._answers.metrics.busy
 
     @property
     def statistics(self) -> PrometheusStatistics | None:
-        """Where statistics come from beside the listings."""
+        """The statistics that are read beside the listings, if they are."""
         return self._view.statistics
 
     @property
     def is_catching_up(self) -> bool:
-        """Whether events of the time before the last connection are being received."""
+        """Whether events from the time without a connection are being received."""
         return self._visibility.catching_up
 
     def handle(self, event: SourceEvent, now: int) -> list[Effect]:
-        """Take in what happened at ``now`` (ns); return what is to be done.
+        """Take an event that happened at ``now`` (ns); return the effects.
 
         Raises:
-            EventNotTakenError: this can happen to other sessions only.
+            EventNotTakenError: only other sessions take such events.
         """
         return self._awake(self._effects_of(event, now), now)
 
@@ -262,10 +261,10 @@ class RabbitMqSource:
                 raise EventNotTakenError(self, event)
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> ResultAnswer | None:
-        """Return what would be answered at once; ``None`` where the request would be carried out."""
+        """Return what would be answered at once; ``None`` if the request would be carried out."""
         if isinstance(request, ObjectModify):
             return cannot_be_set(request)
-        return self._unreachable(request.token) or self._calls.objection(request, now)
+        return self._unreachable(request.token) or self._calls.precheck(request, now)
 
     def _unreachable(self, token: int) -> ResultAnswer | None:
         status = self.status
@@ -285,9 +284,9 @@ class RabbitMqSource:
                 return self._calls.advance(now)
 
     def _tick(self, now: int) -> list[Effect]:
-        """Do what is due: a heartbeat, or the end of trust in a broker that has been silent for too long."""
+        """Do what is due: a heartbeat, or make all stale because the broker has been silent for too long."""
         self._woken_at = 0
-        self._view.known.forget_old_ends(now)
+        self._view.known.ends.forget_old(now)
         stood_still = self._stood_still(now)
         silent_since = self._visibility.silent_since
         effects = [*stood_still, *self._calls.overdue(now)]
@@ -303,7 +302,7 @@ class RabbitMqSource:
         return effects
 
     def _stood_still(self, now: int) -> list[Effect]:
-        """Nobody was woken for a heartbeat for long: what is known is as old, and is read again."""
+        """Read everything again if the process was stopped for long, so that all values are old."""
         if not self._stream.wake_at or now - self._stream.wake_at < self._config.silence_limit:
             return []
         self._view.known.mark_unconfirmed()
@@ -312,7 +311,7 @@ class RabbitMqSource:
         return self._stream.mark_stale("the gateway stood still")
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
-        """``effects``, the source's state where it changed, and when to wake it."""
+        """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
         self._note_missing(now)
         gaps = self._regained(now)
         if gaps:
@@ -337,14 +336,14 @@ class RabbitMqSource:
         return effects
 
     def _regained(self, now: int) -> list[Gap]:
-        """Close the gap in which events may be missing, when it is over."""
+        """Close the gap in which events may be missing, if it is over."""
         visibility = self._visibility
         if not self._gaps.since or visibility.failure or not visibility.complete or self._awaits_events:
             return []
         return self._gaps.close(now) if visibility.all_listed_from(self._gaps.listed_from) else []
 
     def _note_missing(self, now: int) -> None:
-        """Note that events are missing, where answers alone show that."""
+        """Note that events are missing, if only answers show that."""
         visibility = self._visibility
         if visibility.failure:
             return
@@ -353,12 +352,12 @@ class RabbitMqSource:
             self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
         never_arrived = not arrive and not visibility.last_event and self._config.awaits_events
         if never_arrived and visibility.complete and not self._events_are_kept:
-            # Everything was read, and what comes and goes from now on is missed.
+            # Everything was read, and changes from now on are missed.
             visibility.last_event = now
             self._gaps.missed(now, now, f"no events arrived: {visibility.events_missing}")
 
     def _nodes_dated(self, since: int) -> bool:
-        """Whether a listing that began then (ns), or later, showed since when each node has run."""
+        """Return whether a listing that began then (ns), or later, showed since when each node runs."""
         return self._view.nodes.are_dated and self._visibility.listed_since("node", since)
 
     @property
@@ -368,7 +367,7 @@ class RabbitMqSource:
     # Events.
 
     def _events_connected(self, now: int) -> list[Effect]:
-        """Events arrive from now on; what happened before is in doubt."""
+        """Take note that events arrive from now on, and that earlier ones may have been missed."""
         again = bool(self._visibility.last_event)
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = self._view.known.events_since = now
@@ -382,7 +381,7 @@ class RabbitMqSource:
         return effects
 
     def _events_resumed(self, missed: str, now: int) -> list[Effect]:
-        """Events arrive from now on, first those of meanwhile; ``missed``: why some before them may be lost.
+        """Take note that events arrive, first those that waited; ``missed``: why earlier ones may be lost.
 
         The source is not synchronised before `LinkUp` ends that.
         """
@@ -402,14 +401,14 @@ class RabbitMqSource:
         return self._answers.resync(reason, now, events_lost=bool(missed))
 
     def _caught_up(self, now: int) -> list[Effect]:
-        """The events of meanwhile have all been taken."""
+        """Take note that all events that waited were received."""
         self._visibility.catching_up = False
         self._gaps.caught_up(now)
         self._plan.release()
         return self._answers.resync("events have been caught up with", now)
 
     def _events_lost(self, reason: str, now: int, since: int) -> list[Effect]:
-        """Some events may have been lost since ``since``, although others arrive: list everything again."""
+        """List everything again: events since ``since`` may have been lost, although others arrive."""
         self._events.lost()
         self._visibility.unbroken_since = self._view.known.events_since = now
         self._forget_limits(now)
@@ -419,13 +418,13 @@ class RabbitMqSource:
     def remember(
         self, objects: Iterable[KnownObject], now: int, *, events_kept: bool, heard_until: int = 0
     ) -> None:
-        """These existed when the gateway before this one ended.
+        """Take the objects that existed when the previous gateway ended.
 
         Args:
             objects: all of them.
             now: the time (ns).
-            events_kept: whether every event of meanwhile is to come.
-            heard_until: until when the broker was listened to (ns); 0 where that is not known.
+            events_kept: whether every event since then will be received.
+            heard_until: when events were last received (ns); 0 if unknown.
         """
         self._events_are_kept = events_kept
         former = list(objects)
@@ -441,7 +440,7 @@ class RabbitMqSource:
             self._view.known.remember(former, now)
 
     def _forget_limits(self, now: int) -> None:
-        """Forget the limits, which no listing shows: virtual hosts may have been created again unnoticed."""
+        """Drop the limits, which no listing shows: virtual hosts may have been created again unnoticed."""
         self._view.hosts.learn_limits(None)
         self._calls.answers_again(now)
 
@@ -452,15 +451,15 @@ class RabbitMqSource:
         return self._stream.events_lost(Loss(0, since, now), reason, now)
 
     def _note_missed(self, since: int, now: int, reason: str) -> None:
-        """Note that events are missed; of the time before the first reading the log knows that by itself."""
+        """Note that events are missed; before the first reading the log knows that by itself."""
         if self._visibility.was_complete or self._events_are_kept:
             self._gaps.missed(since, now, reason)
 
     def _events_missing(self, reason: str, now: int) -> list[Effect]:
-        """No events arrive, for ``reason``, which is shown to people."""
+        """Take note that no events arrive; ``reason`` is shown to people."""
         news = reason != self._visibility.events_missing
         if self._visibility.last_event and not self._visibility.events_missing:
-            # A connection that delivers nothing is found to be dead within that time.
+            # Within that time a connection that delivers nothing is found to be dead.
             self._visibility.last_event = max(self._visibility.last_event, now - SILENT_LINK_LIMIT)
             if self._events_are_kept:
                 self._gaps.interrupted(self._visibility.last_event)
@@ -486,8 +485,8 @@ class RabbitMqSource:
             self._gaps.event_happened(event.time or now, starts, connects=connects)
         outcome = self._events.take(event, now, recovering=self._gaps.recovering)
         effects = self._stream.apply(outcome.changes)
-        # Of a durable subscription they cannot wait: what was published of an event is acknowledged. What
-        # they refer to is known from before the start, or by them.
+        # Events of a durable subscription cannot wait: they are acknowledged once published. The objects they
+        # refer to are known from before the start, or by these events.
         effects += self._stream.raise_events(outcome.raised, now, at_once=self._events_are_kept)
         for change in outcome.changes:
             if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
@@ -496,7 +495,7 @@ class RabbitMqSource:
             self._plan.hurry(now, outcome.event.class_name)
         if key == TAGS_EVENT:
             self._plan.hurry_users(now)
-            if self._visibility.refused:  # perhaps by ourselves, and perhaps not any more
+            if self._visibility.refused:  # perhaps temporarily, by the gateway's own requests
                 self._plan.hurry(now)
                 self._plan.retry(now, at_once=True)
         elif key in _HURRIED:
@@ -507,11 +506,11 @@ class RabbitMqSource:
     # Requests to the management API.
 
     def next_request(self, now: int) -> ManagementRequest | None:
-        """The request to make now, if one is due and the last answer has been taken whole."""
+        """Return the request to send now, if one is due and the last answer has been applied completely."""
         return None if self.busy else self._plan.next_request(now)
 
     def _answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        """Take the answer to a request that was sent at ``began`` and ended at ``ended`` (ns)."""
         if ended - began > OLDEST_ANSWER and isinstance(answer, Document):
             answer = Unavailable("its answer was taken too late", late=True)
         failed = self._visibility.failure
@@ -524,19 +523,19 @@ class RabbitMqSource:
         return effects
 
     def next_scrape(self, now: int) -> ScrapeRequest | None:
-        """The metrics to ask for now, beside the requests of `next_request`."""
+        """Return the metrics to request now, beside the requests of `next_request`."""
         if self._visibility.failure or self._plan.is_holding(now):
             return None
         return self._answers.metrics.next_request(now)
 
     def sheet_for(self, request: ScrapeRequest) -> Sheet:
-        """What takes the answer to ``request``."""
+        """Return the object that takes the answer to ``request``."""
         return self._answers.metrics.sheet_for(request)
 
     def next_call_request(self) -> BrokerRequest | None:
-        """The request that an operation wants made now; beside those of `next_request`."""
+        """Return the request of an operation to send now, beside those of `next_request`."""
         return self._calls.next_request()
 
     def abandon(self, reason: str) -> list[Effect]:
-        """The source ends, for ``reason``: the outcome of every operation that waits is unknown."""
+        """End the source because of ``reason``: the outcome of every waiting operation is unknown."""
         return self._calls.abandon(reason)

@@ -1,4 +1,4 @@
-"""How a RabbitMQ source behaves: what it reads and shows, and how often and how hard it reads."""
+"""Settings of a RabbitMQ source: what it reads and shows, and how often and how hard it reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 SECOND: Final = 1_000_000_000
 RARELY = 60 * SECOND
-"""Between listings of what hardly changes, at least."""
+"""Shortest interval between listings of classes that hardly change."""
 _SLOW = {
     **dict.fromkeys(("vhost", "exchange", "consumer", "streamConsumer", "streamPublisher"), 10 * SECOND),
     **dict.fromkeys(("binding", "policy", "operatorPolicy", "user", "parameter"), 30 * SECOND),
@@ -17,7 +17,7 @@ _SLOW = {
 }
 """Of the latter hardly anything changes that no event reports."""
 DEFAULT_BUDGET: Final = 0.035
-"""Share of time that requests to a broker may take where nothing else is configured."""
+"""Share of time that requests to a broker may take if nothing else is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +25,25 @@ class PollingConfig:
     """How often and how hard to read. Durations are nanoseconds.
 
     Attributes:
-        budget: share of time that requests may take, listings and everything else together. The broker's
-            processor time was measured at 0.9 to 1.2 of a request's time: 0.035 stays below 5 % of a core,
-            and below 4 % of one where there are many queues and metrics.
-        interval: between listings of a class, where its cost allows.
+        budget: share of time that all requests together may take. The broker's processor time was measured at
+            0.9 to 1.2 of a request's time: 0.035 stays below 5 % of a core, and below 4 % of one if there are
+            many queues and metrics.
+        interval: between listings of a class, if its cost allows.
         slow: the same for the classes named here.
-        overview: between looks at what cluster this is, and at who its users are.
+        overview: between readings of the overview and of the users.
         lean: between listings without statistics, of a class whose statistics come from elsewhere, and the
-            pace of the listings with them meanwhile, which say what neither of the others does.
-        refused_users: until what needs an administrator is asked for again after a refusal, which the broker
-            writes into its log each time.
-        refused_pause: after a refusal or failure of one request, before the like is asked again; doubled for
-            each further one of the same class, because the broker may write a crash report each time.
-        longest_refused_pause: what that grows to.
-        missing_pause: until a collection that the broker does not have is asked for again.
+            interval of the listings with them, which show what neither of the others does.
+        refused_users: until what needs an administrator is requested again after a refusal, which the broker
+            logs each time.
+        refused_pause: after a refusal or failure of one request, before the next of its class; doubled for
+            each further one, because the broker may write a crash report each time.
+        longest_refused_pause: maximum of ``refused_pause``.
+        missing_pause: until a collection that the broker does not have is requested again.
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
-        urgent_share: share of time that listings may take while the known state is in doubt, and questions
-            about virtual hosts.
-        first_time: what the requests of the first reading may take one right after the other; after that the
-            pages of a listing leave the broker as much time for others as they took, as later ones do.
+        urgent_share: share of time that listings may take while objects are unconfirmed, and questions about
+            virtual hosts.
+        first_time: time that the first reading may take without pauses; after that the pages of a listing
+            leave the broker as much time for others as they took, as later ones do.
     """
 
     budget: float = DEFAULT_BUDGET
@@ -62,7 +62,7 @@ class PollingConfig:
 
 
 METRICS_SHARE: Final = 2 / 3
-"""Share of a source's budget for metrics, where there are any; listings get what these do not need."""
+"""Share of a source's budget for metrics, if there are any; listings get what these do not need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class StatisticsConfig:
     """How to read Prometheus' metrics. Durations are nanoseconds.
 
     Attributes:
-        management: URL of the management API, whose host is asked where a listener names no address.
+        management: URL of the management API, whose host is used if a listener names no address.
         enabled: whether to read them at all.
-        urls: where the nodes answer; empty for what the broker says of its listeners.
-        interval: between two readings, where their cost allows.
+        urls: where the nodes answer; if empty, the listeners that the broker reports.
+        interval: between two readings, if their cost allows.
         share: share of time that they may take.
         first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
     """
@@ -97,7 +97,7 @@ class RabbitMqSourceConfig:
         show_own: whether the gateway's own queues and connections are shown all the same, but for those that
             the management API opens for each message published through it.
         management_virtual_host: where consoles are served over the broker; empty where none is.
-        obeyed: users whose requests are served; empty likewise.
+        allowed_users: users whose requests are served; empty likewise.
         awaits_events: not all is known before it is known whether events arrive.
         silence_limit: time without an answer after which everything known is stale.
         suspects_asked: objects missing in one listing that are asked for one by one, at most.
@@ -111,7 +111,7 @@ class RabbitMqSourceConfig:
     own_users: frozenset[str] = frozenset()
     show_own: bool = False
     management_virtual_host: str = ""
-    obeyed: frozenset[str] = frozenset()
+    allowed_users: frozenset[str] = frozenset()
     awaits_events: bool = False
     silence_limit: int = 10 * SECOND
     suspects_asked: int = 50

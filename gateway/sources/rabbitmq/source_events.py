@@ -1,8 +1,10 @@
-"""What can happen to a RabbitMQ source, beside the events of every session (`gateway.dialects.session`).
+"""The events of a RabbitMQ source, beside those of every session (`gateway.dialects.session`).
 
-`LinkUp`, `LinkDown`, `BacklogFollows` and `LossSuspected` are about the broker's event exchange here.
-Requests to the broker are not effects: their pace is a matter of cost, so that the driver asks for the next
-one when the last has ended (`RabbitMqSource.next_request`), and hands in its answer.
+`LinkUp`, `LinkDown`, `BacklogFollows` and `LossSuspected` concern the connection to the broker's event
+exchange.
+
+Requests to the broker are not effects, because their pace depends on their cost: the driver takes the next
+one when the last has ended (`RabbitMqSource.next_request`), and passes in its answer.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ class BrokerEventReceived:
 
     Attributes:
         key: its routing key, which is the event's name.
-        headers: what it says, as JSON.
-        time: when that happened (ns, the broker's clock); 0 where that is not known.
+        headers: its contents, as JSON.
+        time: when the event happened (ns, the broker's clock); 0 if unknown.
     """
 
     key: str
@@ -46,7 +48,7 @@ class BrokerEventReceived:
 
 @dataclass(frozen=True, slots=True)
 class EventsDropped:
-    """Events of this time (ns) do not wait for a durable subscription any more, or never did."""
+    """The events of this time (ns) were not kept, or were dropped, by a durable subscription."""
 
     since: int
     until: int
@@ -55,17 +57,17 @@ class EventsDropped:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionBlocked:
-    """The broker takes no message from a connection of the gateway, although no alarm was reported."""
+    """The broker blocks a connection of the gateway, although no alarm was reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSent:
-    """The request of `next_request` is made now: silence counts from here, before the request's deadline."""
+    """The request of `next_request` is sent now: silence begins here, before the request's deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerReceived:
-    """The answer to a request of `next_request`, which was made at ``began`` (ns)."""
+    """The answer to a request of `next_request`, which was sent at ``began`` (ns)."""
 
     request: ManagementRequest
     answer: Answer
@@ -74,7 +76,7 @@ class AnswerReceived:
 
 @dataclass(frozen=True, slots=True)
 class MetricsReceived:
-    """What came of a request of `next_scrape`, which was made at ``began`` (ns)."""
+    """The answer to a request of `next_scrape`, which was sent at ``began`` (ns)."""
 
     request: ScrapeRequest
     outcome: Scraped | NotScraped
@@ -89,7 +91,7 @@ class CallAnswered:
 
 
 class Work(enum.Enum):
-    """What a source does in portions, so that others have their turn in between."""
+    """Work that a source does in portions, so that others can run in between."""
 
     LISTING = "advance"
     """Objects of the page that arrived; while `RabbitMqSource.busy`."""
@@ -101,7 +103,7 @@ class Work(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkContinues:
-    """The source has its turn with the next portion of some work."""
+    """The source does the next portion of some work."""
 
     work: Work
 
@@ -117,4 +119,4 @@ SourceEvent: TypeAlias = (
     | CallAnswered
     | WorkContinues
 )
-"""All that can happen to a source."""
+"""All events of a source."""

@@ -1,4 +1,4 @@
-"""How much of the broker the source can see, in one line for people."""
+"""What the source can see of the broker, with one line for people."""
 
 from __future__ import annotations
 
@@ -24,34 +24,37 @@ from gateway.sources.rabbitmq.management_api import (
 )
 
 ADMINISTRATORS_ONLY = "users, permissions and runtime parameters are not shown: that needs an administrator"
-"""Said although nothing is wrong, as without a writer: no rows could be taken for no such objects."""
+"""Shown although nothing is wrong, as without a writer: absent rows could be taken for absent objects."""
 _EVENTS_ONLY = (
     "statistics are off on this broker: connections, channels and consumers are known by events only"
 )
 STATISTICS_OFF = f"{_EVENTS_ONLY}, and there are no counters"
-"""Said where ``management.disable_stats`` is set, or ``management_metrics_collection`` is not permitted."""
+"""Shown if ``management.disable_stats`` is set, or ``management_metrics_collection`` is not permitted."""
 STATISTICS_OF_METRICS = f"{_EVENTS_ONLY}, and counters of queues by Prometheus' metrics"
-"""Said there where these are read."""
+"""Shown in the same case if Prometheus' metrics are read."""
 WITHIN_BUDGET = "within the budget"
-"""Ends what is said of classes that are read seldom."""
+"""End of the text about classes that are read rarely."""
 _NOT_ASKED = "not asked yet"
 
 _MINUTE = 60_000_000_000
 _SELDOM = 45_000_000_000
-"""What is listed less often is said to be (ns): values are shown as fresh that may be as old."""
+"""Nanoseconds between listings from which on a class is reported as read rarely: values are as old."""
 _OFTEN = 30_000_000_000
-"""What is listed more often is not said to be listed seldom any more (ns)."""
+"""Nanoseconds between listings below which a class is no longer reported as read rarely."""
 _MINUTES = (2, 5, 15, 60)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """The state of the source and a line that says why it is so and what to do; empty where all is well.
+    """The state of the source.
 
-    ``blocked``: an alarm is raised, and the broker takes no messages over AMQP. ``changes_wait``: as of
-    `gateway.model.observations.SourceStateSeen`. ``distrust``: why no request of a console may be served;
-    empty where nothing speaks against it. ``events_since``: since when (ns) every event of the broker has
-    been received, as far as is known; 0 while none is.
+    Attributes:
+        detail: why it is so and what to do, in one line; empty if all is well.
+        blocked: an alarm is raised, and the broker takes no messages over AMQP.
+        changes_wait: see `gateway.model.observations.SourceStateSeen`.
+        distrust: why no request of a console may be served; empty if it may.
+        events_since: the time (ns) since which every event has been received, as far as is known; 0 while
+            none is.
     """
 
     state: SourceState
@@ -63,7 +66,7 @@ class SourceStatus:
 
 
 def failure_text(answer: Answer, user: str) -> str:
-    """Why the management API is of no use now; empty for an answer that is."""
+    """Return why the management API cannot be used now; empty for an answer of a usable one."""
     match answer:
         case Refused(login=True, reason=reason):
             return (
@@ -82,14 +85,14 @@ def failure_text(answer: Answer, user: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """What may not or cannot be read, in one line; ``withheld``: it is for administrators only."""
+    """The text about what may not or cannot be read; ``withheld``: only administrators may read it."""
 
     text: str
     withheld: bool
 
 
 def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str, writer: str = "") -> str:
-    """What may not or cannot be read; ``writer`` is asked where an administrator is needed, if there."""
+    """Return the text about what may not or cannot be read; ``writer``, if any, reads as administrator."""
     if isinstance(refusal, Refused) and is_administrative(request):
         shut_out = writer and refusal.login
         refused = f", and the one who writes is refused ({refusal.reason})" if shut_out else ""
@@ -103,7 +106,7 @@ def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: st
 
 
 class _Seldom:
-    """Says what is listed seldom, in steps, so that not each listing says something else."""
+    """Reports what is read rarely, in steps, so that the text does not change with each listing."""
 
     def __init__(self) -> None:
         self._said: dict[str, int] = {}
@@ -111,10 +114,10 @@ class _Seldom:
         self._texts: list[str] = []
 
     def texts(self, intervals: Mapping[str, int]) -> list[str]:
-        """What is listed seldom, and how seldom.
+        """Return what is listed rarely, and how rarely.
 
         Args:
-            intervals: nanoseconds between listings of a collection; another mapping where they changed.
+            intervals: nanoseconds between listings of a collection; another mapping after a change.
         """
         if intervals is not self._intervals:
             self._intervals = intervals
@@ -135,7 +138,7 @@ class _Seldom:
         ]
 
     def _step(self, collection: str, interval: int) -> int:
-        """Minutes, rounded up; 0 for often. One that was said stays until much less is true."""
+        """Return minutes, rounded up; 0 for often. A reported step stays until it is much shorter."""
         said = self._said.get(collection, 0)
         if interval <= (_OFTEN if said else _SELDOM):
             return 0
@@ -147,30 +150,31 @@ class _Seldom:
 
 _NOT_CONNECTED = "events are not connected yet"
 _SHORT_LIVED = frozenset({"queue", "connection", "channel", "consumer", "exchange", "binding"})
-"""Classes whose objects come and go with the broker's clients."""
+"""Classes whose objects are created and end with the broker's clients."""
 
 
 class Visibility:
-    """What of the broker can be seen, and whether it has all been seen.
+    """What the source can see of the broker, and whether it has read all of it.
 
     Args:
         listed: the classes that are listed.
         user: who reads; named in texts for people.
-        writer: who changes the broker, and reads what an administrator is needed for; empty for none.
+        writer: who changes the broker, and reads what needs an administrator; empty for none.
 
     Attributes:
-        failure: why the management API is of no use now; empty while it is.
-        asked_at: when what is not answered yet was asked (ns); 0 while nothing is asked.
-        complete: whether everything has been read since the source was stale.
-        was_complete: whether everything has been read once.
+        failure: why the management API cannot be used now; empty while it can.
+        asked_at: when the unanswered request was sent (ns); 0 while there is none.
+        complete: everything has been read since the source was stale.
+        was_complete: everything has been read once.
         events_missing: why no events arrive; empty while they do.
         awaits_events: it is not complete before it is known whether events arrive.
-        catching_up: events of the time without a connection are being received.
-        without_majority: why changes may wait in the broker; empty where they do not.
-        last_event: when the last one arrived, or when they were found to arrive (ns); 0 for never.
-        unbroken_since: since when every event has arrived, as far as is known (ns); 0 while they do not.
-        named: the classes that were listed without statistics since the source was stale, and when
-            that listing began (ns).
+        catching_up: events from the time without a connection are being received.
+        without_majority: why changes may wait in the broker; empty if they do not.
+        last_event: when the last event arrived, or events were found to arrive (ns); 0 for never.
+        unbroken_since: the time since which every event has arrived, as far as is known (ns); 0 while they do
+            not.
+        named: the classes that were listed without statistics since the source was stale, and when that
+            listing began (ns).
     """
 
     def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
@@ -201,32 +205,33 @@ class Visibility:
         self._read_whole: set[str] = set()
 
     def answers(self) -> bool:
-        """The management API answers; whether that is news."""
+        """Note that the management API answers; return whether that has changed."""
         news = bool(self.failure)
         self.failure = ""
         self._failing_since = 0
         return news
 
     def waits(self, asked: int) -> None:
-        """What was asked at ``asked`` (ns) was not answered; whether anything is, the next answer shows."""
+        """Note that a request of ``asked`` (ns) was not answered; the next answer shows whether any is."""
         self._failing_since = self._failing_since or asked
 
     @property
     def silent_since(self) -> int:
-        """When what it does not answer, or has not yet, was asked first (ns); 0 while nothing is awaited."""
+        """When the first unanswered request was sent (ns); 0 while none is."""
         return self._failing_since or self.asked_at
 
     def no_overview(self, answer: Answer) -> Answer:
-        """What an answer to the overview means that is none; any other as it is.
+        """Return the meaning of an answer to the overview that is none; any other answer unchanged.
 
-        The parts of a broker's API come and go one by one, and the overview may be among the first to go.
+        The parts of a broker's API start and stop one by one, and the overview may be among the first to
+        stop.
         """
         if self.was_complete and isinstance(answer, NotFound):
             return Unavailable("there is no overview, as where a broker starts or stops")
         return NotManagement("there is no overview") if isinstance(answer, NotFound) else answer
 
     def fails(self, answer: Answer, asked: int) -> bool:
-        """The management API is of no use, as who asked at ``asked`` (ns) found; whether that is news."""
+        """Note that the request of ``asked`` (ns) failed; return whether the reason is new."""
         text = failure_text(answer, self._user)
         news = text != self.failure
         if not self.failure:
@@ -247,11 +252,11 @@ class Visibility:
 
     @property
     def unread(self) -> frozenset[str]:
-        """The listed classes that could not be read when they were last asked for, as reader or writer."""
+        """The listed classes whose last request failed, as reader or writer."""
         return frozenset(name for name, one in self._refusals.items() if not one.withheld) & self._listed
 
     def statistics_switched(self, unlistable: Iterable[str]) -> None:
-        """Classes cannot be listed because the broker's statistics are off; none where they are on."""
+        """Set the classes that cannot be listed because the broker's statistics are off; may be none."""
         self._unlistable = frozenset(unlistable)
         self._unlisted -= self._unlistable
         for class_name in self._unlistable:
@@ -264,14 +269,14 @@ class Visibility:
         return bool(self._unlistable)
 
     def read_again(self) -> None:
-        """What is known is stale: it is not complete before all has been read again."""
+        """Note that all values are stale, and not complete before all has been read again."""
         self._unlisted = set(self.readable)
         self.named.clear()
         self._read_whole.clear()
         self.complete = False
 
     def refuses(self, place: str, request: ManagementRequest, refusal: Refused | Broken, now: int) -> str:
-        """This may not or cannot be read, and is not waited for; what to say of it, empty if it was said."""
+        """Note that this may not or cannot be read; return the text, empty if it was reported before."""
         self._unread_since.setdefault(place, self._read_at.get(place, now))
         text = refusal_text(request, refusal, self._user, self._writer)
         former = self._refusals.get(place)
@@ -283,23 +288,23 @@ class Visibility:
         return text if former is None or former.text != text else ""
 
     def reads(self, place: str, now: int) -> None:
-        """This can be read."""
+        """Note that this can be read."""
         self._read_at[place] = now
         self._refusals.pop(place, None)
         self._unread_since.pop(place, None)
 
     def unread_until(self, patience: int) -> int:
-        """When the next class will not have been read for ``patience`` (ns); 0 for never."""
+        """Return when the next class will have been unreadable for ``patience`` (ns); 0 for never."""
         return min((since + patience for since in self._unread_since.values() if since), default=0)
 
     def long_unread(self, now: int, patience: int) -> list[str]:
-        """The classes that could not be read for ``patience`` (ns), each once: their values are unknown."""
+        """Return the classes that have been unreadable for ``patience`` (ns), each once."""
         long = [place for place, since in self._unread_since.items() if since and now - since >= patience]
         self._unread_since.update(dict.fromkeys(long, 0))
         return [place for place in long if place in self._listed]
 
     def progress(self, request: ListingRequest, answer: Answer) -> None:
-        """A page arrived: until all of a class has been read once, people see how many more there are."""
+        """Note a page: until all of a class has been read once, the text says how many objects are left."""
         body = answer.body if isinstance(answer, Document) else None
         total = body.get("total_count") if isinstance(body, Mapping) else None
         read = request.page * PAGE_SIZE
@@ -313,48 +318,48 @@ class Visibility:
             self._read_whole.add(request.collection)
 
     def expects(self, collection: str, amount: int) -> None:
-        """A collection of so many objects is to be read, of which none is known yet."""
+        """Note that a collection of so many objects will be read, of which none is known yet."""
         if collection not in self._read_whole:
             self._progress.setdefault(collection, f"{collection}: 0 of {amount:,} read")
 
     def names_listed(self, class_name: str, collection: str, amount: int, began: int) -> None:
-        """A listing without statistics of so many objects, which began then (ns), is complete."""
+        """Note the end of a listing without statistics, of so many objects, which began then (ns)."""
         self.named[class_name] = began
         if amount > PAGE_SIZE and collection not in self._read_whole:
             self._progress[collection] = f"values of {collection}: 0 of {amount:,} read"
 
     @property
     def in_progress(self) -> bool:
-        """Whether a class is known in part: the first listing of it that is long has not come to its end."""
+        """Whether a class is known in part, because its long first listing has not ended."""
         return bool(self._progress)
 
     def listed(self, class_name: str, began: int) -> None:
-        """A listing of this class, which began then (ns), is complete."""
+        """Note the end of a listing of this class, which began then (ns)."""
         self._unlisted.discard(class_name)
         self._listed_from[class_name] = began
 
     def was_listed(self, class_names: Iterable[str]) -> bool:
-        """Whether listings of these classes have been complete, as far as they may be read."""
+        """Return whether these classes have been listed, as far as they may be read."""
         return self._listed_from.keys() >= self.readable.intersection(class_names)
 
     def listed_since(self, class_name: str, time: int) -> bool:
-        """Whether a class was listed, by a listing that began at ``time`` (ns) or later."""
+        """Return whether a class was listed, by a listing that began at ``time`` (ns) or later."""
         return self._listed_from.get(class_name, 0) >= time
 
     def all_listed_from(self, time: int) -> bool:
-        """Whether all that comes and goes was listed, by listings that began at ``time`` (ns) or later."""
+        """Return whether all classes of short-lived objects were listed since ``time`` (ns)."""
         return all(self.listed_since(name, time) for name in self.readable & _SHORT_LIVED)
 
     def has_listed(self, class_names: Iterable[str]) -> bool:
-        """Whether listings of these classes are complete, and the management API still answers."""
+        """Return whether these classes have been listed, and the management API still answers."""
         return not self.failure and self._unlisted.isdisjoint(class_names)
 
     def is_complete(self, *, doubtful: bool) -> bool:
-        """Whether everything has been read; what is ``doubtful`` delays it, but does not take it back.
+        """Return whether everything that can be read has been read; ``doubtful`` objects delay that.
 
-        Everything that can be read: where that is nothing, nothing is fresh.
+        If nothing can be read, nothing is fresh.
         """
-        # What came and went before events arrive would not be seen.
+        # Objects that come and go before events arrive would not be seen.
         awaited = self.awaits_events and self.events_missing == _NOT_CONNECTED
         self.complete = self.complete or not (self._unlisted or doubtful or awaited or not self.readable)
         self.was_complete |= self.complete
@@ -370,14 +375,14 @@ class Visibility:
         statistics: str = "",
         counted: bool = False,
     ) -> SourceStatus:
-        """In one line for people.
+        """Return the status, with one line for people.
 
         Args:
             not_permitted: how many virtual hosts may not be read.
-            distrust: why no request of a console is accepted; empty where requests are.
-            intervals: nanoseconds between listings of a collection; another mapping where they changed.
+            distrust: why no request of a console is accepted; empty if requests are.
+            intervals: nanoseconds between listings of a collection; another mapping after a change.
             blocked: whether the broker takes no messages.
-            statistics: why statistics do not come from where they should; empty where they do.
+            statistics: why statistics do not come from the configured place; empty if they do.
             counted: whether statistics of queues come from elsewhere than listings.
         """
         if self.failure:
@@ -401,7 +406,7 @@ class Visibility:
         parts += [statistics] if statistics else []
         parts += self._progress.values()
         parts += self._seldom.texts(intervals)
-        # Last, because SNMP cuts a long line, and this part of it is there for ever where there is no writer.
+        # Last, because SNMP cuts a long line, and this part is always there without a writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
         state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
@@ -409,6 +414,6 @@ class Visibility:
         return SourceStatus(state, "; ".join(parts), blocked, waits, distrust, self.unbroken_since)
 
     def _refused_texts(self, *, withheld: bool) -> list[str]:
-        """Why something is not shown, each once: what is for administrators only, or all else."""
+        """Return why something is not shown, each text once: for administrators only, or all else."""
         texts = (one.text for one in self._refusals.values() if one.withheld is withheld)
         return list(dict.fromkeys(texts))

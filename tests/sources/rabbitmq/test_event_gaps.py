@@ -11,8 +11,8 @@ from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.event_gaps import UNDER_WAY
-from gateway.sources.rabbitmq.known_objects import KnownObject
 from gateway.sources.rabbitmq.management_api import Unavailable
+from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
 from tests.sources.rabbitmq.imitation import NODE, SECOND, World
 from tests.sources.rabbitmq.story import world

@@ -104,7 +104,7 @@ def world(users: dict[str, list[str]] | None) -> World:
     """An agent on a broker's management exchange, which obeys the user ``loopback``, after its start."""
     new = World(
         RabbitMqSourceConfig(
-            user="agent", management_virtual_host="amqp-gateway", obeyed=frozenset({"loopback"})
+            user="agent", management_virtual_host="amqp-gateway", allowed_users=frozenset({"loopback"})
         )
     )
     new.broker.users = users
@@ -190,7 +190,7 @@ def test_a_right_taken_away_clears_nobody() -> None:
 def test_users_that_cannot_be_asked_for_stop_nothing_else() -> None:
     shop = World(
         RabbitMqSourceConfig(
-            user="agent", management_virtual_host="amqp-gateway", obeyed=frozenset({"loopback"})
+            user="agent", management_virtual_host="amqp-gateway", allowed_users=frozenset({"loopback"})
         )
     )
     shop.broker.failure = lambda one: Unavailable("timed out") if isinstance(one, UsersRequest) else None

@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.known_objects import (
-    LISTING_LAG,
-    MERGE_WINDOW,
-    REMEMBERED_FOR,
-    Change,
-    Gone,
-    KnownObjects,
-    Put,
-)
+from gateway.sources.rabbitmq.known_objects import MERGE_WINDOW, KnownObjects
 from gateway.sources.rabbitmq.listing import completed_binding
+from gateway.sources.rabbitmq.object_lives import ENDS_KEPT_FOR, LISTING_LAG, Change, Gone, Put
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import Reading, class_readers
 
@@ -137,7 +130,7 @@ def test_the_end_of_an_unknown_object_is_remembered_for_a_while() -> None:
     known = KnownObjects(READERS)
     assert known.deleted(ORDERS, T0, T0) == []
     assert known.listed(queue(), T0 - SECOND, T0, T0) == []
-    known.forget_old_ends(T0 + REMEMBERED_FOR + 1)
+    known.ends.forget_old(T0 + ENDS_KEPT_FOR + 1)
     assert told(known.listed(queue(), T0 - SECOND, T0, T0)) == [("new", "orders", 0)]
 
 

@@ -9,7 +9,8 @@ import pytest
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.known_objects import KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
+from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_leaders import LeaderFigures, LeaderSheet, leader_figures_of
 from gateway.sources.rabbitmq.prometheus_samples import NotScraped, ScrapeRequest

@@ -8,7 +8,8 @@ from gateway.dialects.errors import ProtocolError
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.values import Value
-from gateway.sources.rabbitmq.known_objects import KnownObject, KnownObjects
+from gateway.sources.rabbitmq.known_objects import KnownObjects
+from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, NotScraped, ScrapeRequest
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, ScrapePace, listener_url

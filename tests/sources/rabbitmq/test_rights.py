@@ -31,9 +31,9 @@ from gateway.sources.rabbitmq.rights import (
     Grant,
     UserRights,
     agent_rights,
+    consuming_events,
     exactly,
     gateway_rights,
-    hearing_events,
     watching,
     writer_rights,
 )
@@ -325,10 +325,10 @@ def test_provisioning_a_broker_that_is_not_there_says_so(site: Site) -> None:
 
 
 def test_grants_in_the_same_virtual_host_are_joined() -> None:
-    rights = UserRights.of((), [watching("/"), hearing_events("/"), Grant("/", read=("^mine$",))])
+    rights = UserRights.of((), [watching("/"), consuming_events("/"), Grant("/", read=("^mine$",))])
 
     assert [grant.vhost for grant in rights.grants] == ["/"]
-    assert rights.grants[0].read == (*hearing_events("/").read, "^mine$")
+    assert rights.grants[0].read == (*consuming_events("/").read, "^mine$")
 
 
 def test_a_grant_of_nothing_matches_no_name() -> None:

@@ -38,7 +38,7 @@ from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import Answer as ManagementAnswer
 from gateway.sources.rabbitmq.management_api import ManagementRequest
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.sources.rabbitmq.rights import UserRights, hearing_events, watching
+from gateway.sources.rabbitmq.rights import UserRights, consuming_events, watching
 from gateway.sources.rabbitmq.runner import SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import PollingConfig, RabbitMqSourceConfig, StatisticsConfig
@@ -57,7 +57,7 @@ OFTEN = PollingConfig(budget=0.25)
 def reading_user(broker: PrivateBroker, virtual_hosts: Iterable[str]) -> Iterator[Credentials]:
     """A user with the rights to watch some virtual hosts and hear events, and no other."""
     user = Credentials(f"reader-{secrets.token_hex(4)}", secrets.token_hex(8))
-    rights = UserRights.of(("monitoring",), [*map(watching, virtual_hosts), hearing_events()])
+    rights = UserRights.of(("monitoring",), [*map(watching, virtual_hosts), consuming_events()])
     with broker.http() as client:
         provision(client, (ProvisionedUser(user.name, user.password, rights),))
         try:

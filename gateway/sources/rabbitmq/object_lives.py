@@ -1,0 +1,160 @@
+"""The lives of a broker's objects: an object as it is known, its changes, and objects that ended lately."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.model.values import Values
+from gateway.sources.rabbitmq.object_names import ObjectName
+
+LISTING_LAG = 10_000_000_000
+"""Nanoseconds by which a listing may lag behind events (connections take up to 5 s).
+
+Virtual hosts and nodes are listed from the broker's metadata without delay: only an event of them may be
+`UNDER_WAY`.
+"""
+UNDER_WAY = 2_000_000_000
+"""Nanoseconds that an event may take from the broker to the gateway, from before it is published."""
+WITHOUT_TIME = frozenset({"vhost", "node"})
+"""Classes whose listings have no creation time, and to which other objects refer before they are known."""
+MAX_ENDS = 100_000
+"""Number of ended objects, and of their numbers, that are kept."""
+ENDS_KEPT_FOR = 120_000_000_000
+"""Nanoseconds after which no listing is older than an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownObject:
+    """An object that exists, as far as the source knows.
+
+    Attributes:
+        number: the number of the object, which never changes while it exists.
+        created: when it was created (ns); 0 if unknown.
+        first_seen: when the source first knew of it (ns).
+        sampled: when its statistics were read (ns).
+        missed: when the listing began that first lacked it (ns); 0 if none has.
+        listed: a listing has shown it, so its properties have the form that listings give them.
+    """
+
+    name: ObjectName
+    number: int
+    created: int
+    first_seen: int
+    properties: Values
+    statistics: Values
+    sampled: int
+    missed: int = 0
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An object is ``new``, or has changed; ``previous`` is its state before the change."""
+
+    object: KnownObject
+    new: bool = False
+    previous: KnownObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object ended.
+
+    Attributes:
+        object: its last known state.
+        time: when it ended (ns).
+        inferred: no event reported the end, or that of an object on which it depended; ``time`` is when the
+            source noticed.
+    """
+
+    object: KnownObject
+    time: int
+    inferred: bool = False
+
+
+Change = Put | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of an object.
+
+    Attributes:
+        noticed: when the source noticed it (ns).
+        created: when the object was created (ns); 0 if unknown.
+        unreported: the object, if no event has reported its end; otherwise ``None``.
+    """
+
+    noticed: int
+    created: int
+    unreported: KnownObject | None = None
+
+
+class EndedObjects:
+    """The objects that ended lately, and the numbers that new objects must not get.
+
+    A listing may be older than the end of an object that it shows. So each end is kept until no listing can
+    be older, or until a new object of the name is known to exist.
+    """
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[ObjectName, End] = OrderedDict()
+        self._used: OrderedDict[int, None] = OrderedDict()
+
+    def get(self, name: ObjectName) -> End | None:
+        """Return the last end of an object of this name, if it is kept."""
+        return self._ends.get(name)
+
+    def add(self, name: ObjectName, end: End) -> None:
+        """Keep an end, in place of an earlier one of the name."""
+        self._ends[name] = end
+        self._ends.move_to_end(name)
+        if len(self._ends) > MAX_ENDS:
+            self._ends.popitem(last=False)
+
+    def forget(self, name: ObjectName) -> None:
+        """Drop the end: another object of the name exists, so a listing that has the name is not too old."""
+        self._ends.pop(name, None)
+
+    def forget_all(self, of: Callable[[ObjectName], bool]) -> None:
+        """Do what `forget` does for all names for which ``of`` is true."""
+        for name in [name for name in self._ends if of(name)]:
+            del self._ends[name]
+
+    def forget_old(self, now: int) -> None:
+        """Drop all ends that every listing from now on includes."""
+        while self._ends:
+            name, end = next(iter(self._ends.items()))
+            if now - end.noticed <= ENDS_KEPT_FOR:
+                return
+            del self._ends[name]
+
+    def includes(self, name: ObjectName, created: int, began: int) -> bool:
+        """Return whether an object that a listing shows may be the one that ended.
+
+        Args:
+            name: of the object.
+            created: when the listed object was created (ns); 0 if unknown.
+            began: when the listing began (ns).
+        """
+        end = self._ends.get(name)
+        if end is None or (created and end.created and created > end.created):
+            return False
+        return end.noticed > began - listing_lag(name)
+
+    def reserve(self, number: int) -> None:
+        """Keep a number from new objects: nothing else distinguishes the next object of the name."""
+        self._used[number] = None
+        if len(self._used) > MAX_ENDS:
+            self._used.popitem(last=False)
+
+    def has_used(self, number: int) -> bool:
+        """Return whether an ended object had this number."""
+        return number in self._used
+
+
+def listing_lag(name: ObjectName) -> int:
+    """Return by how many nanoseconds a listing of an object's class may lag behind events."""
+    return UNDER_WAY if name.class_name in WITHOUT_TIME else LISTING_LAG
