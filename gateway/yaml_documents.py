@@ -36,7 +36,12 @@ class StrictModel(BaseModel):
     renamed_keys: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=False, populate_by_name=True, hide_input_in_errors=True
+        extra="forbid",
+        frozen=True,
+        strict=False,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+        defer_build=True,  # only a whole document is validated: its sections need no validators of their own
     )
 
 

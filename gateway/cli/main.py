@@ -70,12 +70,13 @@ GROUPS = {
 COMMANDS = {
     **{name: place for commands in GROUPS.values() for name, place in commands.items()},
     "process": "gateway.cli.process:process",
+    "supervise": "gateway.cli.supervise:supervise",
 }
 """Where each command is. Only the requested one is imported, so that a process of the gateway restarts
 without importing what other commands need.
 """
 
-LONG_LIVED = frozenset({"run", "agent"})
+LONG_LIVED = frozenset({"supervise", "agent"})
 """Commands that run until they are ended."""
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
+import os
+import sys
 from pathlib import Path
 
 import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
-from gateway.config.files import LoadedConfiguration, load_configuration
-from gateway.eventlog.segment import due
-from gateway.service.metrics.process import CompactionCounts
+from gateway.config.files import LoadedConfiguration
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Lifeline
-from gateway.service.processes.process_setup import configure_logs
-from gateway.service.processes.supervisor import (
-    ProcessPlan,
-    gateway_command,
-    note_running,
-    run_gateway,
-    waiting_changes,
-)
 from gateway.service.state.report import in_use
+from gateway.service.state.running_configuration import note_running, waiting_changes
 from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
@@ -33,50 +23,44 @@ from gateway.yaml_documents import DocumentError
 def run(config: Path | None, lifeline: int | None) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
     configuration = loaded(config)
-    configure_logs("supervisor")
+    try:
+        with StateFolder(configuration.state_folder).locked() as state_lock:
+            words = _supervise(configuration, _copied(configuration), lifeline, state_lock)
+            # The supervisor starts as a new program in this process: all that was imported to check the
+            # configuration would take 20 MB as long as the gateway runs.
+            for descriptor in (state_lock, lifeline):
+                if descriptor is not None:
+                    os.set_inheritable(descriptor, True)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.execv(sys.executable, (sys.executable, "-m", "gateway.cli.main", *words))  # noqa: S606  our own program
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+
+
+def _supervise(
+    configuration: LoadedConfiguration, copy: Path, lifeline: int | None, state_lock: int
+) -> list[str]:
+    """Return the command line of the supervisor (`gateway.cli.supervise`)."""
     settings = configuration.settings
-    names = {
+    words = ["supervise", "--config", str(configuration.path), "--copy", str(copy)]
+    processes = {
         "core": True,
         "snmp": settings.snmp.enabled,
         "jmx": settings.jmx.enabled,
         "objects": settings.metrics.objects is not None,
     }
-
-    def waiting() -> list[str]:
-        return waiting_changes(load_configuration(configuration.path))
-
-    try:
-        with StateFolder(configuration.state_folder).locked() as state_lock:
-            copy = _copied(configuration)
-            plans = [
-                ProcessPlan(name, gateway_command(name, configuration.path, copy))
-                for name, wanted in names.items()
-                if wanted
-            ]
-            if settings.log.enabled and settings.log.compact:
-                plans.append(_compactor(configuration, copy))
-            objects = configuration.objects_socket if settings.metrics.objects is not None else None
-            gateway = run_gateway(plans, settings.metrics, objects, Lifeline(lifeline), state_lock, waiting)
-            asyncio.run(gateway)
-    except StateError as error:
-        raise CommandError(ExitCode.STATE, str(error)) from error
-
-
-def _compactor(configuration: LoadedConfiguration, copy: Path) -> ProcessPlan:
-    return ProcessPlan(
-        "compactor",
-        gateway_command("compactor", configuration.path, copy),
-        partial(_waits, configuration.log_folder),
-        tuple(CompactionCounts().readings()),
-    )
-
-
-def _waits(log_folder: Path) -> bool:
-    """Whether a segment waits for the compactor; one that cannot read the log says why."""
-    try:
-        return bool(due(log_folder))
-    except OSError:
-        return True
+    for name, wanted in processes.items():
+        words += ["--process", name] if wanted else []
+    if settings.log.enabled and settings.log.compact:
+        words += ["--compact", str(configuration.log_folder)]
+    if settings.metrics.enabled:
+        words += ["--metrics", *map(str, settings.metrics.listen)]
+    if settings.metrics.objects is not None:
+        words += ["--objects", str(configuration.objects_socket)]
+    if lifeline is not None:
+        words += ["--lifeline", str(lifeline)]
+    return [*words, "--state-lock", str(state_lock)]
 
 
 def _copied(configuration: LoadedConfiguration) -> Path:

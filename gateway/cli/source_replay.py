@@ -21,8 +21,8 @@ from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.sources.captures import KINDS
+from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.replaying import Replayed, replayed
-from gateway.service.sources.source_context import load_mappings
 from gateway.terminal.documents import Document, brief_document, change_document, time_text
 from gateway.terminal.lines import change_line, tree_lines
 from gateway.terminal.selection import Pattern

@@ -38,8 +38,8 @@ class MachineEndedError(JmxError):
 
 MAIN_CLASS = "amqp.gateway.jmx.Main"
 
-_FIRST_HEAP_MEBIBYTES = 16
-"""Enough for some hundred objects. A heap that is too small for what it has grows at once."""
+_FIRST_HEAP_MEBIBYTES = 4
+"""Enough for some twenty objects. A heap that is too small for what it has grows at once."""
 
 _ADVICE = "install one of version 11 or newer (on Debian: apt-get install default-jre-headless)"
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "LD_LIBRARY_PATH")

@@ -12,8 +12,8 @@ import pytest
 from gateway.config.files import load_configuration
 from gateway.links.capture_reading import captured_files
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.replaying import replayed
-from gateway.service.sources.source_context import load_mappings
 from tests.all_dialects.scene import APPLICATION, QUEUE, SOURCES, Scene
 from tests.analytics.conftest import SMALL
 from tests.components.jmx_client import JmxClient, JmxClientError

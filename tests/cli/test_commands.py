@@ -16,7 +16,7 @@ from tests.components.command_line import Ended, Site, amqp_gateway, running
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import wait_until
 
-HIDDEN = {"process"}
+HIDDEN = {"process", "supervise"}
 
 
 def said(ended: Ended) -> str:

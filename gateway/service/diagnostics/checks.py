@@ -43,7 +43,7 @@ from gateway.service.sources.endpoints import (
     http_writer,
     management_endpoint,
 )
-from gateway.service.sources.source_context import load_mappings
+from gateway.service.sources.mappings import load_mappings
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader
 from gateway.sources.rabbitmq.management_api import (

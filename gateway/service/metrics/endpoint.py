@@ -1,7 +1,8 @@
 """The HTTP endpoint that Prometheus scrapes: GET and HEAD of ``/metrics`` and ``/metrics/objects``.
 
 It runs in the supervisor, on which everything depends, so a request must cost little: connections, heads and
-times are bounded, and bodies are not read. prometheus-client makes the page ``/metrics``.
+times are bounded, and bodies are not read. prometheus-client makes the page ``/metrics``. The supervisor
+imports this module only where metrics are served: h11 and prometheus-client take 4 MB.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import platform
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -19,13 +20,11 @@ from typing import Final, Self
 import h11
 import structlog
 from prometheus_client import Metric
-from prometheus_client.process_collector import ProcessCollector
 
 from gateway.prometheus.objects import encode
 from gateway.service.metrics import families
 from gateway.service.metrics.readings import Family, Kind, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.shipped_files import version
 
 log = structlog.get_logger(__name__)
 Answer = Callable[[str], Awaitable[tuple[bytes, str]]]
@@ -53,14 +52,6 @@ _CHUNK_OCTETS = 4096
 _PART_OCTETS = 1 << 20
 _TEXT = "text/plain; charset=utf-8"
 _BY_NAME = {family.name: family for family in families.FAMILIES}
-_OF_THE_SYSTEM: Mapping[str, Family] = {
-    "process_start_time_seconds": families.PROCESS_START,
-    "process_cpu_seconds_total": families.PROCESS_CPU,
-    "process_resident_memory_bytes": families.PROCESS_MEMORY,
-    "process_open_fds": families.PROCESS_FILES,
-    "process_max_fds": families.PROCESS_MAX_FILES,
-}
-"""Families by the names that prometheus-client uses for them."""
 
 
 class PageUnavailableError(Exception):
@@ -177,6 +168,28 @@ class MetricsEndpoint:
         return b"metrics are at /metrics; those of objects would be if metrics.objects were configured\n"
 
 
+def metrics_endpoint(
+    listen: tuple[str, int], readings: Callable[[], Awaitable[Sequence[Reading]]], objects: Path | None
+) -> MetricsEndpoint:
+    """Return the endpoint of a gateway.
+
+    Args:
+        listen: numeric address, and port.
+        readings: returns the readings of all processes, for each request.
+        objects: the socket of the process that has the metrics of objects; ``None`` where there is none.
+    """
+
+    async def answer(accept: str) -> tuple[bytes, str]:
+        refused = families.METRICS_REFUSED.at(endpoint.refused)
+        return exposed([*await readings(), refused], accept)
+
+    pages: dict[bytes, Answer] = {METRICS: answer}
+    if objects is not None:
+        pages[OBJECTS] = partial(ask_process, objects)
+    endpoint = MetricsEndpoint(listen, pages)
+    return endpoint
+
+
 async def ask_process(socket: Path, accept: str) -> tuple[bytes, str]:
     """Request a page from the process that listens on ``socket``; return body and content type.
 
@@ -218,20 +231,6 @@ def exposed(readings: Iterable[Reading], accept: str) -> tuple[bytes, str]:
         if reading.family in of_family:
             of_family[reading.family].append(reading)
     return encode((_metric(_BY_NAME[name], found) for name, found in of_family.items() if found), accept)
-
-
-def build() -> Reading:
-    """Return the versions of the gateway and of Python."""
-    return families.BUILD.at(1, version(), platform.python_version())
-
-
-def usage(process: str, pid: int) -> Iterator[Reading]:
-    """Yield what the operating system measures of a process; nothing if it has ended."""
-    for metric in ProcessCollector(pid=lambda: pid, registry=None).collect():
-        for sample in metric.samples:
-            family = _OF_THE_SYSTEM.get(sample.name)
-            if family is not None:
-                yield family.at(sample.value, process)
 
 
 async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:

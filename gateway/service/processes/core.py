@@ -51,7 +51,8 @@ from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
-from gateway.service.sources.source_context import DurableContext, SourceContext, load_mappings
+from gateway.service.sources.mappings import load_mappings
+from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import needs_last_state, source_of
 from gateway.service.state.last_states import LastStates, read_last_state
 from gateway.service.state.restored_records import restored_events, restored_operations

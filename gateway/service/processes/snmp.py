@@ -32,7 +32,7 @@ from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.sources.source_context import load_mappings
+from gateway.service.sources.mappings import load_mappings
 from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission

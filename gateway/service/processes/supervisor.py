@@ -1,49 +1,35 @@
 """Runs the gateway's processes, restarts those that die or hang, and ends them when it ends.
 
-All processes read a copy of the configuration that is in the state folder, also those that are restarted
-later: a file that is being edited takes effect by a restart of the gateway only, and then whole. The copy
-holds no secret: a configuration only names where secrets are.
+It imports little, because it lives as long as the gateway: no model of the configuration, no HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
+import platform
 import signal
 import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import structlog
 
-from gateway.config.files import LoadedConfiguration
-from gateway.config.model import Configuration, MetricsSettings
-from gateway.durable_files import write_durably
 from gateway.service.metrics import families
-from gateway.service.metrics.endpoint import (
-    METRICS,
-    OBJECTS,
-    Answer,
-    MetricsEndpoint,
-    ask_process,
-    build,
-    exposed,
-    usage,
-)
+from gateway.service.metrics.process import usage
 from gateway.service.metrics.readings import Reading, continued
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine
 from gateway.service.processes.systemd import ServiceManager
-from gateway.state_folder import RUNNING
+from gateway.shipped_files import version
 from gateway.tasks import until_one_ends
-from gateway.yaml_documents import DocumentError, read_document
 
 log = structlog.get_logger(__name__)
 
@@ -103,7 +89,8 @@ class Supervisor:
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
         manager: told when all are ready, and when they are being ended.
-        waiting: what of the configuration was changed since it was read; told for SIGHUP.
+        waiting: describes, as fields of a log line, what of the configuration was changed since it was read;
+            called at a SIGHUP.
 
     Attributes:
         processes: process id of each that runs, by name.
@@ -116,7 +103,7 @@ class Supervisor:
         lifeline: Lifeline,
         state_lock: int | None = None,
         manager: ServiceManager | None = None,
-        waiting: Callable[[], Sequence[str]] = tuple,
+        waiting: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self._plans = plans
         self._state_lock = state_lock
@@ -172,7 +159,8 @@ class Supervisor:
     async def readings(self) -> list[Reading]:
         """What all processes, and the supervisor itself, report of themselves now."""
         answers = await self._answers()
-        readings = [build(), *usage(OWN_NAME, os.getpid())]
+        build = families.BUILD.at(1, version(), platform.python_version())
+        readings = [build, *usage(OWN_NAME, os.getpid())]
         for name, answer in answers.items():
             readings.append(families.RESTARTS.at(self.restarts[name], name))
             if name in self.processes or name not in self._former:
@@ -200,10 +188,7 @@ class Supervisor:
     def _say_not_reloaded(self) -> None:
         """What service managers and operators mean by SIGHUP is not done, and not passed over in silence."""
         reason = "the configuration is read at a start only: amqp-gateway check, then restart the gateway"
-        try:
-            log.warning("not-reloaded", reason=reason, changed=list(self._waiting()))
-        except DocumentError as error:
-            log.warning("not-reloaded", reason=reason, wrong=str(error))
+        log.warning("not-reloaded", reason=reason, **self._waiting())
 
     async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
         """Start ``plan``'s process, again and again, until the end."""
@@ -310,23 +295,34 @@ def _never_ready(name: str, code: int) -> CommandError:
     return CommandError(ExitCode.FAILED, text)
 
 
+@dataclass(frozen=True, slots=True)
+class MetricsPages:
+    """Where metrics are served.
+
+    Attributes:
+        listen: numeric address, and port.
+        objects: the socket of the process that has the metrics of objects; ``None`` where there is none.
+    """
+
+    listen: tuple[str, int]
+    objects: Path | None
+
+
 async def run_gateway(
     plans: Sequence[ProcessPlan],
-    metrics: MetricsSettings,
-    objects: Path | None,
+    pages: MetricsPages | None,
     lifeline: Lifeline,
     state_lock: int,
-    waiting: Callable[[], Sequence[str]],
+    waiting: Callable[[], Mapping[str, object]],
 ) -> None:
     """Run the processes until SIGINT, SIGTERM, or the end of the process that started us.
 
     Args:
         plans: the processes.
-        metrics: how they are served.
-        objects: the socket of the process that tells metrics of objects; ``None`` where there is none.
+        pages: where metrics are served; ``None`` where they are not.
         lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
-        waiting: what of the configuration was changed since it was read.
+        waiting: as for `Supervisor`.
 
     Raises:
         CommandError: one of them could not do its work from the very start, or the address of the metrics is
@@ -335,44 +331,8 @@ async def run_gateway(
     manager = ServiceManager.of_environment()
     supervisor = Supervisor(plans, lifeline, state_lock, manager, waiting)
     async with AsyncExitStack() as beside:
-        if metrics.enabled:
-
-            async def answer(accept: str) -> tuple[bytes, str]:
-                refused = families.METRICS_REFUSED.at(endpoint.refused)
-                return exposed([*await supervisor.readings(), refused], accept)
-
-            pages: dict[bytes, Answer] = {METRICS: answer}
-            if objects is not None:
-                pages[OBJECTS] = partial(ask_process, objects)
-            endpoint = MetricsEndpoint(metrics.listen, pages)
+        if pages is not None:
+            late = importlib.import_module("gateway.service.metrics.endpoint")
+            endpoint = late.metrics_endpoint(pages.listen, supervisor.readings, pages.objects)
             await beside.enter_async_context(endpoint)
         await until_one_ends(supervisor.run(), manager.watch(supervisor.silent))
-
-
-def note_running(loaded: LoadedConfiguration) -> Path:
-    """A gateway starts with this configuration: the copy that its processes read.
-
-    Raises:
-        OSError: it cannot be written; ``UnicodeDecodeError`` where the file was changed to something else.
-    """
-    copy = loaded.state_folder / RUNNING
-    write_durably(copy, loaded.path.read_text(encoding="utf-8"))
-    return copy
-
-
-def waiting_changes(loaded: LoadedConfiguration) -> list[str]:
-    """The keys, dotted, under which a configuration is not the one that the gateway was started with.
-
-    Raises:
-        DocumentError: there is no copy of that, or none that can be read.
-    """
-    started = read_document(loaded.state_folder / RUNNING, Configuration)
-    return list(_differences("", started.model_dump(mode="json"), loaded.settings.model_dump(mode="json")))
-
-
-def _differences(where: str, one: object, other: object) -> Iterator[str]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            yield from _differences(f"{where}.{key}" if where else key, one.get(key), other.get(key))
-    elif one != other:
-        yield where

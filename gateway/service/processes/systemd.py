@@ -13,12 +13,14 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from gateway.config.files import LoadedConfiguration
 from gateway.service.processes.exit_codes import ExitCode
+
+if TYPE_CHECKING:  # The supervisor has a service manager, and no model of the configuration.
+    from gateway.config.files import LoadedConfiguration
 
 USER: Final = "amqp-gateway"
 STATE: Final = Path("/var/lib/amqp-gateway")

@@ -25,7 +25,8 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
 from gateway.service.sources.captures import Captures, CaptureTarget
-from gateway.service.sources.source_context import SourceContext, load_mappings
+from gateway.service.sources.mappings import load_mappings
+from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from gateway.tasks import until_one_ends
 from gateway.terminal.view import FeedChange, SourceChanged, TerminalView

@@ -1,15 +1,27 @@
-"""What a process measures of itself."""
+"""What a process measures of itself, and what the system knows of it."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import subprocess
+import sys
 
 import pytest
+from prometheus_client.process_collector import ProcessCollector
 
 from gateway.service.metrics import families, process
-from gateway.service.metrics.process import CollectionPauses, LoopLag, measured
+from gateway.service.metrics.process import CollectionPauses, LoopLag, measured, usage
 from gateway.service.metrics.readings import Metrics, Reading
+
+SAME = {
+    families.PROCESS_START.name: "process_start_time_seconds",
+    families.PROCESS_CPU.name: "process_cpu_seconds_total",
+    families.PROCESS_MEMORY.name: "process_resident_memory_bytes",
+    families.PROCESS_FILES.name: "process_open_fds",
+    families.PROCESS_MAX_FILES.name: "process_max_fds",
+}
 
 
 def counts(readings: list[Reading], family: str) -> dict[tuple[str, ...], float]:
@@ -71,3 +83,29 @@ async def test_what_the_work_raises_is_raised() -> None:
 
     with pytest.raises(LookupError, match="lost"):
         await measured(work(), "core", Metrics())
+
+
+def test_the_values_are_those_of_prometheus_client() -> None:
+    waits = "import sys; print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen(  # noqa: S603  our own command
+        [sys.executable, "-c", waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        collector = ProcessCollector(pid=lambda: child.pid, registry=None)
+        expected = {sample.name: sample.value for metric in collector.collect() for sample in metric.samples}
+        found = {reading.family: reading for reading in usage("snmp", child.pid)}
+        child.communicate()
+
+    assert {SAME[name] for name in found} == set(SAME.values())
+    for name, reading in found.items():
+        assert reading.labels == ("snmp",)
+        assert reading.value == pytest.approx(expected[SAME[name]], abs=0.02)
+
+
+def test_a_process_that_has_ended_has_no_readings() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    child.wait()
+
+    assert list(usage("snmp", child.pid)) == []
+    assert len(list(usage("supervisor", os.getpid()))) == len(SAME)

@@ -9,7 +9,7 @@ import pytest
 from gateway.config.files import load_configuration
 from gateway.mapping.files import MappingError, load_shipped_mappings
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.service.sources.source_context import load_mappings
+from gateway.service.sources.mappings import load_mappings
 from tests.components.command_line import amqp_gateway
 
 PUMPS = """\

@@ -1,0 +1,68 @@
+"""``amqp-gateway supervise``: the supervisor, which `run` becomes when it has checked the configuration.
+
+It imports nothing that reads a configuration: pydantic and the models take 15 MB of memory, and only a SIGHUP
+needs them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gateway.eventlog.segment import due
+from gateway.service.metrics.process import CompactionCounts
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.process_setup import configure_logs
+from gateway.service.processes.supervisor import MetricsPages, ProcessPlan, gateway_command, run_gateway
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command(hidden=True)
+@click.option("--config", type=_FILE, required=True)
+@click.option("--copy", type=_FILE, required=True, help="Copy of the configuration that all processes read.")
+@click.option("--process", "processes", multiple=True, help="Process to run, in the order of start.")
+@click.option("--compact", type=_FILE, help="Folder of the log whose segments the compactor takes.")
+@click.option("--metrics", type=(str, int), help="Address and port at which metrics are served.")
+@click.option("--objects", type=_FILE, help="Socket of the process that has the metrics of objects.")
+@click.option("--lifeline", type=int, help="Descriptor of the lifeline to the parent process.")
+@click.option("--state-lock", type=int, required=True, help="Descriptor of the state folder's lock.")
+def supervise(
+    config: Path,
+    copy: Path,
+    processes: tuple[str, ...],
+    compact: Path | None,
+    metrics: tuple[str, int] | None,
+    objects: Path | None,
+    lifeline: int | None,
+    state_lock: int,
+) -> None:
+    """Run the processes of the gateway."""
+    configure_logs("supervisor")
+    plans = [ProcessPlan(name, gateway_command(name, config, copy)) for name in processes]
+    if compact is not None:
+        counts = tuple(CompactionCounts().readings())
+        command = gateway_command("compactor", config, copy)
+        plans.append(ProcessPlan("compactor", command, partial(_waits, compact), counts))
+    pages = None if metrics is None else MetricsPages(metrics, objects)
+    asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock, partial(_changes, config)))
+
+
+def _waits(log_folder: Path) -> bool:
+    """Whether a segment waits for the compactor; one that cannot read the log says why."""
+    try:
+        return bool(due(log_folder))
+    except OSError:
+        return True
+
+
+def _changes(configuration: Path) -> dict[str, Any]:
+    """Describe what of the configuration was changed since it was read."""
+    late = importlib.import_module("gateway.service.state.running_configuration")
+    described: dict[str, Any] = late.described_changes(configuration)
+    return described

@@ -1,0 +1,58 @@
+"""The configuration that a running gateway was started with: a copy in its state folder.
+
+All processes of a gateway read this copy, also those that are restarted later: a file that is being edited
+takes effect by a restart of the gateway only, and then whole. The copy has no secret: a configuration only
+names where secrets are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gateway.config.files import LoadedConfiguration, load_configuration
+from gateway.config.model import Configuration
+from gateway.durable_files import write_durably
+from gateway.state_folder import RUNNING
+from gateway.yaml_documents import DocumentError, read_document
+
+
+def note_running(loaded: LoadedConfiguration) -> Path:
+    """Write the copy of the configuration with which a gateway starts.
+
+    Raises:
+        OSError: it cannot be written; ``UnicodeDecodeError`` where the file was changed to something else.
+    """
+    copy = loaded.state_folder / RUNNING
+    write_durably(copy, loaded.path.read_text(encoding="utf-8"))
+    return copy
+
+
+def waiting_changes(loaded: LoadedConfiguration) -> list[str]:
+    """Return the keys, dotted, under which a configuration differs from the copy.
+
+    Raises:
+        DocumentError: there is no copy, or none that can be read.
+    """
+    started = read_document(loaded.state_folder / RUNNING, Configuration)
+    return list(_differences("", started.model_dump(mode="json"), loaded.settings.model_dump(mode="json")))
+
+
+def described_changes(configuration: Path) -> dict[str, object]:
+    """Return the fields by which a log line describes `waiting_changes` of a file.
+
+    Args:
+        configuration: the file.
+    """
+    try:
+        return {"changed": waiting_changes(load_configuration(configuration))}
+    except DocumentError as error:
+        return {"wrong": str(error)}
+
+
+def _differences(where: str, one: object, other: object) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from _differences(f"{where}.{key}" if where else key, one.get(key), other.get(key))
+    elif one != other:
+        yield where

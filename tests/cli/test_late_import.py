@@ -1,0 +1,73 @@
+"""Processes that live long import only what they need; rich, which takes 5 MB of memory, none of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gateway.cli.main import LONG_LIVED
+from gateway.cli.process import PROCESSES
+from tests.components.command_line import environment
+
+COMMAND = "from gateway.cli.main import main; main.get_command(None, {name!r})"
+PROCESS = """
+import importlib
+import gateway.cli.main
+from gateway.cli.late_import import without_rich
+with without_rich():
+    importlib.import_module("gateway.cli.process_work"), importlib.import_module({name!r})
+"""
+CHECK = "\nimport sys; assert 'structlog' in sys.modules; assert 'rich' not in sys.modules; import rich"
+
+IMPORTED = """
+import json, sys
+names = {name for name, module in sys.modules.items() if getattr(module, "__file__", None)}
+packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"gateway"}
+print(json.dumps(sorted(name for name in packages if not name.startswith("_"))))
+"""
+ALL = {"click", "msgspec", "structlog", "typing_extensions"}
+CONFIGURED = ALL | {"annotated_types", "pydantic", "pydantic_core", "typing_inspection", "yaml"}
+"""Of a process that reads the configuration."""
+
+AMQP = {"aio_pika", "aiormq", "pamqp", "yarl", "multidict", "propcache", "idna"}
+HTTP = {"httpx", "httpcore", "h11", "anyio", "sniffio", "certifi"}
+PACKAGES = {
+    "core": CONFIGURED | AMQP | HTTP,
+    "snmp": CONFIGURED,
+    "jmx": CONFIGURED | {"py4j"},
+    "objects": CONFIGURED | {"h11", "prometheus_client"},
+    "compactor": CONFIGURED | {"duckdb"},
+}
+"""The packages of others that a process may import, when it starts with any configuration."""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(COMMAND.format(name=name) for name in sorted(LONG_LIVED)),
+        *(PROCESS.format(name=place.partition(":")[0]) for place in PROCESSES.values()),
+    ],
+)
+def test_rich_is_not_imported(script: str) -> None:
+    subprocess.run([sys.executable, "-c", script + CHECK], check=True, env=environment())  # noqa: S603  our own
+
+
+@pytest.mark.parametrize("name", sorted(PROCESSES))
+def test_a_process_imports_only_the_packages_that_it_needs(name: str) -> None:
+    module = PROCESSES[name].partition(":")[0]
+
+    assert imported_by(PROCESS.format(name=module)) <= PACKAGES[name]
+
+
+def test_the_supervisor_imports_nothing_that_reads_a_configuration() -> None:
+    assert imported_by(COMMAND.format(name="supervise")) <= ALL
+
+
+def imported_by(script: str) -> set[str]:
+    """The packages of others that are in memory after ``script``."""
+    command = [sys.executable, "-c", script + IMPORTED]
+    done = subprocess.run(command, check=True, env=environment(), stdout=subprocess.PIPE)  # noqa: S603  our own
+    return set(json.loads(done.stdout))
