@@ -32,6 +32,11 @@ RECEIVERS = 3
 CLIENT = "a-client"
 LEAVE = "leave"
 ROUNDS = 5 if PROVING else 2
+COLLECTED_OFTEN = """
+[{ok, _} = timer:send_interval(1000, Name, start_gc) || Name <- [rabbit_core_metrics_gc, rabbit_mgmt_gc]].
+"""
+"""Makes the broker forget what has ended each second: it lists consumers that no event ended until it looks
+for such, which it does every two minutes."""
 RAFT_TERM = list(MAPPING.classes["queue"].statistics).index("raftTerm")
 
 
@@ -191,6 +196,7 @@ async def test_consumers_without_channels_sessions_links_and_streams_are_shown(
                 if version_of(broker) != (4, 0):
                     await links_as_listed(broker, watched)
         await until(lambda: not list(watched.source.known("streamConsumer")), "they end")
+        broker.rabbitmqctl("eval", COLLECTED_OFTEN)
         await until(lambda: not consumers_listed(broker), "the broker lists none")
         await until(lambda: not consumers_shown(watched), "those end of which no event says so")
         assert not list(watched.source.known("session"))

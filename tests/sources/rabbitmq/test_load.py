@@ -17,6 +17,7 @@ import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.model.observations import SourceState
+from gateway.sources.rabbitmq.source_config import PollingConfig
 from tests.components.waiting import eventually
 from tests.hypothesis_profiles import PROVING
 from tests.sources.rabbitmq.test_live_classes import acknowledge
@@ -105,7 +106,7 @@ async def test_polling_costs_less_than_five_percent_of_a_core(
     async with loaded(broker, load):
         await used(broker, 5.0)  # the declarations' own aftermath
         without = await used(broker, seconds)
-        async with watch(broker, broker.administrator) as watched:
+        async with watch(broker, broker.administrator, polling=PollingConfig(budget=0.25)) as watched:
             await everything_read(watched, load)
             reading = await used(broker, seconds)
     for name, count in asdict(load).items():

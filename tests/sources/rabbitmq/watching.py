@@ -41,7 +41,12 @@ from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, consuming_events, watching
 from gateway.sources.rabbitmq.runner import SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
-from gateway.sources.rabbitmq.source_config import PollingConfig, RabbitMqSourceConfig, StatisticsConfig
+from gateway.sources.rabbitmq.source_config import (
+    METRICS_SHARE,
+    PollingConfig,
+    RabbitMqSourceConfig,
+    StatisticsConfig,
+)
 from gateway.sources.rabbitmq.status import SourceStatus
 from tests.components.loopback import USER_ID, carry
 from tests.components.served_rabbitmq import ServedRabbitMq
@@ -49,8 +54,10 @@ from tests.components.waiting import eventually
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SECOND = 1_000_000_000
-OFTEN = PollingConfig(budget=0.25)
-"""On a busy machine, whose answers take long, the default would read seldom."""
+OFTEN = PollingConfig(budget=0.25, slow={}, longest_pause=2 * SECOND)
+"""On a busy machine, whose answers take long, the default would read seldom. Every class is listed as often
+as the others, and a node that starts again is found soon: tests wait for listings.
+"""
 
 
 @contextmanager
@@ -246,7 +253,12 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
         writer=writer.name if writer else "",
         lockout=frozenset(lockout),
         statistics=StatisticsConfig(
-            broker.management_url, metrics, prometheus, interval=SECOND, first_pause=SECOND
+            broker.management_url,
+            metrics,
+            prometheus,
+            interval=SECOND,
+            share=METRICS_SHARE * OFTEN.budget,
+            first_pause=SECOND,
         ),
         polling=polling or OFTEN,
     )
