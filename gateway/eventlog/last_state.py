@@ -35,7 +35,7 @@ UNDER_WAY: Final = (10**9, 10 * 10**9)
 Between these it is twice as long as the source's last event took; clocks that differ make no more of it.
 """
 
-_HEARD_OVER_ONE_LINK: Final = frozenset({"qmf"})
+_HEARD_OVER_ONE_LINK: Final = frozenset({"am01", "qmf"})
 """Kinds of sources all of whose reports take one way, so that the last one shows until when all arrived."""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)

@@ -34,7 +34,7 @@ class RestoredObject:
         agent: that reported it last.
         identified: whether its name means the same object after a restart of its agent, by a creation time or
             by a native id that outlives restarts.
-        lasting_id: whether its native id outlives restarts of its agent.
+        lasting_id: whether its native id means no other object after a restart of its agent.
         created: when it was created, to the microsecond; 0 for unknown.
     """
 

@@ -106,7 +106,7 @@ async def run_am01(
     name: str, settings: Am01Source, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
 ) -> None:
     """Run the source until it is cancelled."""
-    config = _am01_config(settings, around)
+    config = _am01_config(settings, source, around)
     console = Am01ConsoleSession(config)
     driver = source_console(source, console, config, around)
     if settings.trusted_users:
@@ -120,7 +120,7 @@ async def run_am01(
     await AmqpLink(endpoint, role, driver, around.clock).run()
 
 
-def _am01_config(settings: Am01Source, around: SourceContext) -> Am01ConsoleConfig:
+def _am01_config(settings: Am01Source, source: SourceInventory, around: SourceContext) -> Am01ConsoleConfig:
     """The configuration of a console session, from the settings."""
     spoken = settings.revision
     return Am01ConsoleConfig(
@@ -137,4 +137,5 @@ def _am01_config(settings: Am01Source, around: SourceContext) -> Am01ConsoleConf
         get_and_set=settings.get_and_set,
         events=settings.events,
         republish_interval=settings.republish_interval,
+        read_before=any(source.agents),
     )

@@ -28,7 +28,7 @@ RunSource = Callable[[], Coroutine[None, None, None]]
 """Runs a source until it is cancelled."""
 
 
-READ_WHOLE: Final = frozenset({"cml", "qmf", "rabbitmq"})
+READ_WHOLE: Final = frozenset({"am01", "cml", "qmf", "rabbitmq"})
 """Kinds of source whose first complete reading shows everything that lives: what it lacks has ended."""
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.qmf.am01.session_state import is_unique
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
@@ -29,7 +30,7 @@ from gateway.model.values import Reference, Value, Values, ValueType
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number
 
-WITH_BOOTS: Final = frozenset({"qmf"})
+WITH_BOOTS: Final = frozenset({"am01", "qmf"})
 """Kinds of source whose agents may give the native ids of one run to other objects in the next."""
 
 _MICROSECOND: Final = 1_000
@@ -62,7 +63,7 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
     """
     for record in last.of(source):
         if record.native_id and record.object_name and record.row:
-            lasting_id = kind in WITH_BOOTS and _is_lasting(record.native_id)
+            lasting_id = kind in WITH_BOOTS and _is_lasting(kind, record.native_id)
             yield RestoredObject(
                 f"{record.package}:{record.class_name}",
                 record.object_name,
@@ -76,11 +77,13 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
             )
 
 
-def _is_lasting(native_id: str) -> bool:
+def _is_lasting(kind: str, native_id: str) -> bool:
+    """Whether no other object of the source has this id, in whatever run of its agent."""
     try:
-        return ObjectId.parse(native_id).is_lasting
+        object_id = ObjectId.parse(native_id)
     except ProtocolError:
         return False
+    return is_unique(object_id) if kind == "am01" else object_id.is_lasting
 
 
 def _has_creation_time(record: LogRecord) -> bool:

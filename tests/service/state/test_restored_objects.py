@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.inventory.restored_objects import RestoredObject
@@ -81,6 +84,25 @@ def test_the_inventory_knows_names_rows_and_native_ids() -> None:
         RestoredObject("rabbitmq:queue", "/|orders", 7, "0-1-1-0-7", durable=True, created=CREATED),
     ]
     assert list(restored_identities(state(VHOST, QUEUE), "others", "rabbitmq")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "native_id", "is_lasting"),
+    [
+        pytest.param("qmf", "0-0-1-0-7", True, id="AM2, of sequence 0"),
+        pytest.param("qmf", "0-3-1-0-7", False, id="AM2, of one boot"),
+        pytest.param("qmf", f"0-0-0-0-{CREATED}", False, id="a Java broker's"),
+        pytest.param("am01", f"0-0-0-0-{CREATED}", True, id="AM01, numbered from a start"),
+        pytest.param("am01", "0-0-0-0-7", False, id="AM01, numbered from 1"),
+        pytest.param("am01", "v7", False, id="no object id"),
+    ],
+)
+def test_an_id_that_no_other_object_gets_identifies_its_object(
+    kind: str, native_id: str, *, is_lasting: bool
+) -> None:
+    record = msgspec.structs.replace(QUEUE, native_id=native_id, lifetime="transient", create_ts=None)
+    (restored,) = restored_identities(state(record), "orders", kind)
+    assert (restored.lasting_id, restored.identified) == (is_lasting, is_lasting)
 
 
 def test_times_of_the_log_are_exact() -> None:

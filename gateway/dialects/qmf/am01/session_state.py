@@ -46,7 +46,7 @@ from gateway.dialects.qmf.console_requests import (
     ListPackages,
     Subject,
 )
-from gateway.dialects.qmf.fields import NULL
+from gateway.dialects.qmf.fields import NULL, ObjectId
 from gateway.dialects.qmf.messages import (
     BrokerRequest,
     ClassQuery,
@@ -63,6 +63,11 @@ _ERA: Final = 10**18
 """Numbers below are no times: 2001 in nanoseconds since 1970."""
 _FAR: Final = 10**9
 """No agent makes so many objects in one go, and none starts twice within a second."""
+
+
+def is_unique(object_id: ObjectId) -> bool:
+    """Whether no other start of the agent gives this id to another object: its number is a time."""
+    return not object_id.prefix and object_id.number >= _ERA
 
 
 class ObjectNumbers:
@@ -250,7 +255,7 @@ class Am01SessionState(SessionState):
         self._form_asked = False
         self._rebinding = ""
         self._listening_since = NEVER
-        self._told_before = False
+        self._told_before = config.read_before
         self._second_look = False
         self._awaited = AwaitPublication(ClassKey("", ""))
         self._ending: ObjectSeen | None = None
@@ -575,6 +580,8 @@ class Am01ConsoleConfig(ConsoleConfig):
         events: the agent sends events as we lay them out (`records`).
         republish_interval: nanoseconds after which the agent tells everything again by itself; ``None`` where
             it does so only for who binds a queue.
+        read_before: a console before this one had read everything: what is missing at first must be missing
+            twice, as later, before it is taken to have ended.
         quiet: nanoseconds without another word that end what no message ends: a listing of February 2008, and
             a publication of everything.
     """
@@ -584,4 +591,5 @@ class Am01ConsoleConfig(ConsoleConfig):
     get_and_set: bool = False
     events: bool = False
     republish_interval: int | None = None
+    read_before: bool = False
     quiet: int = 2 * SECOND

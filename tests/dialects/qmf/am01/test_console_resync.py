@@ -229,6 +229,23 @@ def test_what_was_known_before_must_be_missing_twice() -> None:
     assert ResyncEnded(complete=True) in play.left()
 
 
+def test_what_a_console_of_before_knew_must_be_missing_twice() -> None:
+    play = Play(Revision.FEBRUARY_2008, {"read_before": True})
+    play.connects()
+    play.arrives(AgentIdentity("Broker ID"), PackageIndication(0, "shop"))
+    play.time_passes(2)
+    play.arrives(ClassIndication(0, ClassKind.OBJECT, KEY))
+    play.arrives(play.described())
+    play.time_passes(2)
+    play.left()
+    for expected in (("agent", SchemaRequest(0, KEY)), ResyncEnded(complete=True)):
+        play.arrives(play.described())
+        play.publishes(play.config(), play.inst())
+        play.left()
+        play.time_passes(12)
+        assert expected in play.left()
+
+
 @pytest.mark.parametrize(
     ("described", "detail"),
     [
