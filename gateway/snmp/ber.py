@@ -62,6 +62,8 @@ _MAX_INTEGER32: Final = 2**31 - 1
 _MAX_OCTET: Final = 0xFF
 _MAX_OCTETS: Final = 0xFFFF
 _UNSIGNED_BITS: Final = {COUNTER32: 32, GAUGE32: 32, TIME_TICKS: 32, COUNTER64: 64}
+# The exceptions (noSuchObject, noSuchInstance, endOfMibView) stand where values do, in responses that are
+# read as a manager (RFC 3416 section 3).
 _EMPTY_TAGS: Final = frozenset({NULL_TAG, 0x80, 0x81, 0x82})
 
 
@@ -195,6 +197,7 @@ def encode_varbind(name: bytes, value: bytes) -> bytes:
     return encode_tlv(SEQUENCE, encode_tlv(OBJECT_IDENTIFIER, name) + value)
 
 
+# Compiled for each length: `struct.pack` would look its format up for each row key.
 _PACKERS: Final = tuple(struct.Struct(f">{count}I").pack for count in range(MAX_SUB_IDENTIFIERS + 1))
 
 
@@ -215,6 +218,7 @@ def from_sort_key(key: bytes) -> Oid:
 
 
 def _signed_tlv(value: int) -> bytes:
+    # One bit more than the magnitude needs: the first bit is the sign.
     bits = value if value >= 0 else ~value
     size = (bits.bit_length() >> 3) + 1
     return bytes((INTEGER, size)) + value.to_bytes(size, "big", signed=True)
@@ -225,6 +229,7 @@ def _unsigned_tlv(tag: int, value: int) -> bytes:
         raise ValueError(f"{value} is not an unsigned number of {_UNSIGNED_BITS[tag]} bits")
     if value < _SMALL:
         return _SMALL_UNSIGNED[tag][value]
+    # These types are encoded as INTEGERs are: where the first bit would be set a zero octet stands before it.
     octets = (value.bit_length() >> 3) + 1
     return bytes((tag, octets)) + value.to_bytes(octets, "big")
 
@@ -298,6 +303,7 @@ def read_integer(data: bytes, offset: int, end: int) -> tuple[int, int]:
     if start == stop:
         raise BerError("an integer of one octet or more", "none", offset)
     value = int.from_bytes(data[start:stop], "big", signed=True)
+    # Four octets always fit. More may consist of repeated sign octets in front.
     if stop - start > _INTEGER32_OCTETS and not _MIN_INTEGER32 <= value <= _MAX_INTEGER32:
         raise BerError("an integer of 32 bits", f"{value.bit_length()} bits", offset)
     return value, stop
@@ -363,11 +369,13 @@ def decode_name(name: bytes) -> Oid:
     """Return the sub-identifiers of an OBJECT IDENTIFIER's content; none at all stands for 0.0."""
     if not name:
         return (0, 0)
+    # The first number is 40 times the first sub-identifier, which is at most 2, plus the second one.
     first, *rest = _decode_base128(name, MAX_SUB_IDENTIFIER + 80)
     if len(rest) > MAX_SUB_IDENTIFIERS - 2:
         raise BerError("at most 128 sub-identifiers", f"{len(rest) + 2}")
     if rest and max(rest) > MAX_SUB_IDENTIFIER:
         raise BerError("sub-identifiers up to 2^32-1", f"{max(rest)}")
+    # Below 2 the second sub-identifier may be 40 or more (X.690 section 8.19.4).
     top = min(first // 40, 2)
     return (top, first - top * 40, *rest)
 

@@ -143,6 +143,7 @@ def gauge32(value: int) -> bytes:
 
 
 def _integer(value: FeedValue) -> int | None:
+    # bool is a subclass of int in Python; in every protocol it is another type.
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -249,6 +250,8 @@ _ENCODERS: Mapping[Syntax, Encoder] = {
 
 def _enumeration_encoder(numbers: Mapping[int | str, int]) -> Encoder:
     tlvs = {value: ber.encode_integer(number) for value, number in numbers.items()}
+    # The registry assigns numbers from 2: 1 is "unknown" in each enumeration, also for values that a peer of
+    # a later version has.
     unknown = ber.encode_integer(1)
 
     def encode(value: FeedValue) -> bytes | None:
@@ -322,6 +325,7 @@ _MEASURED: Mapping[Syntax, tuple[_Whole, _Shown]] = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+# Objects that were read together have the same sample time, and most have few other times.
 @lru_cache(maxsize=8192)
 def _date_and_time(tenths: int) -> bytes | None:
     seconds, tenth = divmod(tenths, 10)

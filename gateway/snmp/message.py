@@ -24,6 +24,7 @@ TRAP_V1: Final = 0xA4
 GET_BULK: Final = 0xA5
 INFORM: Final = 0xA6
 TRAP_V2: Final = 0xA7
+# A Report (0xA8) of version 3 is a PDU, too: it is counted as one that is not handled, not as a parse error.
 _KNOWN_PDUS: Final = range(0xA0, 0xA9)
 _USUAL_VERSIONS: Final = {ber.encode_integer(version): version for version in (VERSION_1, VERSION_2C)}
 _LONGEST_USUAL: Final = 0x7F + 2  # octets of a message whose length takes one octet
@@ -132,9 +133,12 @@ def read_usual(datagram: bytes) -> UsualRead | None:
         ):
             return None
         first, second = datagram[id_end + 2], datagram[id_end + 5]
+        # Negative numbers, which GETBULK takes as 0 (RFC 3416 section 4.2.3), are left to the general reader.
         if first > _LARGEST_OCTET or second > _LARGEST_OCTET:
             return None
         names = _read_usual_names(datagram, offset, size)
+    # A datagram that ends within one of the parts. The general reader reports what is wrong with it, and a
+    # check of each length before would cost every good request.
     except IndexError:
         return None
     if not names:

@@ -78,6 +78,7 @@ def unique(text: str, taken: Collection[str], limit: int = MAX_DESCRIPTOR) -> st
     """
     name = shortened(text, limit)
     number = 1
+    # Names that differ in case only are legal in SMIv2, but smilint warns of them and people mistake them.
     while name.lower() in taken:
         number += 1
         name = shortened(text, limit - len(str(number))) + str(number)

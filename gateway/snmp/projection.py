@@ -155,6 +155,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def standing_alarms(self) -> Mapping[str, StandingAlarms] | None:
         """The active alarms, by the name of the source; ``None`` while they are unknown."""
+        # During a snapshot the list is incomplete: alarms that it still lacks would be cleared at the
+        # receivers.
         if not self.status.connected or self._replica.in_snapshot:
             return None
         standing = self._alarms.standing(self._replica.generation)
@@ -191,6 +193,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def received(self, message: FeedMessage) -> None:
         """Apply one message of the feed; a batch is applied whole."""
         self._replica.received(message, self._clock())
+        # A growing registry is saved once a batch: classes arrive many at a time, and each save writes the
+        # whole file.
         if self._registries.has_changes and isinstance(message, Batch):
             self._registries.save()
         self._work()
@@ -254,6 +258,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def version_of(self, record: ClassRecord) -> BoundClass | None:
         """Bind a version of a class to its table."""
+        # Also for classes that get no table: the ends of their objects are shown by name.
         self._class_names[record.number] = str(record.schema.key)
         return self._tables.bind(record.schema)
 
@@ -329,6 +334,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Whether it is unknown now if an alarm of this snapshot is still active."""
         if not self.status.connected or generation < self._replica.generation:
             return True
+        # These are the core's own findings: they are known as long as the core answers.
         if record.name == _SOURCE_DOWN or record.source == GATEWAY:
             return False
         row = self._tables.row(record.subject, record.source) if record.subject else None
@@ -344,6 +350,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         if self._unsettled.waiting:
             budget = self._unsettled.settle(budget, _HEAVY)
         if self._alarms.unsettled:
+            # The last heavy row may have taken the budget below 0.
             budget -= _HEAVY * self._alarms.settle(max(budget // _HEAVY, 0))
         if self._history.unsettled:
             self._history.settle(max(budget // _HEAVY, 0))

@@ -43,6 +43,7 @@ _MAX_MODULE_LABEL = 40
 _MAX_PREFIX = 16
 _PROVISIONAL = "provisional"
 _PLAIN_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# YAML 1.1 reads these words as booleans and null, in any case.
 _NOT_PLAIN_IN_YAML = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _KEY_ORDER = (
     *("name", "arc", "column", "kind", "syntax", "descriptor"),
@@ -187,12 +188,15 @@ def generate_files(
     registry, text = generated(mapping, registry, today, grow=grow)
     changed = []
     path = registries / f"{mapping.package}{REGISTRY_SUFFIX}"
+    # The registry first: after a kill between the two the next run makes the same module of it, whereas a
+    # module alone would have numbers that no registry keeps.
     for file, content in ((path, registry_text(registry)), (mibs / f"{registry.module}{MIB_SUFFIX}", text)):
         if not file.exists() or file.read_bytes() != content.encode():
             changed.append(file)
             if not dry_run:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_durably(file, content, PUBLIC)
+    # The old file goes last: until then it is the only one that is complete.
     if former != path and not dry_run:
         former.unlink()
     return changed

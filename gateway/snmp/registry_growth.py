@@ -150,6 +150,7 @@ class _GrowingClasses:
     def class_entry(self, name: str) -> ClassEntry:
         """Return the class of that name, with the next arc where it is new."""
         if name not in self.classes:
+            # Never a free number below the highest one: it may have been published.
             arc = max((c.arc for c in self.classes.values()), default=0) + 1
             if arc > MAX_ARC:
                 raise RegistryFullError(f"{name}: a module has at most {MAX_ARC} classes")
@@ -406,6 +407,8 @@ class _GrowingEvents:
             key=lambda entry: (entry.form != form, entry.arc not in of_event, entry.arc),
             default=None,
         )
+        # A wider argument is shared only where this event lists it already: any other event gets the exact
+        # form.
         if found is None or (found.form != form and found.arc not in of_event):
             found = self._new_argument(argument, form, "" if is_first else upper_camel(form.unit))
         if form.syntax is Syntax.ENUMERATION:
@@ -584,6 +587,7 @@ class OidRegistries:
                 not_shown.add(name)
                 self._log(complaint, f"{name}: {error}")
             return False
+        # The numbers may be the same, but the texts of the module have changed.
         if seen.get(name) != schema:
             seen[name] = schema
             self.has_changes = True

@@ -86,6 +86,8 @@ class Responder:
         self._refused_sets = refused_sets
         self._wrong_community = wrong_community
         self._communities = tuple(communities.items())
+        # Version 2c only: in version 1 a name without a value is an error of the whole request, which
+        # `_answer_usual` does not produce.
         self._preambles = {
             message.preamble(message.VERSION_2C, name): access for name, access in communities.items()
         }
@@ -130,6 +132,7 @@ class Responder:
         except Exception:  # noqa: BLE001  the other way meets it too, and reports it
             return None
         answer = message.encode_success(preamble, request_id, varbinds)
+        # Nothing has been counted yet: the general path cuts the answer, and counts the request.
         if len(answer) > limits.message_size:
             return None
         if pdu_type == message.GET:
@@ -161,6 +164,7 @@ class Responder:
             return self._failed_answer(error, envelope, request, access)
 
     def _receive(self, datagram: bytes, sender: Sender) -> tuple[Message, Request, Access] | None:
+        # The socket reads one octet more than the limit of UDP, so what the system has cut is refused here.
         if len(datagram) > self._limits.message_size:
             raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
         envelope = message.read_message(datagram)
@@ -203,6 +207,8 @@ class Responder:
         for index, name in enumerate(request.names, 1):
             if envelope.pdu_type == message.GET:
                 value = view.read(name)
+                # A manager of version 1 cannot read a Counter64: for it there is none (RFC 3584 section
+                # 4.2.2.1).
                 missing = value in _NO_VALUE or value[0] == ber.COUNTER64
                 found = [] if missing else [ber.encode_varbind(name, value)]
             else:
@@ -236,6 +242,7 @@ class Responder:
             names = names[non_repeaters:]
         room = min(self._limits.varbinds - len(varbinds), octets // _SMALLEST_VARBIND)
         if names and repetitions > 0 and room > 0:
+            # Rounded up: the last repetition may be cut within (RFC 3416 section 4.2.3).
             repeated = _repetitions(view, names, min(repetitions, -(-room // len(names))))
             varbinds += repeated if len(repeated) <= room else repeated[:room]
         return varbinds
@@ -245,6 +252,7 @@ class Responder:
     ) -> Response:
         """SET (RFC 3416 section 4.2.5). Its answer holds what it holds, so the size is known before."""
         self._counters.set_requests += 1
+        # Before anything is changed: tooBig says to the manager that nothing was.
         done = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, _echo(request))
         if len(request.names) > self._limits.varbinds or len(done) > self._limits.message_size:
             self._counters.set_statuses[message.TOO_BIG] += 1
@@ -280,6 +288,7 @@ class Responder:
     def _set_answer(self, envelope: Message, request: Request, result: SetResult) -> bytes | None:
         refusal = result.refusal
         status, index = (message.NO_ERROR, 0) if refusal is None else (refusal.status, refusal.index)
+        # One SET counts once, however often its datagram was sent.
         if not result.is_repeated:
             self._counters.set_statuses[status] += 1
         if envelope.version == message.VERSION_1:
@@ -310,6 +319,7 @@ class Responder:
         datagram = message.encode_response(envelope, request.request_id, message.TOO_BIG, 0, varbinds)
         if len(datagram) <= self._limits.message_size:
             return datagram
+        # Even the alternate answer without varbinds is too large: snmpSilentDrops of RFC 3418.
         self._counters.silent_drops += 1
         return None
 

@@ -14,10 +14,14 @@ from typing import Any, Final, TypeAlias
 from gateway.snmp.requests import LARGEST_DATAGRAM, Response, Sender
 from gateway.snmp.standard_groups import SnmpCounters
 
+# A turn ends at the first of both: requests that walk far take long each, and the feed, informs and timers
+# run in the same loop.
 _DATAGRAMS_A_TURN: Final = 64
 _SECONDS_A_TURN: Final = 0.002
 _RECEIVE_BUFFER: Final = LARGEST_DATAGRAM + 1  # one more, so that what is too long is seen to be
 _ANCILLARY_BUFFER: Final = 256
+# Datagrams wait here while the loop applies a batch of the feed, and what does not fit is lost without a
+# sign. Linux grants at most net.core.rmem_max.
 _KERNEL_QUEUE: Final = 1 << 20  # octets
 _LAST_PORT: Final = 65_535
 # Linux has it, the socket module names it only since Python 3.14.
@@ -73,6 +77,7 @@ class UdpServer:
     def open(self, addresses: Iterable[ListenAddress]) -> None:
         """Listen on all of the addresses, or on none and raise `ListenError`."""
         loop = asyncio.get_running_loop()
+        # All are bound before any is read: a start that fails must not have answered anyone.
         endpoints: list[_Endpoint] = []
         try:
             for address in addresses:
@@ -141,11 +146,13 @@ class UdpServer:
                 self._counters.internal_errors += 1
                 self._failed(error)
 
+        # The loop itself keeps only a weak reference to a task.
         task = asyncio.get_running_loop().create_task(send())
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
     def _send(self, endpoint: _Endpoint, datagram: bytes, peer: _Peer, local: _Ancillary) -> None:
+        # The source port 0 asks for no answer (RFC 768), and cannot be sent to.
         if peer[1] == 0:
             return
         try:

@@ -78,6 +78,7 @@ class Retransmissions:
     def begin(self, key: bytes, now: int) -> bool:
         """It is going to be carried out; ``False`` (and nothing is remembered) where there is no room."""
         self._forget(now)
+        # The oldest is not dropped instead: its retransmission would then be carried out as a second SET.
         if len(self) >= self._limit:
             return False
         self._running.add(key)
@@ -236,6 +237,8 @@ class SetRequests:
             self._counters.set_retransmissions += 1
             return SetResult(ended.refusal, is_repeated=True)
         try:
+            # A SET that fails its test is not remembered: it changed nothing, so a retransmission may be
+            # tested again.
             plan = self._plan(assignments)
             self._test_local(principal, plan)
         except _RefusedError as refused:
@@ -300,6 +303,8 @@ class SetRequests:
             raise _RefusedError(message.NOT_WRITABLE, assignment.index)
         target, element = variable.target, variable.element
         if target.schema is None:
+            # The object could come back: RFC 3416 section 4.2.5, point 8, and not notWritable, which would be
+            # for ever.
             raise _RefusedError(message.INCONSISTENT_NAME, assignment.index)
         if element is None or element.access is not Access.READ_WRITE:
             raise _RefusedError(message.NOT_WRITABLE, assignment.index)
@@ -368,6 +373,7 @@ class SetRequests:
         if not change.values:
             return
         request = self._request(principal, change, f"{identity}.0")
+        # One round trip instead of a check and a change, between which the object could change.
         answer = await self._ask(msgspec.structs.replace(request, reports_failed_check=True))
         if answer.has_failed_check:
             raise self._test_failed(principal, change, assignments, answer)
@@ -398,6 +404,7 @@ class SetRequests:
             answer = await self._ask(self._request(principal, change, reference, check_only=True))
             if answer.outcome is not Outcome.APPLIED:
                 raise self._test_failed(principal, change, assignments, answer)
+        # The core took its time: meanwhile another SET may have changed what lives here.
         self._test_local(principal, plan)
 
     async def _carry_out(self, principal: Principal, plan: _Plan, identity: str) -> None:
@@ -405,6 +412,7 @@ class SetRequests:
 
         A process of this agent that was killed may have begun the same: the core knows it by its reference.
         """
+        # First what cannot fail.
         self._commit_local(principal, plan, identity)
         for place, change in enumerate(change for change in plan.changes if change.values):
             answer = await self._ask(self._request(principal, change, f"{identity}.{place}"))

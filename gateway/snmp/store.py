@@ -19,6 +19,7 @@ from gateway.snmp.table import Region, Table
 ScalarValue: TypeAlias = "bytes | Callable[[], bytes | None]"
 """A value TLV, or what gives the current one; ``None`` while there is no instance."""
 
+# No value of SNMP has the tag 0.
 _NO_TYPE: Final = 0
 
 
@@ -178,6 +179,8 @@ class Store:
 
     def _claim(self, oid: Oid) -> None:
         position = bisect_left(self._claims, oid)
+        # The neighbours suffice: what sorts between a prefix and a name below that prefix would itself
+        # overlap with the prefix, and so cannot be there.
         for other in self._claims[max(position - 1, 0) : position + 1]:
             shorter = min(len(other), len(oid))
             if other[:shorter] == oid[:shorter]:

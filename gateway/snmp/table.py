@@ -9,6 +9,8 @@ from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.row_order import LAST, RowOrder, RowSet
 
+# Heads are remembered by two lengths: this bounds how many a column keeps. Longer values vary in length, and
+# are few.
 _REMEMBERED_VALUE_LENGTH = 64
 _HOLES_STEPPED_OVER = 8
 """So many are cheaper to step over, one by one, than to leap over."""
@@ -225,12 +227,15 @@ class Table:
         block_removed = rows.order.remove(block, position)
         for column in self._columns.values():
             column.cells[slot] = None
+            # A set of rows without members has no bits to move.
             if column.filled:
                 column.filled.row_removed(block, position)
                 if not column.filled:
                     self._directory.deactivate(column)
             if block_removed:
                 column.filled.block_removed(block)
+        # Slots never move, so that no column has to be copied when a row leaves; the next new row takes this
+        # one.
         rows.suffixes[slot] = rows.keys[slot] = b""
         self._free.append(slot)
 
@@ -242,6 +247,7 @@ class Table:
         """
         target = self._columns[column]
         values = [(self._slot(index), value) for index, value in cells.items()]
+        # All types are checked before the first cell changes.
         for _, value in values:
             if value is not None:
                 target.check(value)
@@ -276,6 +282,7 @@ class Table:
 
     def _insert(self, index: Oid, suffix: bytes, values: Mapping[int, bytes | None]) -> None:
         """Insert a row with these cells; where they cannot be its cells, nothing is changed."""
+        # The name has the entry, the column and the index, and all checks come before the first change.
         if not 0 < len(index) < ber.MAX_SUB_IDENTIFIERS - len(self.entry):
             raise ValueError(f"an index of {len(index)} sub-identifiers does not fit under {self.entry}")
         for number, value in values.items():

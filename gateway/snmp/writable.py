@@ -76,6 +76,8 @@ TEST_STATUSES: Final[Mapping[Outcome, int]] = {
 """Of what a check came to: nothing has been done. No other outcome comes of a check."""
 
 COMMIT_STATUSES: Final[Mapping[Outcome, int]] = {
+    # An outcome that is certain, and is not APPLIED, has changed nothing as far as is known: `set_requests`
+    # looks at what was read back before it says so.
     **dict.fromkeys(Outcome, message.COMMIT_FAILED),
     Outcome.APPLIED: message.NO_ERROR,
     Outcome.UNKNOWN: message.UNDO_FAILED,

@@ -34,6 +34,7 @@ FindObject: TypeAlias = Callable[[Oid], ObjectLink | None]
 """The object in whose row an instance is."""
 
 _DECIMAL: Final = re.compile(rb"-?[0-9]{1,20}")
+# The digits of 2^64-1, or a sign and the 19 digits of -2^63.
 _MAX_DECIMAL: Final = 20
 _INFINITY: Final = b"Infinity"
 _FLOAT: Final = re.compile(
@@ -43,6 +44,7 @@ _UUID_OCTETS: Final = 36
 _FLOAT_OCTETS: Final = 8
 _LOCAL_TIME, _ZONED_TIME = 8, 11  # octets of a DateAndTime
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# From the text of DateAndTime in RFC 2579: the hours from UTC end at 13.
 _MAX_ZONE_HOURS, _MINUTES, _MAX_TENTH = 13, 60, 9
 _TRUE, _FALSE = 1, 2
 
@@ -191,6 +193,7 @@ def _time(content: bytes, _: Element) -> int:
         if sign not in (b"+", b"-") or hours > _MAX_ZONE_HOURS or rest >= _MINUTES:
             raise ValueError(content)
         minutes = (hours * _MINUTES + rest) * (1 if sign == b"+" else -1)
+    # A leap second (60) raises ValueError: the model's times, nanoseconds since 1970, have none.
     moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.UTC)
     seconds: int = (moment - _EPOCH) // dt.timedelta(seconds=1) - minutes * 60
     return seconds * 10**9 + int(tenth) * 10**8

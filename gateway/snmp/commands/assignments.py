@@ -111,14 +111,17 @@ def _wanted(assignment: Assignment, root: Oid, writer: str) -> Wanted:
     column, index = rest[len(table.entry)], rest[len(table.entry) + 1 :]
     read = table.columns.get(column)
     if read is None:
+        # The columns before the first writable one are the index, which is not accessible.
         raise _WrongError(message.NO_ACCESS if column < min(table.columns) else message.NOT_WRITABLE)
     octets = writer.encode()
+    # The owner is the first string of the index, with its length in front.
     if index[: len(octets) + 1] != (len(octets), *octets):
         raise _WrongError(message.NO_ACCESS)
     names = _names(index)
     # A result's index is longer than that of its command by one.
     if names is None or len(names) != table.names or len(assignment.name) >= ber.MAX_SUB_IDENTIFIERS:
         raise _WrongError(message.NO_CREATION)
+    # An argument's index has a third string, a command's has two.
     key, argument = CommandKey(names[0], names[1]), (*names, None)[2]
     return Wanted(assignment.index, key, argument, column, read(assignment.value))
 
@@ -335,6 +338,8 @@ def changed(former: Command | None, change: CommandChange, now: int) -> Command 
         return None
     if former is None and change.command.action is None:
         raise RefusedAssignmentError(message.INCONSISTENT_NAME, min(row.first_index for row in change.rows))
+    # A call is made once: what is submitted stays as a record of it, and a manager that repeats its SET must
+    # not be refused.
     if former is not None and former.is_submitted:
         _check_unchanged(former, change)
         return former
@@ -387,6 +392,7 @@ def _changed_arguments(former: Mapping[str, Argument], change: CommandChange) ->
         argument = _changed_argument(arguments.pop(name, None), row)
         if argument is not None:
             arguments[name] = argument
+        # Within the loop, so that error-index names the argument that is one too many.
         if len(arguments) > MAX_ARGUMENTS:
             raise RefusedAssignmentError(message.RESOURCE_UNAVAILABLE, row.first_index)
     return arguments
@@ -415,6 +421,7 @@ def _check_unchanged(former: Command, change: CommandChange) -> None:
         argument = former.arguments.get(name)
         if argument is not None:
             _check_row_unchanged(argument, row)
+        # To destroy a row that is not there succeeds (RFC 2579, RowStatus).
         elif row.action is not RowStatus.DESTROY or row.columns:
             raise RefusedAssignmentError(message.INCONSISTENT_NAME, row.first_index)
 

@@ -343,6 +343,7 @@ class Submission:
             class_name=target.class_name,
             row=target.row,
             action=InvokeMethod(command.method, self._arguments(command, method)),
+            # agCommandTimeout 0, its default, stands for the configured deadline.
             timeout=command.timeout * _SECOND or self._deadline,
         )
 
@@ -402,6 +403,7 @@ class Submission:
         try:
             return read(text, described.type, described.values, self._object)
         except TextValueError as error:
+            # The error quotes the value that it cannot read.
             shown = "what is given cannot be read" if self._hides(command, name) else str(error)
             raise NotSubmittedError(error.outcome, name, f"{name}: {shown}") from None
 
@@ -414,6 +416,7 @@ class Submission:
         return ObjectLink(target.class_name, target.row, target.stable_name) if target is not None else None
 
 
+# As many as 2^32-1 has: the text is a client's, and `int` of a long one is slow.
 _ARC_DIGITS = 10
 
 

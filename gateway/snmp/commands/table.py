@@ -167,16 +167,20 @@ class CommandTable:
     def answered(self, number: int, answer: OperationAnswer) -> None:
         """What came of a command that was submitted; its row may have been destroyed since."""
         key = self._running.pop(number)
+        # Few run at a time, and the answer does not contain the reference.
         self._references = {name: one for name, one in self._references.items() if one != number}
         record = self._records.pop(number, None)
         if record is not None:
             answer = _with_record(answer, record)
         self._ended[answer.outcome] += 1
+        # The row was destroyed, and may have been made again under the same name: the answer is not the new
+        # one's.
         if self._numbers.get(key) != number:
             return
         del self._numbers[key]
         self._end(key, answer)
         if answer.outcome is Outcome.UNKNOWN and answer.operation_id:
+            # The core goes on to find the outcome out, and publishes it as a record of the operation.
             self._unknown[answer.operation_id] = key
 
     def operation_changed(self, record: OperationRecord) -> None:
@@ -460,6 +464,7 @@ class JoinedView:
     def read(self, name: bytes) -> bytes:
         """As `MibView.read`."""
         value = self._own.read(name)
+        # noSuchInstance is an answer: only this view has objects of that type.
         if value == ber.NO_SUCH_OBJECT:
             return self._common.read(name)
         return value
@@ -472,6 +477,7 @@ class JoinedView:
             return common, last_common
         if not common:
             return own, last_own
+        # Most requests are about objects, which are all before an owner's commands or all after them.
         if len(common) == limit and _key(common[-1]) < _key(own[0]):
             return common, last_common
         joined = list(merge(common, own, key=_key))[:limit]

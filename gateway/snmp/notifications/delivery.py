@@ -54,6 +54,7 @@ class RateLimit:
             severity: (1 + max(int(share * capacity), least)) * _SECOND
             for severity, (share, least) in _KEPT.items()
         }
+        # The end of a condition that was not raised at this receiver; other ends pass anyway.
         self._needed[Severity.CLEARED] = self._needed[Severity.INFO]
         self._filled = now
 
@@ -151,6 +152,7 @@ class WaitingQueue:
         """Return the oldest of the least urgent."""
         if not self._order:
             return None
+        # Numbers begin at 1, so this is before the first of that urgency.
         place = bisect.bisect_left(self._order, (self._order[-1][0], 0))
         return self._waiting[self._order[place][1]]
 
@@ -334,9 +336,12 @@ class InformDelivery:
     def next(self, now: int) -> Waiting | None:
         """See `Delivery.next`."""
         overdue = self._overdue(now)
+        # A probe that was not answered goes back as well, so that the next one is whatever is the most urgent
+        # then.
         if overdue is not None and (overdue.tries >= TRIES or not self._answering):
             self._fall_silent()
             overdue = None
+        # The queue is in the order of urgency already: no tokens are kept back for what is more urgent.
         if not self._pace.allows(Severity.CRITICAL, now):
             return None
         if overdue is not None:
@@ -356,6 +361,7 @@ class InformDelivery:
             self._under_way.add(waiting.condition)
         patience = FIRST_PATIENCE if self._answering else PROBE_INTERVAL
         self._unanswered[waiting.request_id] = _Unanswered(waiting, 1, now + patience)
+        # What came back into the queue was counted when it was first sent.
         return self._back_in_queue.pop(waiting.request_id, None) is None
 
     def due(self, now: int) -> int | None:
@@ -394,6 +400,7 @@ class InformDelivery:
         if condition is not None:
             self._under_way.discard(condition)
             if held := self._held.get(condition):
+                # Only the next one of this condition: the others wait for its answer in turn.
                 self._queue.add(held.popleft())
                 if not held:
                     del self._held[condition]
@@ -520,6 +527,7 @@ def to_text(saved: SavedNotifications) -> str:
 def from_text(document: str) -> SavedNotifications:
     """The value of which ``document`` is the text. Raises `SavedNotificationsError`, `NewerVersionError`."""
     try:
+        # First, because a document of a newer version would be refused for its unknown fields, as if damaged.
         version = _VERSIONED.validate_json(document).get("version")
         if isinstance(version, int) and version > VERSION:
             raise NewerVersionError(version)

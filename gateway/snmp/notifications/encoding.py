@@ -117,6 +117,8 @@ class EncodedNotification:
                 enterprise, generic, specific = self._enterprise, oid[len(SNMP_TRAPS)] - 1, 0
             else:
                 generic, specific = _ENTERPRISE_SPECIFIC, oid[-1]
+                # RFC 3584 section 3.2, point (1): a zero before the last sub-identifier is not part of the
+                # enterprise.
                 enterprise = ber.encode_oid(oid[:-2] if oid[-2] == 0 else oid[:-1])
             numbers = ber.encode_integer(generic) + ber.encode_integer(specific) + self._up_time
             self._version_1 = Version1Fields(enterprise, numbers, ber.encode_tlv(ber.SEQUENCE, self._objects))
@@ -161,6 +163,7 @@ class NotificationEncoder:
         octets = b"".join(common) + b"".join(own)
         if len(octets) > room:
             octets = self._cut_common(values, room) or b"".join(common) + _fitting(own, common, room)
+        # Late is behind all others: receivers match varbinds by their places.
         return EncodedNotification(oid, up_time, octets + late, self._enterprise)
 
     def late(self, varbinds: bytes) -> bytes:
@@ -168,6 +171,7 @@ class NotificationEncoder:
         _, start, stop = ber.read_header(varbinds, 0, len(varbinds))
         content = varbinds[start:stop]
         return (
+            # An inform may outlive several restarts, and gets the varbind once.
             varbinds if content.endswith(self._late) else ber.encode_tlv(ber.SEQUENCE, content + self._late)
         )
 

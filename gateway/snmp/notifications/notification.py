@@ -382,6 +382,8 @@ class Events:
             oid=bound.oid,
             name=bound.name,
             number=record.number,
+            # The records of an earlier core that a snapshot repeats have its boot; the present core's have
+            # none.
             epoch=record.boot or epoch,
             event_id=record.event_id,
             severity=record.severity,

@@ -104,6 +104,7 @@ class Selection:
         declined: Iterable[tuple[Condition, str]] = (),
     ) -> None:
         self._severity = severity
+        # One expression for all patterns: each notification is matched for each receiver.
         self._matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
         self._raised: OrderedDict[Condition, Severity] = OrderedDict(raised)
         self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
@@ -122,6 +123,8 @@ class Selection:
     def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
         """Whether the receiver was neither sent for certain that a condition began, nor declined that."""
         unsent = condition not in self._raised or condition in self._uncertain
+        # By the event, because a condition that ended and began again may be more severe, and so be for this
+        # receiver.
         return unsent and self._declined.get(condition) != event_id
 
     def has_raised(self, condition: Condition) -> bool:
@@ -313,6 +316,7 @@ class TargetSender:
             if perhaps_sent:
                 self._selection.note_sent(notification, perhaps=True)
             return
+        # This may raise ValueError: the receiver must not count as notified then.
         octets = encoded()
         self._selection.note_sent(notification)
         self._take(notification, urgency, octets)
@@ -396,6 +400,7 @@ class TargetSender:
     def _raised_conditions(self) -> tuple[tuple[Condition, Severity], ...]:
         """Return the conditions that stay raised at the receiver if nothing is sent to it any more."""
         raised = dict(self._selection.raised)
+        # From the newest back to the oldest, as each undoes what `note_sent` did.
         for waiting in reversed(self._delivery.lost_at_an_end()):
             if waiting.condition is None:
                 continue

@@ -251,6 +251,8 @@ class NotificationSender:
             return
         accepted = status == message.NO_ERROR
         for target in self._targets:
+            # Several receivers of the configuration may have one address: the request id says which of them
+            # it was.
             if target.target.address == address and target.answered(request_id, accepted=accepted):
                 self._changed()
                 return
@@ -267,6 +269,7 @@ class NotificationSender:
                 target.send_anyway(notification, self._encoded(notification))
                 self._changed()
         self._check_standing()
+        # An equal share for each, so that a receiver with a long queue does not hold up the others.
         share = max(1, DATAGRAMS_A_TURN // max(1, len(self._targets)))
         busy = [not self._send(target, share) for target in self._targets]
         dues = [due for target in self._targets if (due := target.due()) is not None]
@@ -439,6 +442,7 @@ class StandingCheck:
             standing: the active conditions; ``None`` while they are unknown: then all checks begin again.
         """
         if standing is None:
+            # What an earlier core reported proves nothing: two checks in succession must agree again.
             self._last, self._steps = _Found(), None
             return []
         if self._steps is None:
@@ -452,6 +456,7 @@ class StandingCheck:
     def _judged(self) -> Iterator[Difference | None]:
         """Yield all conditions, one at a time: ``None``, or the difference that has to be sent."""
         for selection in self._selections.values():
+            # Copies, here and below: events change them while a check goes on in slices.
             for condition, _ in selection.raised:
                 yield self._ended(condition)
             for condition, _ in selection.declined:

@@ -41,6 +41,7 @@ class NotificationSockets:
         self._refused = refused
         self._failed = failed
         self._targets = {address: _resolved(address) for address in addresses}
+        # An answer has the address in the socket module's form, which for IPv6 has four parts.
         self._senders = {where: address for address, (_, where) in self._targets.items()}
         self._sockets: dict[socket.AddressFamily, socket.socket] = {}
         self._agent_addresses: dict[Address, tuple[float, bytes]] = {}
@@ -119,6 +120,7 @@ async def keep_sending(sender: NotificationSender, wake: asyncio.Event) -> None:
     """Let ``sender`` work whenever ``wake`` is set or its time has come. Ends by cancellation only."""
     loop = asyncio.get_running_loop()
     while True:
+        # Before the work: whatever wakes the sender meanwhile leads to another turn.
         wake.clear()
         due = sender.work()
         if due is None:

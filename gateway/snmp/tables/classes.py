@@ -147,7 +147,10 @@ class ClassTables:
             table = ClassTable(self._store, self._summaries, registry, class_entry, key, self._root)
             self._tables[str(key)] = table
             self._names[table.entry] = str(key)
+            # A RowPointer names the first accessible column (RFC 2579 section 2); the index column is not
+            # accessible.
             self._pointed[str(key)] = ber.encode_name((*table.entry, RowColumn.NAME))
         else:
+            # A further version of the class may have given the registry new columns.
             table.extend(class_entry)
         return table

@@ -192,6 +192,7 @@ class SourceTable:
             SourceColumn.LAST_HEARD: known_time(record.last_heard),
         }
         self._table.put((record.number,), cells)
+        # Counts are written when they change; until then a new source would have holes.
         if former is None:
             self.count(record.number, 0, 0)
             self.count_alarms(record.number, 0, Severity.CLEARED)

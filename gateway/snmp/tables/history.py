@@ -87,6 +87,8 @@ class LatestRows:
             cells: all of them.
             generation: of the snapshot.
         """
+        # An operation is shown several times, as it goes on; the core that restarted gives its index to
+        # another.
         if self._ids.get(index) != identity:
             self._leave(index)
             self._ids[index], self._sources[index] = identity, source
@@ -177,6 +179,7 @@ class History:
         """Show an operation as it is now. A core that was restarted numbers again from 1."""
         link = ObjectLink(record.class_name, record.row, record.stable_name)
         cells = _operation_cells(record, self._row_oid(link, record.source))
+        # INDEX is Integer32 (1..2147483647): a core that runs for that long begins again at 1.
         index = (record.number - 1) % _INDEXES + 1
         self._operations.put(record.source, index, record.operation_id, cells, generation)
 

@@ -102,6 +102,7 @@ def _summed(
             and position >= len(schema.properties)
             and entry.syntax in _SUMMED_SYNTAXES
             and entry.kind in _SUMMED_KINDS
+            # Durations are numbers in SNMP as well, but their sum over objects answers no question.
             and element.type.integer_bits
         ):
             yield position, SummedColumn(entry.column, element.name, element.unit)
@@ -228,6 +229,7 @@ class UnsettledRows:
             group, rows = next(iter(self.waiting.items()))
             while budget > 0 and rows:
                 row = rows.pop()
+                # The row may have gone, or have passed to another agent, since the list was made.
                 if row in group.rows:
                     budget -= heavy if Freshness.WITHHELD in (row.state, group.freshness) else 1
                     row.table.settle(row)
@@ -286,6 +288,7 @@ class ClassTable:
         self._class_entry = class_entry
         if columns == self._columns:
             return
+        # A table of the store has fixed columns. Registries grow rarely, so all rows are written again.
         kept = {index: self._table.row(index) for index in self.rows}
         self._store.remove_table(self.entry)
         self._columns = columns
@@ -365,6 +368,7 @@ class ClassTable:
     def remove(self, row: Row, now: int) -> None:
         """The object is gone, and with it its row."""
         if row.withheld is None:
+            # A withheld row shows nothing, so no sum contains it.
             self._count(row, dict.fromkeys(self._slots))
         self._count_state(row.summary, row.state, -1)
         row.summary.rows -= 1
@@ -386,6 +390,8 @@ class ClassTable:
             self._count(row, cells)
         elif state is Freshness.WITHHELD:
             shown = self._table.row(row.index)
+            # The cells move out of the table, so that no request can read them, and come back as they are
+            # when the agent confirms them: the core sends unchanged values again only in a snapshot.
             row.withheld = {c: cell for c, cell in shown.items() if c >= FIRST_ELEMENT_COLUMN}
             cells.update(dict.fromkeys(row.withheld))
             self._count(row, cells)
@@ -410,10 +416,13 @@ class ClassTable:
         """Nothing yet; or, where the row is of another version of the class, holes everywhere."""
         if row.bound is bound:
             return {}
+        # Elements that only the former version has must not keep their last values.
         return dict.fromkeys(column for column in self._columns if column >= FIRST_ELEMENT_COLUMN)
 
     def _write(self, row: Row, elements: Cells, fixed: Cells) -> None:
         if row.withheld is None:
+            # Sums compare with the cells that the table still has: they are counted before those are
+            # replaced.
             self._count(row, elements)
             elements.update(fixed)
             self._table.put(row.index, elements)

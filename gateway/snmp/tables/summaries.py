@@ -103,6 +103,7 @@ class Summaries:
 
     def remove_source(self, source: int) -> None:
         """A source is gone for good; its rows must have gone before."""
+        # What is waiting to be shown would write rows of this source again after they were removed.
         self.flush()
         for key in [key for key in self._all if key[0] == source]:
             summary = self._all.pop(key)
@@ -149,6 +150,7 @@ class Summaries:
                 SumColumn.MEAN: None if mean is None else float64(mean),
                 SumColumn.MEAN_TEXT: None if mean is None else float_text(mean),
             }
+            # Name and unit never change: they are written once.
             if slot >= summary.named:
                 cells |= {SumColumn.NAME: text(column.name), SumColumn.UNITS: text(column.unit)}
             self._sums.put((summary.source, summary.class_index, column.column), cells)
