@@ -137,7 +137,8 @@ def install(config: Path | None, folder: Path | None, *, for_user: bool) -> None
         raise CommandError(ExitCode.CONFIGURATION, f"{place}: cannot be written: {error.strerror}") from error
     click.echo(f"wrote {place}")
     if missing := missing_base_modules():
-        text = f"names also need the modules {', '.join(missing)}: apt-get install erlang-snmp"
+        modules = ", ".join(missing)
+        text = f"names also need {modules}: apt-get install erlang-snmp, then run this command again"
         raise CommandError(ExitCode.NOT_INSTALLED, text)
 
 

@@ -273,15 +273,20 @@ def _make_state(configuration: LoadedConfiguration) -> None:
         raise CommandError(ExitCode.STATE, str(error)) from error
 
 
-def _missing() -> list[str]:
-    """Return the commands that install what is missing on this machine."""
-    if shutil.which("snmpwalk") is None:
-        return [
-            "  apt-get install snmp erlang-snmp        # net-snmp's commands and the standard MIB modules"
-        ]
-    if missing_base_modules():
-        return ["  apt-get install erlang-snmp             # the standard MIB modules, which names need"]
-    return []
+def installation_lines(*, has_commands: bool, has_modules: bool, again: str) -> list[str]:
+    """Return the commands that install what is missing on this machine, as they are printed.
+
+    Args:
+        has_commands: whether net-snmp's commands are installed.
+        has_modules: whether the standard MIB modules are installed, which the gateway's import.
+        again: the command that prepares the gateway again. ``snmp.conf`` names the folders of modules that
+            were there when it was written, so it has to be written again when they are installed.
+    """
+    packages = [*([] if has_commands else ["snmp"]), *([] if has_modules else ["erlang-snmp"])]
+    if not packages:
+        return []
+    lines = [f"  apt-get install {' '.join(packages)}  # net-snmp's commands, and the standard MIB modules"]
+    return lines if has_modules else [*lines, f"  {again}  # afterwards, so that names are found"]
 
 
 def _shown(address: tuple[str, int]) -> str:
@@ -297,10 +302,16 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
     address = _shown(settings.snmp.listen[0])
     snmp = SnmpCommands.configured(configuration.path.parent / "snmp", address, state.secret(COMMUNITY))
     ours = shlex.quote(str(Path(sys.executable).with_name("amqp-gateway")))
+    folder = shlex.quote(str(configuration.path.parent))
+    missing = installation_lines(
+        has_commands=shutil.which("snmpwalk") is not None,
+        has_modules=not missing_base_modules(),
+        again=f"{ours} quickstart {management} --folder {folder} --no-run",
+    )
     lines = [
         "",
         f"The gateway watches {management}. In another terminal:",
-        *_missing(),
+        *missing,
         f"  export SNMPCONFPATH={shlex.quote(str(snmp.folder))}",
         f"  export AMQP_GATEWAY_CONFIG={shlex.quote(str(configuration.path))}",
         f"  snmpwalk {address} AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName",

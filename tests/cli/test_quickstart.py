@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway.cli.quickstart import installation_lines
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
 from gateway.service.processes.exit_codes import ExitCode
@@ -115,6 +116,26 @@ def test_it_runs_and_what_it_prints_can_be_typed(newcomer: Newcomer) -> None:
         wait_until(lambda: '"event": "jmx-ready"' in log.read_text("utf-8"), "JMX takes connections")
         assert newcomer.users()[newcomer.gateway] in ("monitoring", ["monitoring"])
     assert newcomer.made.joinpath("secrets", f"{newcomer.gateway}.password").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("has_commands", "has_modules", "packages"),
+    [(False, False, "snmp erlang-snmp"), (True, False, "erlang-snmp")],
+)
+def test_where_modules_are_missing_it_is_done_again_after_their_installation(
+    *, has_commands: bool, has_modules: bool, packages: str
+) -> None:
+    first, second = installation_lines(has_commands=has_commands, has_modules=has_modules, again="quickstart")
+
+    assert shlex.split(first, comments=True) == ["apt-get", "install", *packages.split()]
+    assert shlex.split(second, comments=True) == ["quickstart"]
+
+
+def test_where_nothing_is_missing_nothing_is_installed() -> None:
+    (line,) = installation_lines(has_commands=False, has_modules=True, again="quickstart")
+
+    assert shlex.split(line, comments=True) == ["apt-get", "install", "snmp"]
+    assert installation_lines(has_commands=True, has_modules=True, again="quickstart") == []
 
 
 def test_done_again_it_keeps_what_is_there(newcomer: Newcomer) -> None:
