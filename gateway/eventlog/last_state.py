@@ -39,6 +39,7 @@ _HEARD_OVER_ONE_LINK: Final = frozenset({"am01", "qmf"})
 """Kinds of sources all of whose reports take one way, so that the last one shows until when all arrived."""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
+_MADE_AT_ONCE: Final = frozenset({RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE})
 
 
 @dataclass(slots=True)
@@ -118,8 +119,8 @@ class _StateReader:
         self._first_ts = ""
         try:
             for block in read_segment(segment):
-                for line in block.split():
-                    self._take(_DECODER.decode(line))
+                for record in _DECODER.decode_lines(block.lines):
+                    self._take(record)
         except (DamageError, msgspec.MsgspecError):
             self._state.is_complete = False
 
@@ -161,17 +162,15 @@ class _StateReader:
 
     def _note_arrival(self, record: LogRecord) -> None:
         """Note that something arrived when a record was made which is made at once."""
-        is_at_once = record.kind in {RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE}
-        if is_at_once and record.agent and not record.inferred and record.source in self._last_heard:
+        is_at_once = record.kind in _MADE_AT_ONCE and record.agent and not record.inferred
+        if is_at_once and record.source in self._last_heard:
             arrived = nanoseconds_of(record.ingest_ts)
             self._last_heard[record.source] = max(self._last_heard[record.source], arrived)
 
     def _take_object(self, record: LogRecord) -> None:
         match record.kind:
             case RecordKind.CREATE | RecordKind.SNAPSHOT if record.object_id is not None:
-                self._state.objects[record.object_id] = msgspec.structs.replace(
-                    record, kind=RecordKind.SNAPSHOT, delivery=None
-                )
+                self._state.objects[record.object_id] = _standing(record)
             case RecordKind.UPDATE if record.object_id is not None:
                 former = self._state.objects.get(record.object_id)
                 if former is not None:
@@ -205,6 +204,13 @@ class _StateReader:
         elif record.state in _UNHEARD and source not in self._unheard:
             since = values.get("since")
             self._unheard[source] = nanoseconds_of(since) or nanoseconds_of(record.ingest_ts)
+
+
+def _standing(record: LogRecord) -> LogRecord:
+    """An object as a record has it whole."""
+    if record.kind is RecordKind.SNAPSHOT and record.delivery is None:
+        return record
+    return msgspec.structs.replace(record, kind=RecordKind.SNAPSHOT, delivery=None)
 
 
 def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
@@ -394,6 +400,8 @@ def unfinished_operations(folder: Path) -> list[LogRecord]:
 
 def _read_operations(segment: Segment, begun: dict[str, LogRecord]) -> None:
     for block in read_segment(segment):
+        if _OPERATION not in block.lines:  # few have any
+            continue
         for line in block.split():
             if _OPERATION not in line:  # most lines are something else: they need not be taken apart
                 continue

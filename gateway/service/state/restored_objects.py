@@ -11,6 +11,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -34,7 +35,7 @@ WITH_BOOTS: Final = frozenset({"am01", "qmf"})
 """Kinds of source whose agents may give the native ids of one run to other objects in the next."""
 
 _MICROSECOND: Final = 1_000
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone of the log is always Z
 _DIGITS: Final = 9
 
 
@@ -63,32 +64,45 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
     """
     for record in last.of(source):
         if record.native_id and record.object_name and record.row:
+            durable, created = record.lifetime == Lifetime.DURABLE.value, nanoseconds(record.create_ts)
             lasting_id = kind in WITH_BOOTS and _is_lasting(kind, record.native_id)
             yield RestoredObject(
                 f"{record.package}:{record.class_name}",
                 record.object_name,
                 record.row,
                 record.native_id,
-                record.lifetime == Lifetime.DURABLE.value,
+                durable,
                 agent=record.agent or "",
-                identified=kind not in WITH_BOOTS or lasting_id or _has_creation_time(record),
+                identified=durable
+                or kind not in WITH_BOOTS
+                or lasting_id
+                or _is_named_after(created, record),
                 lasting_id=lasting_id,
-                created=nanoseconds(record.create_ts),
+                created=created,
             )
 
 
 def _is_lasting(kind: str, native_id: str) -> bool:
     """Whether no other object of the source has this id, in whatever run of its agent."""
-    try:
-        object_id = ObjectId.parse(native_id)
-    except ProtocolError:
+    prefix, _, number = native_id.rpartition("-")
+    agent = _prefix(prefix)
+    if agent is None or not number.isdecimal():
         return False
-    return is_unique(object_id) if kind == "am01" else object_id.is_lasting
+    return is_unique(ObjectId(agent.prefix, int(number))) if kind == "am01" else agent.is_lasting
 
 
-def _has_creation_time(record: LogRecord) -> bool:
+@lru_cache(maxsize=1024)
+def _prefix(text: str) -> ObjectId | None:
+    """Return what the object ids of one run of an agent have in common; ``None`` for what is none."""
+    try:
+        return ObjectId.parse(f"{text}-0")
+    except ProtocolError:
+        return None
+
+
+def _is_named_after(created: int, record: LogRecord) -> bool:
     """Whether the name of a transient object contains its creation time."""
-    created, (_, _, behind) = nanoseconds(record.create_ts), (record.object_name or "").rpartition("#")
+    _, _, behind = (record.object_name or "").rpartition("#")
     return bool(created) and re.fullmatch("[0-9]{1,19}", behind) is not None
 
 
@@ -173,9 +187,9 @@ def nanoseconds(text: object) -> int:
         return 0
     seconds, _, fraction = text.removesuffix("Z").partition(".")
     try:
-        time = dt.datetime.fromisoformat(seconds).replace(tzinfo=dt.UTC)
-        return int((time - _EPOCH).total_seconds()) * 10**_DIGITS + int(fraction.ljust(_DIGITS, "0"))
-    except ValueError:
+        since = dt.datetime.fromisoformat(seconds) - _EPOCH
+        return (since.days * 86_400 + since.seconds) * 10**_DIGITS + int(fraction.ljust(_DIGITS, "0"))
+    except (ValueError, TypeError):  # a time with another zone is none of the log's
         return 0
 
 
