@@ -175,6 +175,7 @@ class BlockDraft:
         octets = len(lines) - before
         if octets > MAX_RECORD_OCTETS:
             del lines[before:]
+            # This cannot recur: what is left has texts of a bounded length.
             return self.add(_without_values(record, octets))
         self.records += 1
         return octets
@@ -233,6 +234,7 @@ class BlockDraft:
 
     def _sum(self) -> None:
         """Take into the CRC the lines that are not in it yet: best soon after they were made."""
+        # A slice of a bytearray would be a copy. The view must end before the lines grow again.
         with memoryview(self.lines) as lines:
             self._crc = zlib.crc32(lines[self._summed :], self._crc)
         self._summed = len(self.lines)
@@ -266,6 +268,8 @@ class BlockScanner:
         if not self._waiting and self._spoilt is None:
             return None
         begun = bytes(self._waiting[: len(_LINE_BEGIN)])
+        # A file system may show zeros where a power cut came between the size and the data: these are damage,
+        # and no block in the making.
         unfinished = self._spoilt is None and _LINE_BEGIN.startswith(begun) and 0 not in self._waiting
         offset = self._offset if self._spoilt is None else self._spoilt
         found = f"{shown(bytes(self._waiting[:_SHOWN_OCTETS]))} and no commit line"
@@ -278,6 +282,7 @@ class BlockScanner:
         waiting = self._waiting
         while (mark := waiting.find(_MARK, self._searched)) >= 0:
             end = waiting.find(b"\n", mark, mark + _MAX_COMMIT_LINE) + 1
+            # The line's end has not arrived yet: the search goes on from here.
             if not end and len(waiting) < mark + _MAX_COMMIT_LINE:
                 self._searched = mark
                 return None
@@ -288,6 +293,7 @@ class BlockScanner:
                 match = _COMMIT_LINE.fullmatch(bytes(waiting[start:end]))
                 if match is not None:
                     return start, match
+        # A mark may begin in these octets and end in the next ones.
         self._searched = max(self._searched, len(waiting) - len(_MARK))
         return None
 
@@ -341,6 +347,8 @@ def _inner_contradiction(
     lines: bytes, log_id: bytes, first_seq: int, last_seq: int
 ) -> tuple[str, str] | None:
     """Return whether a line is missing, foreign or too much."""
+    # Each line is compared although the CRC fits: the CRC says that the octets are those that were written,
+    # not that they belong here.
     prefix = b'{"log_id":"%s","seq":%%d,' % log_id
     start = 0
     for seq in range(first_seq, last_seq + 1):

@@ -119,6 +119,8 @@ class SegmentWriter:
         """
         if self._open is None:
             self._disk.make_folder(self._folder / SEGMENTS)
+        # Before each write: the log can wait for room, others on the same disk (the instance index is one)
+        # cannot.
         self._disk.check_free(self._folder, self._min_free)
         if self._open is None or self._open.segment != batch.segment:
             self.close()
@@ -127,6 +129,8 @@ class SegmentWriter:
         try:
             self._disk.write(self._open.descriptor, batch.blocks)
             self._disk.sync(self._open.descriptor)
+        # After a failed sync the system may forget what it could not write: the batch goes to a new segment,
+        # and this one is cut to what was acknowledged.
         except OSError:
             self._end_open()
             raise
@@ -156,6 +160,7 @@ class SegmentWriter:
     def _note_head(self, written: Unclosed) -> None:
         """Where the whole head of the open segment is on the disk, older ones need not be read at a start."""
         is_there = written.first_seq <= self.head_ends_at <= written.last_seq
+        # Once for each segment.
         if is_there and self._identity.standing_seq < written.first_seq:
             with contextlib.suppress(OSError):  # with the next batch then
                 self._write_identity(msgspec.structs.replace(self._identity, standing_seq=written.first_seq))
@@ -259,6 +264,7 @@ class Committer:
         self._retry = retry_seconds
         self._on_state = on_state
         self._on_commit = on_commit
+        # A thread of its own: a disk that hangs must not take the threads of the loop's default pool.
         self._thread = ThreadPoolExecutor(1, "event-log")
         self._stirred = asyncio.Event()
         self._closing = False
@@ -294,6 +300,7 @@ class Committer:
         if self._ended:
             raise EventLogClosedError(f"seq {seq} is not on the disk")
         waiter = asyncio.get_running_loop().create_future()
+        # The number decides between equal seqs, because futures cannot be compared.
         heapq.heappush(self._waiters, (seq, next(self._numbers), waiter))
         await waiter
 
@@ -314,6 +321,8 @@ class Committer:
                     await self._until(0, None)
                     since = loop.time()
                 await self._until(ENOUGH_OCTETS, since + self._interval)
+                # On the loop, not in the thread: otherwise a record that is appended meanwhile could be lost
+                # between two batches.
                 batch = self._waiting.take()
                 since = loop.time()
                 if batch is not None and not await self._commit(batch):
@@ -359,6 +368,7 @@ class Committer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         work = loop.run_in_executor(self._thread, self._write, batch)
+        # Not `wait_for`, which would cancel: a write that was begun must end before the next one.
         done, _ = await asyncio.wait({work}, timeout=SLOW_SECONDS)
         if not done:
             self._slow = True
@@ -368,12 +378,14 @@ class Committer:
         except OSError as error:
             self._slow = False
             return error
+        # Half of it, so that a disk at the limit does not raise and clear the trouble with each commit.
         if loop.time() - began < SLOW_SECONDS / 2:
             self._slow = False
         return None
 
     def _end(self) -> None:
         self._ended = True
+        # Without waiting: a write may hang in the system.
         self._thread.shutdown(wait=False)
         for seq, _, waiter in self._waiters:
             if not waiter.done():
@@ -457,6 +469,7 @@ class _Look:
         for number, segment in enumerate(segments):
             following = segments[number + 1].first_seq if number + 1 < len(segments) else None
             end = self._end_of(segment, following)
+            # What is missing between two segments may be in the lake already.
             if expected not in (0, segment.first_seq) and expected not in lake:
                 self._problem(
                     segment.path, f"seq {expected} to {segment.first_seq - 1} are missing before it"
@@ -464,6 +477,7 @@ class _Look:
             expected = end.last_seq + 1
             if expected > next_seq:
                 next_seq, last_ts = expected, end.last_ts
+        # A file LOG from a backup would give seqs again that are in the lake.
         if lake and max(lake) >= next_seq:
             raise EventLogError(
                 f"{identity_path(self._folder)}: is older than the lake: it ends before seq {next_seq}, "

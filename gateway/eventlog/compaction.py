@@ -117,6 +117,7 @@ class Compactor:
         lock = os.open(self._lake / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if self._wait else fcntl.LOCK_NB))
+            # Under the lock no draft can belong to a process that is still at work.
             for draft in self._lake.glob(f"{DRAFTS}*"):
                 shutil.rmtree(draft)
         except BlockingIOError as error:
@@ -213,6 +214,7 @@ class Compactor:
                 self._database = None
         if problems:
             return self._set_aside(segment, octets, file.path, found.records, problems)
+        # Only now: the file of the lake is on the disk under its name, and was read back.
         segment.path.unlink()
         sync_folder(segment.path.parent)
         return Compacted(segment, file.path, found.records, octets, file.path.stat().st_size)
@@ -290,6 +292,7 @@ def _put_in_place(made: Path, target: Path) -> None:
     descriptor = os.open(made, os.O_RDONLY)
     try:
         os.fchmod(descriptor, FILE_MODE)
+        # Before the name: otherwise a power cut could leave the name with an empty file.
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -303,5 +306,6 @@ def _put_in_place(made: Path, target: Path) -> None:
         except FileNotFoundError:
             if attempt == _ATTEMPTS:
                 raise
+    # Each of these folders may be new, and is an entry of the one above it.
     for folder in (hour, day, day.parent, day.parent.parent):
         sync_folder(folder)

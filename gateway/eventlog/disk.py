@@ -88,6 +88,7 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Make a file that does not exist, empty, and open it for writing; its name is on the disk."""
+        # O_EXCL: an existing file may hold records, and is never written over.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
             sync_folder(path.parent)
@@ -104,6 +105,7 @@ class Disk:
         rest: list[bytes | bytearray | memoryview] = list(pieces)
         while rest:
             written = os.writev(descriptor, rest[:_MOST_PIECES])
+            # A system may take less than it was given, also of one piece.
             while rest and written >= len(rest[0]):
                 written -= len(rest.pop(0))
             if written:
@@ -115,6 +117,7 @@ class Disk:
         After an error there is no use in syncing the same file again: the system may have forgotten what it
         could not write, and say that all is well.
         """
+        # It also brings the size to the disk, which is all that reading needs; times need not be there.
         os.fdatasync(descriptor)
 
     def close(self, descriptor: int) -> None:

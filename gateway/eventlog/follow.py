@@ -280,6 +280,7 @@ class LogEnd:
 
 def _files(folder: Path) -> dict[int, Segment | LakeFile]:
     """The newest file for each first seq, in order; segments before the lake's files that they became."""
+    # First the segments: one that is compacted in between is then found in both lists, instead of in none.
     segments = list_segments(folder)
     found: dict[int, Segment | LakeFile] = {file.first_seq: file for file in lake_files(folder)}
     found.update({segment.first_seq: segment for segment in segments})

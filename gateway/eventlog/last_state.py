@@ -180,6 +180,7 @@ class _StateReader:
 
     def _note_delivery(self, identity: str) -> None:
         deliveries = self._state.deliveries
+        # Taken out first, so that it moves to the end: the oldest are forgotten.
         deliveries.pop(identity, None)
         deliveries[identity] = None
         if len(deliveries) > MAX_DELIVERIES:
@@ -309,6 +310,8 @@ def last_events(folder: Path, most: int, gateway: str) -> LastEvents:
     """
     reader = _EventReader(most, gateway)
     standing = standing_segments(folder, standing_seq(folder))
+    # A head does not repeat events: where it was written just now, the last ones are in the segment before
+    # it.
     before = [
         each for each in list_segments(folder) if not standing or each.first_seq < standing[0].first_seq
     ]

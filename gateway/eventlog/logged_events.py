@@ -338,6 +338,7 @@ class LoggedOperations:
 
     def standing(self, clock: Callable[[], int]) -> Iterator[LogRecord]:
         """Yield the operations under way for a segment's head."""
+        # A copy: other records are appended between two slices of a head.
         for number, (record, source) in tuple(self._under_way.items()):
             if number in self._under_way:
                 now = clock()

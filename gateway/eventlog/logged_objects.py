@@ -339,6 +339,8 @@ class LoggedObject:
                 is_property = bit & properties
                 reset = value < former or (statistics_began_again and not is_property)
                 dated = self._recorded & bit & ~self._undated
+                # A property's counter has no sample time of its own, and a clock that was set back gives no
+                # interval.
                 interval = elapsed if elapsed > 0 and dated and not is_property else None
                 deltas[name] = Delta(value if reset else value - former, interval, reset)
             elif former is _BEGAN_AGAIN:
@@ -392,6 +394,7 @@ class Schedule:
 
     def add(self, logged: LoggedObject, due: int) -> None:
         """Put an object that is in no slot into that of ``due`` (nanoseconds)."""
+        # Rounded up: nothing is recorded before it is due.
         number = -(-due // SLOT)
         slot = self._slots.get(number)
         if slot is None:

@@ -108,6 +108,7 @@ def database(
             {str(folder) for given in (readable, scratch) for folder in (given, given.resolve())}
         )
         opened.execute("SET allowed_directories = $1", [folders])
+        # Last but one: from here on only the folders above are open, and the next line makes that final.
         opened.execute("SET enable_external_access = false")
         opened.execute("SET lock_configuration = true")
         yield opened
@@ -344,6 +345,7 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
     query = (
         "SELECT list(DISTINCT log_id), count(*), min(seq), max(seq), sum(seq), epoch_us(min(ingest_ts)), "  # noqa: S608  a literal
         "epoch_us(max(ingest_ts)), count(*) FILTER (log_id IS NULL OR seq IS NULL OR ingest_ts IS NULL), "
+        # The hash of whole rows has DuckDB decode each value of each column.
         f"bit_xor(hash(file)) FROM read_parquet({literal(str(path))}) AS file"
     )
     try:

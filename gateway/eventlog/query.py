@@ -223,6 +223,8 @@ def ask(
                     columns = tuple(column[0] for column in found.description or ())
                     first = _interruptible(opened, partial(found.fetchmany, _ROWS_AT_A_TIME))
                 except (duckdb.Error, OSError) as error:
+                    # Compaction or retention took a file away after it was listed. Nothing was returned yet:
+                    # all is looked up again.
                     if not files.are_all_there and attempt < _ATTEMPTS:
                         continue
                     raise _recorded(error) from error
@@ -240,6 +242,7 @@ def _look_up(folder: Path, after: dt.datetime | None, before: dt.datetime | None
 
 def _statement(sql: str) -> duckdb.Statement:
     try:
+        # DuckDB itself would carry out several, and statements that write.
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
         raise QueryError(str(error).strip()) from error

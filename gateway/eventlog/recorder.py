@@ -190,8 +190,12 @@ class LogRecorder:
         Args:
             clock: now, in nanoseconds since 1970-01-01 UTC.
         """
+        # Classes that get their first objects while the head is written are left out: these have records of
+        # their own.
         tables = tuple(self._objects.values())
         yield from self._operations.standing(clock)
+        # Only classes with objects: each segment's head would otherwise repeat every version that was ever
+        # received.
         self._schemas_recorded = {number for _, number in self._objects}
         for number in sorted(self._schemas_recorded):
             yield self._classes[number].schema_record(_text(clock()))
@@ -357,6 +361,7 @@ class LogRecorder:
     def _record_due(self, logged: LoggedObject) -> None:
         if self.pressure is Pressure.MERGE:
             interval = max(logged.logged_class.interval, SLOT)
+            # Another quarter of the objects in each interval, so that the load stays even.
             if (self._now - logged.phase(interval)) // interval % STRETCH != logged.row % STRETCH:
                 self._plan(logged)
                 return

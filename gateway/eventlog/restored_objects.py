@@ -47,6 +47,7 @@ class RestoredObjects:
         state = state or LastState()
         self._heard_until = state.heard_until
         self._read_whole = state.read_whole
+        # With a hole in what was read, an object that the log does not show may have been there.
         self._news = state.read_whole if state.is_complete else set()
         self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.heard_until}
         self._passing: dict[str, dict[_Key, _Key]] = {}

@@ -90,6 +90,7 @@ class Rotation:
         self.last_ts = ""
         self.head_is_complete = False
         self._duration = settings.segment_duration
+        # Open segments are never deleted: one must not be a large part of what all may take.
         self._size = min(settings.segment_size, settings.max_size // 4)
         self.full_at = _NEVER
         self._began = 0
@@ -282,12 +283,14 @@ def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stor
     old, large = too_much(held, settings, now)
     if not old and not large:
         return held, None
+    # Oldest first: what remains after a kill has no hole in it.
     for file in (*old, *large):
         file.path.unlink(missing_ok=True)
     _remove_empty_hours(folder)
     for name in ("segments", LAKE, LOST):
         with contextlib.suppress(FileNotFoundError):
             sync_folder(folder / name)
+    # Looked up again, because the log is written and compacted meanwhile.
     return stored(folder), _deleted(old, large)
 
 
@@ -391,6 +394,8 @@ class Upkeep:
 
     def ends_at(self, last: int) -> None:
         """The last record that the log has is of then, nanoseconds since 1970 UTC."""
+        # The clock was there for certain; one that was set forward while no gateway ran is not trusted at
+        # once.
         self._ages = AgeClock(last, self._monotonic())
 
     def octets(self, written: int) -> int:

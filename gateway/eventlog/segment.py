@@ -160,6 +160,7 @@ def tail(path: Path, octets: int) -> bytes:
 
 def _read(file: BinaryIO, octets: int) -> bytes:
     pieces = []
+    # An unbuffered file may give less than was asked for.
     while octets and (piece := file.read(octets)):
         pieces.append(piece)
         octets -= len(piece)

@@ -218,12 +218,15 @@ class WaitingRecords:
         taken: list[_WaitingBlock] = []
         octets = 0
         while self._blocks and octets < COMMIT_OCTETS:
+            # A batch is one write to one file.
             if taken and self._blocks[0].segment != taken[0].segment:
                 break
             block = self._blocks.popleft()
+            # Its last record's time is kept here while it takes records.
             if block.draft is self._draft:
                 block.last_ts = self._last_ts
                 self._draft = None
+            # Now at the latest: what is lost from here on begins the next gap.
             if block.gap is not None:
                 self._render(block)
             if block.draft.records:

@@ -116,6 +116,7 @@ class EventLog:
         waiting, rotation = self._waiting, self._rotation
         if not waiting.takes(record.kind):
             return waiting.lose(record.kind, record.ingest_ts, rotation.last_ts)
+        # Nearly all records have the time of the one before: the segment's bounds are then not looked at.
         if record.ingest_ts != rotation.last_ts or waiting.appended >= rotation.full_at:
             record = self._placed(record)
         seq = waiting.add(record)
@@ -310,6 +311,7 @@ class EventLog:
             records = self._head()
             until = loop.time() + SLICE_SECONDS
             while not self._head_wanted.is_set():
+                # A head can wait: it must not crowd out what happens now.
                 if self._waiting.pressure is not Pressure.NONE:
                     await asyncio.sleep(_HOLD_SECONDS)
                 elif loop.time() >= until:
@@ -355,6 +357,7 @@ class EventLog:
             self._lock = try_lock(self._folder)
             if self._lock is None:
                 raise BlockingIOError(0, "another gateway writes this log", str(self._folder))
+            # The lock could not be had at the start, so that until now another writer may have been here.
             if look(self._folder).next_seq != self._next_seq:
                 raise EventLogError(f"{self._folder}: another gateway wrote this log meanwhile: start again")
         self._files.commit(batch)

@@ -182,6 +182,7 @@ class Backend:
         if await self._is_known(user, password):
             log.info("jmx-login", user=user, client=client)
             return Reply(Status.APPLIED)
+        # Strangers can send as many wrong passwords as they like, but not as many lines of the log.
         left_out = self._refusals.admit()
         if left_out is not None:
             log.warning("jmx-login-refused", user=user, client=client, left_out=left_out)
@@ -285,6 +286,8 @@ class Users:
     def __init__(self, passwords: Mapping[str, SecretStr], failure_seconds: float = FAILURE_SECONDS) -> None:
         self._key = secrets.token_bytes(32)
         self._digests = {user: self._digest(secret.get_secret_value()) for user, secret in passwords.items()}
+        # A user who does not exist is compared with octets that no password has, so that the time shows no
+        # difference.
         self._nobody = secrets.token_bytes(hashlib.sha256().digest_size)
         self._failure_seconds = failure_seconds
 

@@ -65,10 +65,14 @@ class Bridge:
         self._entry_point = _EntryPoint(answer, deadline, asyncio.get_running_loop())
         self._pool = PythonProxyPool()
         self._pool.put(self._entry_point, protocol.ENTRY_POINT_OBJECT_ID)
+        # Py4J would otherwise keep a count of references to Java objects, and report each that Python lets
+        # go: there is one object, which lives as long as the bridge.
         self._property = GatewayProperty(auto_field=False, pool=self._pool, enable_memory_management=False)
         self._server: _BoundedCallbackServer | None = None
         self._connection: GatewayConnection | None = None
         self._bridge: JavaObject | None = None
+        # One thread, because a connection of Py4J carries one call at a time, and batches must keep their
+        # order.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jmx-calls")
 
     def listen(self) -> int:
@@ -116,6 +120,7 @@ class Bridge:
     def _connect(self, port: int) -> None:
         parameters = GatewayParameters(address=LOOPBACK, port=port, auth_token=self.outward_token)
         connection = GatewayConnection(parameters, self._property)
+        # Only octets are passed, which need no converters: Py4J would try them for each argument.
         connection.converters = None
         self._connection = connection
         try:
@@ -151,6 +156,7 @@ class _EntryPoint:
         except CancelledError:  # the loop ends
             return _unknown("the gateway ends")
         except Exception:
+            # It may never have been started, as when the loop is closed: Python would warn of it.
             coroutine.close()
             log.exception("jmx-request-failed")
             return _unknown("the gateway failed: see its log")
@@ -176,6 +182,7 @@ class _BoundedCallbackServer(CallbackServer):  # type: ignore[misc]  # py4j is n
     def _create_connection(
         self, socket_instance: socket.socket, stream: io.BufferedReader
     ) -> CallbackConnection:
+        # Until the token has been shown (`_BoundedLines`).
         socket_instance.settimeout(_LOGIN_SECONDS)
         if len(self.connections) >= _MAX_CONNECTIONS:
             socket_instance.shutdown(socket.SHUT_RDWR)  # whose thread finds the end, and ends
@@ -192,6 +199,7 @@ class _ClosedOnce(CallbackConnection):  # type: ignore[misc]  # py4j is not type
 
     def close(self, reset: bool = False) -> None:  # noqa: FBT001, FBT002  Py4J's signature
         with self._closing:
+            # Whichever comes second would otherwise close a socket that is None.
             if self.socket is not None:
                 super().close(reset)
 

@@ -346,6 +346,7 @@ class ShownClass:
     def _concerned_by(self, event: EventSchema) -> bool:
         """Return whether one of the event's arguments refers to objects of this class."""
         key = self.record.schema.key
+        # A reference names a class of its own package without the package.
         names = {str(key), *((key.name,) if event.key.package == key.package else ())}
         return any(argument.references in names for argument in event.arguments)
 
@@ -354,6 +355,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
     """Make what shows objects of a class."""
     schema = record.schema
     attributes = list(OWN_ATTRIBUTES)
+    # JMX takes no two attributes of one name, and a schema's elements may be called as ours are.
     taken = {STALE, *(attribute.name for attribute in attributes)}
     places: dict[int, _Place] = {}
     settable: dict[str, Element] = {}
@@ -499,6 +501,8 @@ class ClassVersions:
         for name, versions in tuple(self._versions.items()):
             kept = [version for version in versions if version.objects or id(version) in in_use]
             dropped = [version for version in versions if not version.objects and id(version) not in in_use]
+            # The virtual machine keeps the definition of a number until it is defined again, so numbers are
+            # used again instead of growing for ever.
             self._free_numbers += [version.number for version in dropped if version.number]
             self._count -= len(dropped)
             if kept:

@@ -165,6 +165,7 @@ def batches(commands: Sequence[Command], limit: int = MAX_BATCH_OCTETS) -> list[
     if len(commands) == 1:
         log.error("jmx-command-too-large", command=type(commands[0]).__name__, octets=len(octets))
         return []
+    # The size is known only after encoding, and a batch that is too large is rare.
     half = len(commands) // 2
     return batches(commands[:half], limit) + batches(commands[half:], limit)
 

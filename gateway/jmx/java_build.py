@@ -178,6 +178,8 @@ def _write_jar(target: Path, classes: Path, digest: str) -> None:
             for path in _files(classes, "*.class"):
                 _add(archive, path.relative_to(classes).as_posix(), path.read_bytes())
         Path(partial).chmod(0o644)
+        # Several processes may compile at the same time: each replaces the jar with a whole one of the same
+        # content.
         Path(partial).replace(target)
     except BaseException:
         Path(partial).unlink(missing_ok=True)
@@ -187,6 +189,7 @@ def _write_jar(target: Path, classes: Path, digest: str) -> None:
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     # Stored, because compressed octets depend on the version of zlib.
     entry = zipfile.ZipInfo(name, _EARLIEST_ZIP_TIME)
+    # Unix, whatever the machine is: Python would write the system that it runs on.
     entry.create_system = 3
     entry.external_attr = _FILE_MODE
     archive.writestr(entry, content)

@@ -42,6 +42,8 @@ _FIRST_HEAP_MEBIBYTES = 4
 """Enough for some twenty objects. A heap that is too small for what it has grows at once."""
 
 _ADVICE = "install one of version 11 or newer (on Debian: apt-get install default-jre-headless)"
+# JAVA_TOOL_OPTIONS and JDK_JAVA_OPTIONS could load an agent into the virtual machine; whatever else is there
+# may be a secret of the gateway's.
 _KEPT_ENVIRONMENT = ("PATH", "HOME", "TZ", "LD_LIBRARY_PATH")
 
 
@@ -140,6 +142,7 @@ def cache_folder() -> Path:
 def _cached_jar(folder: Path) -> Path:
     digest = source_digest()
     jar = folder / f"{digest}.jar"
+    # The name alone proves nothing: a file that a full disk has cut has it, too.
     if digest_of_jar(jar) != digest:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         build_jar(jar)

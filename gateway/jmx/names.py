@@ -75,6 +75,7 @@ def name_of(
 
 def _is_whole(stable_name: str, parent: str, name: str | None = None, *others: str | None) -> bool:
     """Return whether these two parts are all there is in a stable name."""
+    # A duplicate's name has more behind its parts: only one that is put together again the same has not.
     return name is not None and not others and stable_name == joined((escaped(parent), escaped(name)))
 
 

@@ -53,6 +53,7 @@ class ShownEvent:
     def __init__(self, record: EventClassRecord) -> None:
         self.schema: EventSchema = record.schema
         self._type = types.text(event_type(record.schema))
+        # A CompositeData has each item once.
         taken = {name for name, _ in COMMON_ITEMS}
         items: list[_Item] = []
         for position, argument in enumerate(record.schema.arguments):
@@ -168,6 +169,7 @@ class EventCursor:
             return False
         is_sent = self._snapshot_received or not repeated
         if repeated:
+            # An event that is not sent is itself lost; one that is sent is not.
             self._lose(epoch, number - is_sent)
         self._epoch, self._number = epoch, number
         if not repeated:

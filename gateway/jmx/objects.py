@@ -73,6 +73,7 @@ class WaitingLinks:
 
     def arrived(self, target: Target) -> list[tuple[int, int]]:
         """Return the attributes that waited for ``target``, and forget that they did."""
+        # Sorted, so that the same feed gives the same commands in each run.
         waiting = sorted(self._by_target.get(target, ()))
         for referrer, position in waiting:
             self.settle(referrer, position)
@@ -199,6 +200,7 @@ class LastOperations:
     def add(self, record: OperationRecord) -> list[Target]:
         """Remember an operation. Return the objects whose line changed or was forgotten."""
         line = operation_line(record)
+        # Taken out and put in again: the latest record of an operation makes it the latest operation.
         if self._recent.pop(record.operation_id, None) is not None:
             self._latest.remove(record.source, record.operation_id)
         shown = types.text(f"{line} {record.class_name} {record.stable_name}")

@@ -168,12 +168,15 @@ class Operations:
                 0, principal, shown.group.source, shown.shown_class.name, shown.row, action, self._timeout
             )
         )
+        # The client's next read must find what this operation changed: the core sent these changes before its
+        # answer.
         await self._caught_up()
         return answer
 
     def _resolver(self, of: ShownObject) -> Resolve:
         def resolve(number: int, stable_name: str) -> ObjectLink | None:
             target = self._objects.find(number)
+            # A row means something within its own source only.
             if target is None or target.group.source != of.group.source:
                 return None
             return ObjectLink(target.shown_class.name, target.row, stable_name)
@@ -235,5 +238,6 @@ def _is_applied(element: Element, asked: Mapping[str, object], answer: Operation
     """Whether it is known that an element was set; of an operation that failed, by what was read back."""
     if answer.outcome is Outcome.APPLIED:
         return True
+    # Without an operation id nothing was tried, and the values are not from a reading.
     was_read_back = bool(answer.operation_id and answer.values) and element.readable
     return was_read_back and answer.values.get(element.name) == asked[element.name]

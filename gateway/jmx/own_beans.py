@@ -311,6 +311,7 @@ class ShownAlarms:
             self.changed |= former != record
             self._active[record.condition] = record
             self._generations[record.condition] = generation
+        # A clearing of an older alarm than the active one of this condition ends nothing.
         elif former is not None and former.number <= record.number:
             self._remove(record.condition)
 

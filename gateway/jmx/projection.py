@@ -99,6 +99,8 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._clock = clock
         self._commands: deque[Command] = deque()
         self._send = self._commands.append
+        # One count for the gateway's own MBeans and all objects: the virtual machine has one table of
+        # numbers.
         self._new_number = itertools.count(1).__next__
         self._groups = Groups(self._send)
         self._replica = FeedReplica(self, settings.serve_stale_for, clock())
@@ -116,6 +118,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._health = Health()
         self._event_log = ShownEventLog()
         self._own_alarms = ShownAlarms()
+        # First of all: a command may only name classes that the virtual machine has.
         for definition in (own_beans.GATEWAY, own_beans.SOURCE):
             self._send(definition)
         self._bean = OwnBean(

@@ -76,6 +76,7 @@ def limits(
 ) -> tuple[int | float | None, int | float | None]:
     """Return smallest and greatest value of the schema, where a descriptor of this type can contain them."""
     low, high = (_limit(bound, type_) for bound in (element.minimum, element.maximum))
+    # The constructors of Open MBeans throw for such a range.
     if low is not None and high is not None and low > high:
         return None, None
     return low, high
@@ -86,6 +87,8 @@ def _limit(bound: float | None, type_: AttributeType) -> int | float | None:
         return None
     if type_ is AttributeType.DOUBLE:
         return float(bound)
+    # A range with a fraction is not one of whole numbers, and the descriptor's bounds have the attribute's
+    # type.
     if bound != int(bound):
         return None
     if type_ is AttributeType.LONG:

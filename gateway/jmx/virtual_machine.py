@@ -48,6 +48,7 @@ _ANSWER_SECONDS = 10.0
 _GRACE_SECONDS = 5.0
 _LISTEN_SECONDS = 5.0
 
+# The status with which -XX:+ExitOnOutOfMemoryError ends it.
 _OUT_OF_MEMORY_STATUS = 3
 _TAIL_LINES = 20
 _MAX_LINE = 500
@@ -268,6 +269,7 @@ class JavaMachine:
             raise JavaMissingError(f"{java} cannot be run: {error.strerror}") from error
         assert self._process.stdout is not None
         assert self._process.stderr is not None
+        # Before anything is awaited: a full pipe would stop the virtual machine.
         self._readers.append(asyncio.create_task(self._log_lines(self._process.stderr)))
         try:
             async with asyncio.timeout(_START_SECONDS + settings.listen_for):
@@ -366,6 +368,7 @@ async def _line(stream: asyncio.StreamReader) -> str:
     except asyncio.IncompleteReadError as error:
         octets = error.partial
     except asyncio.LimitOverrunError as error:
+        # A line without an end must not fill the memory.
         octets = await stream.read(error.consumed)
     return octets.decode(errors="replace")
 

@@ -74,6 +74,8 @@ class Redaction:
     def _masked(self, value: FeedValue) -> FeedValue:
         if isinstance(value, ObjectLink):
             return value
+        # A refused request is recorded too, and nothing of its values was checked: what is no value is not
+        # walked through.
         return self._secrets.masked(value) if _is_plain(value, MAX_DEPTH) else _STRANGE
 
 
@@ -247,6 +249,7 @@ class Audit:
             state=state,
             principal=request.principal,
             source=request.source,
+            # The name of what is not there is any text that a client sent.
             class_name=request.class_name[:MAX_NAME],
             row=0 if target is None else target.row,
             stable_name="" if target is None else target.stable_name,

@@ -145,6 +145,8 @@ class OperationManager:
         target: Target | None = None
         if request.refusal is not None:
             return self._reported(request, request.refusal, reply, now)
+        # Before anything is checked: a repetition is not refused because the first one has changed the
+        # object.
         repeated = self._repeated(request, reply, now)
         if repeated is not None:
             return repeated
@@ -163,6 +165,8 @@ class OperationManager:
         lasting = plan.kind is not OperationKind.READ  # a lost reading has changed nothing
         self._under_way[number] = _UnderWay(request, reply, operation, record, is_recorded=not lasting)
         self._repeats.begin(request, number, now)
+        # Two sets at once would each find the other's value when they read back. Calls may take long, and
+        # have no value to compare.
         alone_with = (target.class_name, target.row) if plan.kind is OperationKind.SET else None
         self._turns_of(request.source).enter(number, alone_with)
         return [Publish(record, lasting), *self._go_on(request.source, now)]
@@ -232,6 +236,7 @@ class OperationManager:
         if self._turns_of(request.source).is_full:
             text = f"too many operations of the source {source.identity.name} are under way"
             raise Rejected(Outcome.NOT_NOW, text)
+        # The request waited in the feed for as long as the front end gave it: its client has gone on.
         if request.timeout <= 0:
             text = "its time was over before the gateway's core could look at it: nothing was sent"
             raise Rejected(Outcome.NOT_NOW, text)
@@ -246,6 +251,8 @@ class OperationManager:
     ) -> list[Effect]:
         text, element, code = refusal.text, refusal.element, refusal.code
         answer = OperationAnswer(request.request, "", refusal.outcome, text, element, code)
+        # SNMP knows the variable that failed, and records such a refusal itself; a refusal by the policy is
+        # always recorded here.
         is_unrecorded = request.check_only or request.reports_failed_check
         if is_unrecorded and refusal.outcome is not Outcome.REFUSED:
             return [Reply(reply, answer)]
@@ -303,6 +310,7 @@ class OperationManager:
 
     def _take(self, one: _UnderWay, step: Next, now: int) -> list[Effect]:
         """Do the next step of an operation."""
+        # The answer to an earlier step must not be taken for that of this one.
         self._waiting_for.pop(one.token, None)
         while not isinstance(step, Ended):
             one.token = next(self._tokens)
@@ -310,6 +318,7 @@ class OperationManager:
             if message is not None:
                 self._waiting_for[one.token] = one.record.number
                 return [Send(one.request.source, message)]
+            # Not sent: the operation goes on as if the source had answered so.
             step = one.operation.answered(_unreachable(one), now)
         return self._end(one, step, now)
 
@@ -321,7 +330,12 @@ class OperationManager:
         record = self._audit.ended(one.record, one.operation, ended, one.trouble, now)
         if ended.outcome is Outcome.UNKNOWN and plan.kind is not OperationKind.READ:
             self._reconciler.add(
-                one.operation, record, 0 if ended.reported else one.token, now, reported=ended.reported
+                # With the token of the call a late answer to it is recognised.
+                one.operation,
+                record,
+                0 if ended.reported else one.token,
+                now,
+                reported=ended.reported,
             )
         answer = OperationAnswer(
             one.request.request,
@@ -400,6 +414,7 @@ class Turns:
             if len(self._running) >= self._limit:
                 break
             if key is not None:
+                # It keeps its place, and what waits behind it for another object may overtake it.
                 if key in held:
                     continue
                 held.add(key)

@@ -73,6 +73,8 @@ Step: TypeAlias = tuple[Setting, ...]
 def steps_of(settings: Sequence[Setting]) -> list[Step]:
     """Return what is sent one after the other, in the order asked for."""
     native = tuple(setting for setting in settings if not setting.method)
+    # All elements that the dialect's own request sets are one step, at the place of the first of them: for
+    # the broker it is one change, and of two requests one could be lost.
     first = native[:1]
     return [
         native if (setting,) == first else (setting,)
@@ -280,6 +282,7 @@ class Operation:
 
     def _read_before(self, answer: Answer, now: int) -> Next:
         entry = self.plan.target.entry
+        # Of the reading only: nothing of the set was sent, so its outcome is certain.
         if answer.outcome is Outcome.UNKNOWN:
             text = f"{answer.text or 'it was not read to begin with'}: nothing was set"
             return self._over(Ended(Outcome.SOURCE_DOWN, text, "", answer.code))
@@ -303,12 +306,14 @@ class Operation:
         differing = [*self._differing(entry), *unreadable]
         for setting in differing:
             if not setting.method and isinstance(setting.sent, str) and _SECRETS.shows_mask(setting.sent):
+                # The value was read from here, where passwords in URIs are masked, and is written back.
                 text = f"{setting.element} has *** where a password is hidden: give the password"
                 raise Rejected(Outcome.WRONG_VALUE, text, setting.element)
         return [setting for setting in self.plan.settings if setting in differing]
 
     def _set_next(self, now: int) -> Next:
         step = self._pending[0]
+        # Between two steps: what is not sent yet is certainly not set.
         if now >= self.deadline:
             text = f"the time was up before {names_of(step)} was set{self._set_before()}"
             return self._over(Ended(Outcome.NOT_NOW, text, element_of(step)))
@@ -356,6 +361,8 @@ class Operation:
         verdict = self.verdict(entry)
         if failure is None:
             return verdict
+        # What is found counts, and not what was said: an agent may report a failure after it has set the
+        # values.
         if verdict.outcome is Outcome.APPLIED and self.can_be_read:
             text = f"reported as failed ({failure.text}), but the values asked for are there"
             return Ended(Outcome.APPLIED, text, "", failure.code, verdict.values)
@@ -388,6 +395,7 @@ class Operation:
 
 def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
     """Return whether a value is the one asked for; of none, also what stands for none on the wire."""
+    # Dialects without absent values send an empty one instead.
     if wanted is None and isinstance(value, str | Mapping | tuple):
         return not value
     return is_same(value, wanted)

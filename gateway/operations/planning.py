@@ -292,6 +292,7 @@ def _setting(
     )
     if setter is None:
         return setting
+    # The method's argument may be narrower than the element that it sets.
     if wanted is not None:
         checked(wanted, setter.argument, find, name)
     arguments = _arguments(setter.method, {setter.argument.name: wanted}, find, name)
@@ -318,6 +319,7 @@ def _passed(
     value = given.get(argument.name)
     if value is not None:
         return checked(value, argument, find, name)
+    # An argument that is named without a value is asked to be absent, and gets no default.
     if argument.default is not None and argument.name not in given:
         return argument.default
     if argument.optional:
@@ -389,6 +391,7 @@ def is_same(one: FeedValue | None, other: FeedValue | None) -> bool:
     """Whether two values are the same: true is not 1, and what is no number is the same as what is none."""
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
         return True
+    # In Python True == 1.
     return isinstance(one, bool) is isinstance(other, bool) and one == other
 
 
@@ -419,6 +422,7 @@ def _plain(value: object, find: FindObject, name: str, depth: int) -> FeedValue:
 
 def _check_class(link: ObjectLink, described: Element | Argument, name: str) -> None:
     wanted = described.references
+    # A schema names classes of its own package without the package.
     if wanted and wanted not in {link.class_name, link.class_name.rpartition(":")[2]}:
         text = f"{name}: a reference to an object of the class {wanted} is wanted"
         raise Rejected(Outcome.WRONG_TYPE, text, name)
@@ -426,6 +430,7 @@ def _check_class(link: ObjectLink, described: Element | Argument, name: str) -> 
 
 def _with_width(value: FeedValue, value_type: ValueType) -> FeedValue:
     if isinstance(value, int | float) and value_type is ValueType.F32:
+        # The source will report the number as binary32: the value that is read back must compare as equal.
         narrowed: float = struct.unpack("f", struct.pack("f", value))[0]
         return narrowed
     return float(value) if isinstance(value, int) and value_type is ValueType.F64 else value

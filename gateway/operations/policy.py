@@ -126,6 +126,8 @@ def _allows(permission: Permission, wish: Wish) -> bool:
         case SetElement(element):
             return _fits(element, permission.set)
         case CallMethod(method, dangerous):
+            # A pattern such as * was not written with this method in mind: what cannot be undone has to be
+            # named.
             return method in permission.invoke or (not dangerous and _fits(method, permission.invoke))
         case ReadObject():
             return permission.read

@@ -204,6 +204,7 @@ class Reconciler:
             is_final = answer.code is not None and not one.operation.can_be_read
             return self._settle(one, one.operation.late(answer), now) if is_final else []
         if one.operation.can_be_read and answer.outcome is Outcome.APPLIED:
+            # It was done after all: from here on a reading shows the result.
             one.reported, one.readings, one.since = True, 0, now
             one.operation.noted(answer.text)
             return self._read(one, now)
@@ -255,6 +256,8 @@ class Reconciler:
             return []
         is_new = record.properties_sampled > one.sampled
         one.sampled = max(one.sampled, record.properties_sampled)
+        # A record with older properties says nothing new of what is missing; a value that is there is proof
+        # whenever it was read.
         if is_new or one.operation.first_difference(entry) is None:
             return self._judge(one, entry, now, is_read_back=False)
         return []
@@ -283,10 +286,12 @@ class Reconciler:
             one.differs_since = 0
             return []
         if not one.differs_since:
+            # Before its deadline the request may still be on its way, however long ago it was sent.
             one.differs_since = max(now, operation.deadline)
         if now - one.differs_since < CERTAIN_AFTER:
             return []
         name = difference.element
+        # Behind a mask the value may have changed without showing it.
         if is_same(found.get(name), operation.former.get(name)) and not difference.bears_secrets:
             text = f"{name} is what it was before"
             return self._settle(one, Ended(Outcome.NOT_APPLIED, text, name, values=found), now)

@@ -112,6 +112,7 @@ def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> di
     for position, element in enumerate(schema.elements):
         if any(fnmatchcase(element.name, pattern) for pattern in wanted):
             family = family_of(schema, element)
+            # Two elements may differ only in what `snake_case` drops, and a page has each family once.
             if family is not None and family.name not in names:
                 names.add(family.name)
                 found[position] = family
@@ -138,6 +139,7 @@ def family_of(schema: ClassSchema, element: Element) -> Family | None:
             return None
     unit, factor = _UNITS.get(element.unit, ("", 1.0))
     kind = "counter" if element.kind is Kind.COUNTER else "gauge"
+    # A counter's family is named without it, its samples with it (OpenMetrics).
     name = name.removesuffix("_total") if kind == "counter" else name
     return Family(_ending(name, unit) if unit else name, kind, text, factor)
 

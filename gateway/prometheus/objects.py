@@ -101,6 +101,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         for position, element in enumerate(schema.elements):
             if element.index:
                 label = snake_case(element.name)
+                # A class may have an index element that is called as one of our own labels.
                 indexed.append((position, f"object_{label}" if label in _OWN_LABELS else label))
         positions = frozenset({*families, *dict(indexed)})
         return ShownClass(str(schema.key), families, tuple(indexed), positions)
@@ -166,9 +167,11 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
             if name != class_name:
                 continue
             record = self._replica.sources[number].record
+            # By row, which ascend with time: of two objects with the same labels the later one is kept.
             for _, shown in sorted(rows.items()):
                 if shown.group.freshness is Freshness.FRESH:
                     labels = _labels(record, shown)
+                    # A page has each series once.
                     found[tuple(labels.values())] = labels, shown
         yield from found.values()
 
@@ -271,6 +274,7 @@ def _metrics_of_class(objects: ShownObjects, class_name: str, room: int) -> tupl
             for position, family in shown.in_class.families.items()
             if (sample := _sample(family, labels, shown.values.get(position))) is not None
         ]
+        # Whole objects: half of one's series would look like absent values.
         if used + len(samples) > room:
             beyond += 1
             continue

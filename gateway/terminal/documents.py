@@ -287,6 +287,7 @@ def json_form(described: Element | Argument, value: FeedValue, source: str) -> o
     if isinstance(value, ObjectLink):
         return link_path(value, source)
     for named in described.values:
+        # In Python True == 1 == 1.0, and an enumeration may be of numbers.
         if type(named.value) is type(value) and named.value == value:
             return named.label
     if described.type is ValueType.TIME and isinstance(value, int):
@@ -328,6 +329,7 @@ def _inner(value: object, source: str) -> object:
         return {str(key): _inner(inner, source) for key, inner in value.items()}
     if isinstance(value, tuple | list):
         return [_inner(inner, source) for inner in value]
+    # JSON has no NaN and no infinity.
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return as_json(value)

@@ -99,6 +99,7 @@ def _below(
     children: Mapping[ObjectKey | int, list[KnownObject]], place: ObjectKey | int, depth: int
 ) -> Iterator[str]:
     """Yield what stands below a source or an object; a circle of parents is nowhere below a source."""
+    # A stack instead of recursion: a peer decides how deep its objects are nested.
     stack = [(known, depth) for known in reversed(children.get(place, ()))]
     while stack:
         known, deep = stack.pop()

@@ -94,6 +94,7 @@ def find_objects(view: TerminalView, text: str, *, whole: bool = False) -> list[
             if text and text in {known.record.stable_name, known.record.leaf_name}
         ]
         stable = [known for known in exact if known.record.stable_name == text]
+        # A stable name is unique within a class; the own name of another object may be the same text.
         return stable or exact
     source, class_name, name = text.split("/", 2)
     worst = _EXACT if whole else _BEGINNING
@@ -129,6 +130,7 @@ def _rank(known: KnownObject, source: str, class_name: str, name: str) -> tuple[
         name_rank = _BEGINNING
     else:
         return None
+    # The name counts first: who writes a whole name and a short class means that name.
     return name_rank, class_rank, _EXACT if known.source == source else _SHORTENED
 
 
@@ -138,6 +140,7 @@ def _alike(view: TerminalView, text: str, *, whole: bool) -> list[str]:
         shortened = find_objects(view, text)
         if shortened:
             return sorted(known.path for known in shortened)[:_CANDIDATES]
+    # difflib compares with each: with so many paths it takes longer than a user waits for a hint.
     if len(view.objects) > _MAX_COMPARED:
         return []
     paths = {known.path: known.path for known in view.objects.values()}

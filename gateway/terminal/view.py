@@ -423,6 +423,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         for number, record in tuple(self.alarms.items()):
             if record.source == source and self._alarm_generations[number] < self._replica.generation:
                 del self.alarms[number]
+                # No record says when it was cleared: any time that is not 0 says that it is.
                 ended = msgspec.structs.replace(record, cleared=record.raised)
                 self._happened.append(AlarmChanged(self.source_name(source), ended))
         self._alarm_generations = {number: self._alarm_generations[number] for number in self.alarms}
@@ -434,6 +435,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
     def event_log_changed(self, record: EventLogRecord) -> None:
         """Report another state of the event log."""
         former, self.event_log = self.event_log, record
+        # The record comes with each change of its numbers as well.
         if former is None or former.state is not record.state:
             self._happened.append(EventLogChanged(record))
 
@@ -467,6 +469,7 @@ def _value_of(known: KnownObject, element: str) -> FeedValue | None:
 
 def _remember(known: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     """Keep ``value`` as the newest of the last ones."""
+    # Taken out first, so that it moves to the end.
     known.pop(key, None)
     known[key] = value
     if len(known) > _KEPT:
