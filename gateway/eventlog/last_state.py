@@ -136,9 +136,12 @@ class _StateReader:
         until = nanoseconds_of(self._last_ts)
         for source in self._known:
             shortest, longest = UNDER_WAY
-            under_way = min(max(2 * self._took.get(source, 0), shortest), longest)
-            heard_until = self._unheard.get(source, until - under_way)
-            state.heard_until[source] = min(heard_until, self._last_heard.get(source, heard_until))
+            took = min(2 * max(self._took.get(source, 0), 0), longest)
+            heard_until = self._unheard.get(source, until - max(took, shortest))
+            if source in self._last_heard:
+                # What happened before the last message may have been under way in an agent that ended then.
+                heard_until = min(heard_until, self._last_heard[source] - took)
+            state.heard_until[source] = heard_until
         return state
 
     def _take(self, record: LogRecord) -> None:

@@ -100,7 +100,9 @@ class LoggedSource:
             self.read_whole = True
             self.heard_until = record.heard_until
         elif self.read_whole and (record.heard_until or record.state in UNHEARD):
-            self.heard_until = self.heard_until or record.heard_until or record.since
+            # A source that is down by its requests may find only later that its events ceased before that.
+            known = filter(None, (self.heard_until, record.heard_until))
+            self.heard_until = min(known, default=record.since)
 
     def update(self, record: SourceRecord) -> bool:
         """Return the source as it stands now; whether that is to be recorded at once."""

@@ -78,6 +78,7 @@ class QmfServer:
         source: that is served.
         submit: takes operations.
         clock: of the gateway.
+        missed_since: since when the source was not read before this start (ns); 0 where it never was.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class QmfServer:
         source: SourceInventory,
         submit: SubmitOperation,
         clock: Clock,
+        missed_since: int,
     ) -> None:
         self.publishing = publishing
         self._fallback = fallback
@@ -106,7 +108,13 @@ class QmfServer:
             reads_anew=True,
         )
         is_rabbitmq = source.identity.kind == "rabbitmq"
-        config = RoleConfig(session, source.identity.number, name, numbered_by_facts=is_rabbitmq)
+        config = RoleConfig(
+            session,
+            source.identity.number,
+            name,
+            numbered_by_facts=is_rabbitmq,
+            missed_since=missed_since,
+        )
         self._role = QmfRole(config, source.by_row)
         self._driver = MessageDriver(name, self, lambda _: None, clock, Counter())
         self._election = Election(

@@ -131,6 +131,8 @@ class RoleConfig:
             this gateway keeps.
         flush_delay: from a creation or deletion to its publication, so that those that belong together leave
             together.
+        missed_since: since when events of the source were not received when the role was made (ns since 1970
+            UTC); 0 where none are missing.
     """
 
     session: AgentConfig
@@ -138,6 +140,7 @@ class RoleConfig:
     name: str
     numbered_by_facts: bool
     flush_delay: int = 20_000_000
+    missed_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,7 @@ class QmfRole:
         self._ended: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._backlog: EventBacklog[Send] = EventBacklog()
         self._lost_event: EventClassRecord | None = None
+        self._missed_since = config.missed_since
         self._asked: dict[int, _Asked] = {}
         self._undecided: dict[str, _Asked] = {}
         self._requests = 0
@@ -354,13 +358,15 @@ class QmfRole:
     def _events_lost(self, loss: Loss, now: int) -> list[RoleEffect]:
         """Report events that were dropped here."""
         reason = f"{loss.count} could not be published while no console could be reached"
-        effects: list[RoleEffect] = [Note("events-lost", reason)]
+        return [Note("events-lost", reason), *self._report_loss(loss, reason, now)]
+
+    def _report_loss(self, loss: Loss, reason: str, now: int) -> list[RoleEffect]:
         if self._lost_event is None:
-            return effects
+            return []
         arguments = (loss.first or None, loss.last or None, loss.count or None, reason)
         identity = f"{self._config.session.broker.hex}-{now}"
         key = self._lost_event.schema.key
-        return effects + self._raise(key, now, Severity.WARNING, arguments, identity, now)
+        return self._raise(key, now, Severity.WARNING, arguments, identity, now)
 
     def unsent(self, messages: Iterable[Send]) -> None:
         """The link could not send these: the events among them are published again."""
@@ -388,7 +394,11 @@ class QmfRole:
             return []
         self.is_serving = True
         self._settled_at = now + SETTLING
-        return [*self._kept(self.session.start(now)), *self.session.flush(now)]
+        effects: list[RoleEffect] = [*self._kept(self.session.start(now)), *self.session.flush(now)]
+        missed_since, self._missed_since = self._missed_since, 0
+        if missed_since:
+            effects += self._report_loss(Loss(0, missed_since, now), "the agent was not running", now)
+        return effects
 
     def _suspend(self) -> None:
         if self.is_serving:
@@ -430,6 +440,7 @@ class QmfRole:
 
     def stand_by(self, now: int) -> None:
         """Another agent serves now: what it published is not published again by this one."""
+        self._missed_since = 0
         self._backlog.forget_before(now - OVERLAP)
         self.session.stand_by()
 

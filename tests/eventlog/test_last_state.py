@@ -136,6 +136,25 @@ def test_what_was_under_way_when_the_log_ended_was_not_heard(took: int, before: 
     assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": T0 - before}
 
 
+def test_what_was_under_way_in_an_agent_when_it_was_heard_last_was_not_heard(tmp_path: Path) -> None:
+    mirror = LogRecorder(RecorderSettings())
+    records = mirror.apply(batch(SHOP, FULL, event(time=T0 - SECOND)), T0)
+    records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
+    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": T0 - 2 * SECOND}
+
+
+def test_events_that_ceased_before_the_source_was_down_ended_what_was_heard(tmp_path: Path) -> None:
+    """Of a broker that is killed first a request fails; that its events are gone is found out after that."""
+    mirror = LogRecorder(RecorderSettings())
+    away = msgspec.structs.replace(AWAY, kind="rabbitmq")
+    without_events = msgspec.structs.replace(away, heard_until=away.since - SECOND)
+    records = mirror.apply(batch(msgspec.structs.replace(SHOP, kind="rabbitmq")), T0)
+    records += mirror.apply(batch(away), T0 + 30 * SECOND)
+    records += mirror.apply(batch(without_events), T0 + 31 * SECOND)
+    state = last_state(logged(tmp_path, records), ["shop"])
+    assert state.heard_until == {"shop": away.since - SECOND}
+
+
 def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
     state = last_state(tmp_path, ["shop"])
     assert (state.objects, state.heard_until, state.deliveries) == ({}, {}, {})

@@ -8,11 +8,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Line: TypeAlias = Mapping[str, Any]
 Span: TypeAlias = tuple[float, float]
 """From when at the earliest until when at the latest something happened; seconds since 1970."""
+
+
+class Outage(NamedTuple):
+    """When the broker was killed and started again; seconds since 1970.
+
+    Attributes:
+        began: it was about to be killed.
+        died: it had been killed.
+        ended: it served again.
+    """
+
+    began: float
+    died: float
+    ended: float
+
 
 OVERDUE_SECONDS = 10.0
 """So much later than its client gave up waiting may the broker still do what nobody answered."""
@@ -93,7 +108,7 @@ def read_ledger(path: Path) -> list[Line]:
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def truth(lines: Iterable[Line], outages: Iterable[Span]) -> Truth:
+def truth(lines: Iterable[Line], outages: Iterable[Outage]) -> Truth:
     """What follows from the lines, and from when the broker was away."""
     reader = _Reader(sorted(outages))
     for line in sorted(lines, key=lambda line: (line["to"], line["from"])):
@@ -102,7 +117,7 @@ def truth(lines: Iterable[Line], outages: Iterable[Span]) -> Truth:
 
 
 class _Reader:
-    def __init__(self, outages: list[Span]) -> None:
+    def __init__(self, outages: list[Outage]) -> None:
         self._outages = outages
         self._found = Truth()
         self._of_connection: dict[str, list[Life]] = {}
@@ -144,15 +159,17 @@ class _Reader:
                 life.end_sure, life.may_return = False, True
 
     def _may_be_undone(self, span: Span) -> bool:
-        return any(began - UNDONE_SECONDS <= span[1] and span[0] <= ended for began, ended in self._outages)
+        return any(
+            began - UNDONE_SECONDS <= span[1] and span[0] <= ended for began, _, ended in self._outages
+        )
 
     def _published(self, name: str, line: Line, *, sure: bool) -> None:
         found = self._found
         found.published[name] += line["confirmed"]
         found.unconfirmed[name] += not sure
-        if not self._outages or line["to"] > self._outages[-1][0]:
+        if not self._outages or line["to"] > self._outages[-1].began:
             # Of those that were sent before it died some may have been confirmed by the next one.
-            certain = not self._outages or line["from"] > self._outages[-1][0]
+            certain = not self._outages or line["from"] > self._outages[-1].died
             found.counted[name] += line["confirmed"] if certain else 0
             found.doubtful[name] += (not sure) + (0 if certain else line["confirmed"])
 
@@ -168,7 +185,7 @@ class _Reader:
     def _end_with_outage(self, life: Life, before: float = float("inf")) -> None:
         if life.kind in _LASTING:
             return
-        for began, ended in self._outages:
+        for began, _, ended in self._outages:
             ended_before = life.ended is not None and life.ended[1] < began
             if life.created[1] <= began < before and not ended_before:
                 # Its client may have ended it just before, and was not answered any more.

@@ -18,7 +18,7 @@ from gateway.demo.snmp_commands import SnmpCommands
 from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
 from tests.end_to_end.shown import moment
 from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.verdict import wrong_creation
+from tests.ledger.verdict import MILLISECONDS, within, wrong_creation
 
 CALLED_BY = {
     "queue": "name",
@@ -191,7 +191,7 @@ def _wrongs(
 class Sightings:
     """What was shown at several times: identities stay, and none is used for two things."""
 
-    _first: dict[tuple[str, str, Name], tuple[float, str]] = field(default_factory=dict)
+    _first: dict[tuple[str, str, Name], tuple[float, Shown]] = field(default_factory=dict)
     _rows: dict[tuple[str, str, int], str] = field(default_factory=dict)
 
     def note(self, shown: Iterable[Shown], truth: Truth) -> Iterator[str]:
@@ -207,9 +207,18 @@ class Sightings:
             full_name = self._rows.setdefault((one.source, one.name[0], one.row), one.full_name)
             if full_name != one.full_name:
                 yield f"{where}: has the row of {full_name}"
-            seen, identity = self._first.setdefault((one.north, one.source, one.name), (now, one.identity))
+            key = (one.north, one.source, one.name)
+            seen, first = self._first.setdefault(key, (now, one))
+            if first.identity == one.identity:
+                continue
             lives = truth.lives.get(one.name, ())
-            if identity != one.identity and any(
-                life.created[1] < seen and life.ended is None and life.sure for life in lives
-            ):
-                yield f"{where}: was {identity}, is {one.identity}, and lived throughout"
+            if lives and _is_of_another_life(first, lives[-1]):
+                self._first[key] = now, one
+            elif any(life.created[1] < seen and life.ended is None and life.sure for life in lives):
+                yield f"{where}: was {first.identity}, is {one.identity}, and lived throughout"
+
+
+def _is_of_another_life(shown: Shown, life: Life) -> bool:
+    """Whether what is shown as stale is what lived before: a durable subscription catches up in order."""
+    begun = (life.created[0] - DATE_AND_TIME_SECONDS, life.created[1])
+    return shown.stale and shown.created is not None and not within(shown.created, begun, MILLISECONDS)

@@ -1,4 +1,4 @@
-"""A broker that is churned, a gateway that reads it by two sources, and a killer of all of it."""
+"""A broker that is churned, an agent that publishes it, a gateway that reads both, and a killer of all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gateway.demo.snmp_commands import SnmpCommands
 from gateway.eventlog.query import ask
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
-from gateway.sources.rabbitmq.rights import gateway_rights
+from gateway.sources.rabbitmq.rights import agent_rights, gateway_rights
 from tests.components.command_line import (
     RunningCommand,
     Site,
@@ -31,17 +31,22 @@ from tests.components.command_line import (
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.ledger.churn import LASTING
-from tests.ledger.lives import Span, Truth, read_ledger, truth
+from tests.ledger.lives import Outage, Truth, read_ledger, truth
 from tests.ledger.norths import JmxAccess
 from tests.ledger.traps import Receivers, receivers
 
-KEPT, PLAIN = "kept", "plain"
-"""The sources: with a durable subscription, and without."""
+KEPT, PLAIN, RELAYED = "kept", "plain", "relayed"
+"""The sources: the broker with a durable subscription, and without, and what the agent publishes of it."""
+
+SOURCES = (KEPT, PLAIN, RELAYED)
+
+AGENT = "relay"
+"""Name of the agent in the configuration."""
 
 JMX_USER = "monitor"
 
 STARTED_SECONDS = 240.0
-"""Until both sources are synchronised again, on a busy machine."""
+"""Until all sources are synchronised again, on a busy machine."""
 
 
 @dataclass
@@ -52,12 +57,14 @@ class Plant:
     site: Site
     ledger: Path
     gateway: RunningCommand
+    agent: RunningCommand
     receivers: Receivers
     snmp: SnmpCommands
     jmx: JmxAccess
     _churn: subprocess.Popen[bytes]
     _stack: ExitStack
-    outages: list[Span] = field(default_factory=list)
+    _agents: ExitStack
+    outages: list[Outage] = field(default_factory=list)
     kills: list[str] = field(default_factory=list)
 
     @property
@@ -66,8 +73,10 @@ class Plant:
         return self.site.folder / "state" / "log"
 
     def process(self, name: str) -> psutil.Process | None:
-        """A process of the gateway: ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor``."""
+        """A process: ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor`` or ``agent``."""
         with contextlib.suppress(psutil.Error):
+            if name == "agent":
+                return psutil.Process(self.agent.process.pid)
             supervisor = psutil.Process(self.gateway.process.pid)
             if name == "supervisor":
                 return supervisor
@@ -95,13 +104,17 @@ class Plant:
         if victim == "broker":
             began = time.time()
             self.broker.kill_node()
+            died = time.time()
             self.broker.start()
-            self.outages.append((began, time.time()))
+            self.outages.append(Outage(began, died, time.time()))
             return
         wait_until(lambda: self._killed(victim), f"{victim} is there to be killed")
         if victim == "supervisor":
             self.gateway.process.wait()
             self.start()
+        elif victim == "agent":
+            self.agent.process.wait()
+            self.start_agent()
 
     def _killed(self, victim: str) -> bool:
         self.keep_running()
@@ -113,19 +126,25 @@ class Plant:
         return False
 
     def keep_running(self) -> None:
-        """Start the gateway again where its start gave up, as a service manager would.
+        """Start the gateway and the agent again where a start gave up, as a service manager would.
 
-        It does while processes of the one before, which was killed, need more than 10 s to notice that.
+        The gateway's does while processes of the one before, which was killed, need more than 10 s to notice
+        that.
         """
         if self.gateway.process.poll() is not None:
             self.start()
+        if self.agent.process.poll() is not None:
+            self.start_agent()
 
     def start(self) -> None:
         """Start the gateway."""
         self._stack.close()
-        number = len(list(self.site.folder.glob("gateway-*.log")))
-        log = self.site.folder / f"gateway-{number}.log"
-        self.gateway = self._stack.enter_context(running("run", "--config", self.site.configuration, log=log))
+        self.gateway = self._stack.enter_context(_running(self.site, "run"))
+
+    def start_agent(self) -> None:
+        """Start the agent."""
+        self._agents.close()
+        self.agent = self._agents.enter_context(_running(self.site, "agent", AGENT))
 
     def truth(self) -> Truth:
         """What the ledger says now."""
@@ -146,49 +165,66 @@ class Plant:
 
 @contextmanager
 def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> Iterator[Plant]:
-    """A plant at work, both of whose sources know everything."""
+    """A plant at work, all of whose sources know everything."""
     site = new_site(folder)
     community = site.state.secret("community")
     snmp = SnmpCommands.configured(folder / "snmp", f"127.0.0.1:{site.snmp_port}", community)
     password = site.state.secret(f"jmx-{JMX_USER}")
     jmx = JmxAccess(folder / "jmx-client.jar", f"127.0.0.1:{free_tcp_port()}", JMX_USER, password)
-    with ExitStack() as stack, ExitStack() as processes:
+    with ExitStack() as stack, ExitStack() as agents, ExitStack() as processes:
         told = stack.enter_context(receivers(folder, community))
-        source = _source(broker, site)
         site.configure(
-            sources={KEPT: {**source, "durable": {}}, PLAIN: source},
+            **_reading(broker, site),
             log={"statistics_interval": "1s", "segment_duration": "10s"},
             snmp={"listen": [snmp.address], "notifications": told.configured()},
             jmx={"enabled": True, "listen": jmx.address},
         )
-        log = folder / "gateway-0.log"
-        gateway = processes.enter_context(running("run", "--config", site.configuration, log=log))
+        agent = agents.enter_context(_running(site, "agent", AGENT))
+        gateway = processes.enter_context(_running(site, "run"))
         gateway.ready()
         log = site.folder / "state" / "log"
         wait_until(
-            lambda: _synchronised(log) == {KEPT, PLAIN}, "both sources are synchronised", STARTED_SECONDS
+            lambda: _synchronised(log) == set(SOURCES), "all sources are synchronised", STARTED_SECONDS
         )
         ledger = folder / "ledger"
         churn = stack.enter_context(_churning(broker, ledger, folder / "churn.log", seed, pace))
-        made = Plant(broker, site, ledger, gateway, told, snmp, jmx, churn, processes)
+        made = Plant(broker, site, ledger, gateway, agent, told, snmp, jmx, churn, processes, agents)
         lasting = {("queue", name) for name in LASTING}
         wait_until(lambda: made.truth().lives.keys() >= lasting, "the churn has made what lasts")
         yield made
 
 
-def _source(broker: PrivateBroker, site: Site) -> dict[str, Any]:
-    """How the broker is read, by a user of the gateway's own."""
-    user = Credentials.generate("gateway")
+@contextmanager
+def _running(site: Site, *command: str) -> Iterator[RunningCommand]:
+    """A process of this site, with a log of its own."""
+    number = len(list(site.folder.glob(f"{command[0]}-*.log")))
+    log = site.folder / f"{command[0]}-{number}.log"
+    with running(*command, "--config", site.configuration, log=log) as process:
+        yield process
+
+
+def _reading(broker: PrivateBroker, site: Site) -> dict[str, Any]:
+    """How gateway and agent read the broker, each as a user of its own, and the gateway the agent."""
+    gateway, agent = Credentials.generate("gateway"), Credentials.generate("agent")
     with broker.http() as client:
-        provision(client, (ProvisionedUser(user.name, user.password, gateway_rights()),))
+        rights = ((gateway, gateway_rights()), (agent, agent_rights()))
+        provision(client, tuple(ProvisionedUser(user.name, user.password, may) for user, may in rights))
+    url = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"}
+    reading = {"management": broker.management_url, "events": url, "interval": "1s", "budget": 0.2}
+    as_gateway, as_agent = (
+        {"user": user.name, "password": site.secret(user.password)} for user in (gateway, agent)
+    )
+    plain = {"kind": "rabbitmq", **reading, **as_gateway}
+    relayed = {
+        "kind": "qmf",
+        "amqp": {**url, **as_gateway},
+        "trusted_users": [agent.name],
+        "heartbeat": "1s",
+    }
+    publish = {"amqp": {**url, **as_agent}, "allowed_users": [gateway.name], "interval": "1s"}
     return {
-        "kind": "rabbitmq",
-        "management": broker.management_url,
-        "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
-        "interval": "1s",
-        "budget": 0.2,
-        "user": user.name,
-        "password": site.secret(user.password),
+        "sources": {KEPT: {**plain, "durable": {}}, PLAIN: plain, RELAYED: relayed},
+        "agents": {AGENT: {"kind": "rabbitmq", **reading, **as_agent, "publish": publish}},
     }
 
 

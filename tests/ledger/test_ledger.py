@@ -20,13 +20,13 @@ from tests.ledger import tables
 from tests.ledger.happenings import untold
 from tests.ledger.lives import Truth
 from tests.ledger.norths import Shown, Sightings, by_jmx, by_snmp, differences
-from tests.ledger.plant import KEPT, PLAIN, Plant, plant
+from tests.ledger.plant import SOURCES, Plant, plant
 from tests.ledger.verdict import gaps, violations
 
-VICTIMS = ("core", "supervisor", "snmp", "jmx", "jvm", "compactor", "broker")
-KILLS = 200 if PROVING else len(VICTIMS)
+VICTIMS = ("core", "supervisor", "snmp", "jmx", "jvm", "compactor", "agent", "broker")
+KILLS = {"3.10": 200, "4.0": 50} if PROVING else {"3.10": len(VICTIMS), "4.0": 2}
+"""By release of the broker."""
 SEED = 0
-"""With it the first six kills end the supervisor while the core recovers, and the JVM while SNMP does."""
 SETTLED_SECONDS = 120.0
 LONGEST_WAIT = 200
 """Acts between two kills: some seconds of a quiet machine."""
@@ -36,23 +36,25 @@ Look: TypeAlias = Callable[[], Iterable[str]]
 
 
 @pytest.mark.long
+@pytest.mark.each_rabbitmq(until="4.0")
 @pytest.mark.timeout(7200 if PROVING else 900)
 def test_what_is_told_over_kills_is_what_the_ledger_says(
     tmp_path: Path,
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+    rabbitmq_release: str,
     record_property: Callable[[str, object], None],
 ) -> None:
     chance = random.Random(SEED)  # noqa: S311  repeatable on purpose
     with plant(start_rabbitmq(TEST_SETTINGS), tmp_path, SEED) as made:
         sightings = Sightings()
         _until_right(made, {"shown at first": partial(_shown, made, sightings)}, record_property)
-        for number, victim in zip(range(KILLS), _victims(chance), strict=False):
+        for number, victim in zip(range(KILLS[rabbitmq_release]), _victims(chance), strict=False):
             # Every other kill comes while the former victim recovers.
             made.after(chance.randrange(LONGEST_WAIT if number % 2 == 0 else LONGEST_WAIT // 10))
             made.kill(victim)
         truth = made.rest()
         looks: dict[str, Look] = {}
-        for source in (KEPT, PLAIN):
+        for source in SOURCES:
             looks[f"lives and counters of {source}"] = partial(violations, made.log, source, truth)
             looks[f"events of {source}"] = partial(untold, made.log, source, truth)
         looks["shown"] = partial(_shown, made, sightings, truth)
@@ -66,7 +68,7 @@ def test_what_is_told_over_kills_is_what_the_ledger_says(
             made.end()
             tables.build(made.log, tmp_path / "tables")
             for differences_of in (tables.differences, tables.report_differences):
-                found = list(differences_of(made.log, tmp_path / "tables", truth, (KEPT, PLAIN)))
+                found = list(differences_of(made.log, tmp_path / "tables", truth, SOURCES))
                 record_property(f"contradictions: {differences_of.__name__}", len(found))
                 assert found == []
 
@@ -84,7 +86,7 @@ def _shown(made: Plant, sightings: Sightings, at_rest: Truth | None = None) -> I
         shown = north()
         yield from sightings.note(shown, at_rest or made.truth())
         if at_rest is not None:
-            missed = {source: gaps(made.log, source) for source in (KEPT, PLAIN)}
+            missed = {source: gaps(made.log, source) for source in SOURCES}
             yield from differences(shown, at_rest, missed)
 
 

@@ -33,8 +33,11 @@ LISTED_SECONDS = {"connection": 10.0, "exclusive": 10.0}
 READ_SECONDS = 2.0
 """The same of all else, which is listed every second."""
 
+NOTICED_SECONDS = 20.0
+"""So late a listing at the latest shows that what it lacks has ended."""
+
 _RECORDS = """
-    SELECT seq, source, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
+    SELECT seq, source, dialect, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
       coalesce(inferred, false), lifetime, "values", deltas
     FROM log WHERE class IN ('queue', 'exchange', 'connection')
       AND kind IN ('create', 'snapshot', 'update', 'delete')
@@ -43,6 +46,11 @@ _RECORDS = """
 _GAPS = """
     SELECT source, epoch(from_ts), epoch(to_ts), "values"->'covered' FROM log WHERE kind = 'gap'
 """
+_LOST = """
+    SELECT "values"->>'since', "values"->>'until' FROM log
+    WHERE kind = 'event' AND event = 'eventsLost' AND source = $source AND dialect = 'qmf'
+"""
+"""What an agent missed it says by this event: QMF has no other way to say it."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -50,6 +58,7 @@ class Record(msgspec.Struct, frozen=True):
 
     seq: int
     source: str
+    dialect: str
     kind: str
     class_name: str
     object_id: str
@@ -95,13 +104,19 @@ def violations(log: Path, source: str, truth: Truth) -> list[str]:
 
 
 def gaps(log: Path, source: str) -> list[Span]:
-    """When a source was not heard, as the log says."""
+    """When a source was not heard, as the log says, or its agent did not hear the broker, as that says."""
     with ask(log, _GAPS) as answer:
-        return [
+        found = [
             (float(str(began)), float(str(ended)))
             for of, began, ended, covered in answer.rows
             if (of == source if of else source not in json.loads(str(covered or "[]")))
         ]
+    with ask(log, _LOST, {"source": source}) as answer:
+        return found + [(_seconds(str(since)), _seconds(str(until))) for since, until in answer.rows]
+
+
+def _seconds(time: str) -> float:
+    return dt.datetime.fromisoformat(time).timestamp()
 
 
 def _records(log: Path) -> list[Record]:
@@ -129,8 +144,9 @@ class _Lives:
                     yield f"{where}: was the identity of {self._names[record.object_id]}"
 
     def _take(self, lives: list[Told], record: Record) -> Iterator[str]:
-        alive = lives[-1] if lives and lives[-1].last is None else None
-        if alive is None:
+        alive = [life for life in lives if life.last is None]
+        same = next((life for life in alive if life.first.object_id == record.object_id), None)
+        if not alive or (same is None and _takes_the_place(alive[-1].first, record)):
             if record.kind in {"create", "snapshot"}:
                 former = {life.first.object_id for life in lives} if record.lifetime == "transient" else set()
                 if record.object_id in former:
@@ -139,14 +155,17 @@ class _Lives:
             else:
                 yield f"{record.kind} of what did not live"
         elif record.kind == "create":
-            yield f"created, and the one before (seq {alive.first.seq}) had not ended"
+            yield f"created, and the one before (seq {alive[-1].first.seq}) had not ended"
             lives.append(Told(record, record.created))
         else:
-            if alive.first.object_id != record.object_id:
-                yield f"was {alive.first.object_id}"
+            life = same or alive[-1]
+            if same is None:
+                yield f"was {life.first.object_id}"
+            if life is not alive[-1] and record.kind == "delete" and not record.inferred:
+                yield f"ended after another (seq {alive[-1].first.seq}) had taken its place"
             if record.kind == "delete":
-                alive.last = record
-            alive.created = alive.created if record.created is None else record.created
+                life.last = record
+            life.created = life.created if record.created is None else record.created
 
     def _called(self, record: Record) -> str:
         """What the ledger calls it: a connection by its client's name, which its end does not repeat."""
@@ -156,6 +175,15 @@ class _Lives:
         if isinstance(client, str):
             self._clients[record.object_id] = client
         return self._clients.get(record.object_id, "")
+
+
+def _takes_the_place(former: Record, record: Record) -> bool:
+    """Whether it is the first record of another object in the place of one whose end is yet to come.
+
+    A console that reads everything again is shown what there is first, and finds out what has ended when it
+    has read everything: QMF does not say that two objects of one name cannot live at once.
+    """
+    return record.dialect == "qmf" and record.kind == "create" and record.name != former.name
 
 
 def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span]) -> Iterator[str]:
@@ -205,13 +233,21 @@ def _wrong_end(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
     slack = CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
     if life.ended is None:
         yield f"ended (seq {told.last.seq}), and lives"
-    elif told.last.inferred:
+    elif told.last.inferred or _is_noticed(told.last, life.ended):
         early = [(began - UNDER_WAY_SECONDS, ended) for began, ended in missed]
         if not touches(life.ended, early):
             yield f"its end is inferred (seq {told.last.seq}), which was {told_span(life.ended)}"
     elif told.last.deleted is None or not within(told.last.deleted, life.ended, slack):
         when = f"{told_time(told.last.deleted)} (seq {told.last.seq})"
         yield f"ended at {when}, which was {told_span(life.ended)}"
+
+
+def _is_noticed(end: Record, real: Span) -> bool:
+    """Whether an agent may have noticed the end by a listing, some time after it.
+
+    AM2 has no way to say so, and takes no time of an end for none: such an end has the time of the notice.
+    """
+    return end.dialect == "qmf" and end.deleted is not None and 0 < end.deleted - real[1] < NOTICED_SECONDS
 
 
 def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:

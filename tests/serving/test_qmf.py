@@ -67,6 +67,15 @@ VALVE = ClassSchema(
 BURST = EventSchema(
     ClassKey("plant", "burst", b"v1"), (Argument("pump", ValueType.REFERENCE, references="pump"),)
 )
+LOST = EventSchema(
+    ClassKey("plant", "eventsLost", b"v1"),
+    (
+        Argument("since", ValueType.TIME, optional=True),
+        Argument("until", ValueType.TIME, optional=True),
+        Argument("count", ValueType.U64, optional=True),
+        Argument("reason", ValueType.STRING),
+    ),
+)
 
 
 def pump(
@@ -91,7 +100,7 @@ class Plant:
         answers: what the console was told of its own calls and reads.
     """
 
-    def __init__(self, folder: Path, *, numbered_by_facts: bool = False) -> None:
+    def __init__(self, folder: Path, *, numbered_by_facts: bool = False, missed_since: int = 0) -> None:
         self.now = 10 * SECOND
         self._calls = 0
         self.seen: list[Observation] = []
@@ -102,7 +111,11 @@ class Plant:
         self.source = self.inventory.add_source("plant", "ami")
         session = AgentConfig(UUID(int=9), 0, frozenset({USER}), publish_interval=5 * SECOND, reads_anew=True)
         config = RoleConfig(
-            session, self.source.identity.number, "agent", numbered_by_facts=numbered_by_facts
+            session,
+            self.source.identity.number,
+            "agent",
+            numbered_by_facts=numbered_by_facts,
+            missed_since=missed_since,
         )
         self.role = QmfRole(config, self.source.by_row)
         self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER})))
@@ -278,6 +291,24 @@ def test_an_event_refers_to_its_object_also_after_its_end(plant: Plant) -> None:
     events = [one for one in plant.seen if isinstance(one, EventSeen)]
     assert [one.arguments for one in events] == [(Reference(target),)] * 2
     assert {(one.time, one.severity) for one in events} == {(7 * SECOND, Severity.MAJOR)}
+
+
+def test_what_was_missed_before_the_start_is_reported_once_it_is_over(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, missed_since=4 * SECOND)
+    plant.observed(EventLearned(LOST), SourceStateSeen(SourceState.SYNCHRONISING))
+    read_at = plant.now
+    plant.is_read(pump())
+    plant.is_read(pump())
+    (lost,) = [one for one in plant.seen if isinstance(one, EventSeen)]
+    assert (lost.key.name, lost.severity) == ("eventsLost", Severity.WARNING)
+    assert lost.arguments == (4 * SECOND, read_at, 0, "the agent was not running")
+
+
+def test_what_another_agent_published_was_not_missed(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, missed_since=4 * SECOND)
+    plant.role.stand_by(plant.now)
+    plant.is_read(pump())
+    assert not [one for one in plant.seen if isinstance(one, EventSeen)]
 
 
 def test_a_call_is_an_operation_of_its_user(plant: Plant) -> None:

@@ -153,7 +153,7 @@ async def _run_locked(
     del last  # its objects take 2 kB each, and sources and the event log release what they have read again
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
     servers |= {
-        source.identity.name: _server(loaded, source, served, operations, clock)
+        source.identity.name: _server(loaded, source, served, operations, clock, surroundings.lasting)
         for source in inventory.sources
         if source.identity.name in served
     }
@@ -218,6 +218,7 @@ def _server(
     served: Mapping[str, AgentPublishing],
     operations: CoreOperations,
     clock: Clock,
+    lasting: DurableContext | None,
 ) -> QmfServer:
     name = source.identity.name
     settings, publishing = loaded.settings.sources[name], served[name]
@@ -230,6 +231,7 @@ def _server(
         source,
         operations.submit,
         clock,
+        0 if lasting is None else lasting.last.heard_until(name),
     )
 
 
