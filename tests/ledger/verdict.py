@@ -233,12 +233,16 @@ def _wrong_end(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
     slack = CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
     if life.ended is None:
         yield f"ended (seq {told.last.seq}), and lives"
-    elif told.last.inferred or _is_noticed(told.last, life.ended):
+        return
+    deleted = None if told.last.inferred else told.last.deleted
+    if deleted is not None and within(deleted, life.ended, slack):
+        return
+    if told.last.inferred or _is_noticed(told.last, life.ended):
         early = [(began - UNDER_WAY_SECONDS, ended) for began, ended in missed]
         if not touches(life.ended, early):
             yield f"its end is inferred (seq {told.last.seq}), which was {told_span(life.ended)}"
-    elif told.last.deleted is None or not within(told.last.deleted, life.ended, slack):
-        when = f"{told_time(told.last.deleted)} (seq {told.last.seq})"
+    else:
+        when = f"{told_time(deleted)} (seq {told.last.seq})"
         yield f"ended at {when}, which was {told_span(life.ended)}"
 
 
