@@ -62,7 +62,7 @@ class AlarmKey:
     def condition(self) -> str:
         r"""The text that a raising and a clearing event have in common: ``memoryAlarm shop:node "a@b"``.
 
-        A text that would be longer than 255 octets is cut, and ends in ``~`` and the BLAKE2b-64 of the
+        A text that would be longer than 255 bytes is cut, and ends in ``~`` and the BLAKE2b-64 of the
         whole in hexadecimal digits. Receivers keep it: its form must never change.
         """
         if self.subject is None:
@@ -367,7 +367,7 @@ class AlarmEvaluator:
             elif key != _SOURCE_DOWN and not self._classes.can_clear(
                 key.name, subject.class_name if subject is not None else ""
             ):
-                self._clear(key, "nothing tells of it any more", now)
+                self._clear(key, "nothing reports it any more", now)
         self._alarms.inherited.clear()
 
     def tick(self, now: int) -> None:
@@ -457,7 +457,7 @@ class AlarmEvaluator:
             self._release(next(iter(self._held)), now)
 
     def _is_held(self, key: AlarmKey, entry: Entry) -> bool:
-        """Whether an event has precedence that is about this object, not a former one of its name."""
+        """Return whether an event has precedence that is about this object, not an earlier one."""
         held = self._held.get(key)
         return held is not None and held[1] is entry
 

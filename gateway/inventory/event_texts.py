@@ -117,7 +117,7 @@ def shortened(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line: runs of white space are one space, other controls U+FFFD, at most 255 octets."""
+    """Return ``text`` on one line, at most 255 bytes; white space is one space, other controls U+FFFD."""
     line = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", _SPACES.sub(" ", text)).strip()
     octets = line.encode()
     if len(octets) <= MAX_TEXT_OCTETS:

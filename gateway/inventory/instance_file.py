@@ -138,7 +138,7 @@ def explanation(path: Path, error: Exception) -> InstanceIndexError:
 _CHECK = "see to space on the disk and to the rights of file and folder"
 _RESTORE = (
     "restore a backup with `amqp-gateway state restore`. It is not begun again, because every row number "
-    "would change: whoever wants that makes a new gateway in a new folder with `amqp-gateway init`"
+    "would change: make a new gateway in a new folder with `amqp-gateway init`"
 )
 
 

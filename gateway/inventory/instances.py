@@ -54,9 +54,9 @@ _Key = tuple[int, str]
 class _Block:
     """Numbers of one source and class that may be given out: ``next`` up to ``reserved``.
 
-    ``began`` is the first that this process may give out; until the counter wraps, former ones gave what is
-    below. No durable object has a number above ``highest``: only the others are looked up before they are
-    given, which is rarely, because numbers ascend.
+    ``began`` is the first that this process may give out; until the counter wraps, earlier processes gave
+    those below. No durable object has a number above ``highest``: only the others are looked up before they
+    are given, which is rarely, because numbers ascend.
     """
 
     next: int

@@ -212,10 +212,10 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """How what is reported is cut into slices.
+    """How reports are cut into slices.
 
     Attributes:
-        left: called when something is left to be applied; somebody calls `BatchApplier.go_on` soon.
+        left: called when something is left to be applied; it arranges a call of `BatchApplier.go_on` soon.
         size: objects of one slice, about.
     """
 

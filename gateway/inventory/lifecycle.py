@@ -249,7 +249,7 @@ class ObjectLifecycle:
         self.touched.reported[id(entry)] = entry
 
     def _rebind(self, entry: Entry, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
-        """Give an object another native id: row and name stay, no value of its former incarnation does."""
+        """Give an object another native id: row and name stay, its values do not."""
         former = entry.record
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE

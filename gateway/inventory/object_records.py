@@ -207,5 +207,5 @@ def as_reported(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
 
 
 def discontinuity(former: int, time: int) -> int:
-    """Return when counters began again: never the former time, whichever clock it was read from."""
+    """Return when counters began again: never the earlier time, whichever clock it was read from."""
     return max(time, former + _DISCONTINUITY_STEP)

@@ -325,7 +325,7 @@ class EndedObjects:
         return entry[1] if entry is not None else None
 
     def forget(self, agent: str) -> None:
-        """An agent restarted (each, if empty): its former native ids mean nothing any more."""
+        """An agent restarted (each, if empty): its earlier native ids are invalid."""
         for native_id in [n for n, (owner, _) in self._links.items() if agent in {"", owner}]:
             del self._links[native_id]
 

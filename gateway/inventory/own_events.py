@@ -15,7 +15,7 @@ SOURCE_DOWN_ALARM = "sourceDown"
 """The alarm that is active while a source is not trusted; it has no subject."""
 
 _STATE = Argument(
-    "state", ValueType.STRING, label="State", description="How far the source can be believed now."
+    "state", ValueType.STRING, label="State", description="Whether the source is synchronised now."
 )
 _DETAIL = Argument(
     "detail",
@@ -30,7 +30,7 @@ SOURCE_DOWN = EventSchema(
     ClassKey(PACKAGE, "sourceDown"),
     (_STATE, _DETAIL),
     label="Source down",
-    description="A source can no longer be believed: its objects are stale from now on.",
+    description="A source is no longer synchronised: its objects are stale from now on.",
 )
 SOURCE_UP = EventSchema(
     ClassKey(PACKAGE, "sourceUp"),
@@ -53,9 +53,9 @@ ALARM_CLEARED = EventSchema(
 GAP = EventSchema(
     ClassKey(PACKAGE, "gap"),
     (
-        Argument("start", ValueType.TIME, label="Start", description="From when on something was not heard."),
-        Argument("end", ValueType.TIME, label="End", description="Until when something was not heard."),
-        Argument("reason", ValueType.STRING, label="Reason", description="What was not heard, and why."),
+        Argument("start", ValueType.TIME, label="Start", description="The start of the time without events."),
+        Argument("end", ValueType.TIME, label="End", description="The end of the time without events."),
+        Argument("reason", ValueType.STRING, label="Reason", description="What was not received, and why."),
     ),
     label="Gap",
     description="Events and short-lived objects of a source may have been lost.",
@@ -77,7 +77,7 @@ _LOST = Argument(
     "lost",
     ValueType.U64,
     label="Lost",
-    description="Records that were given up since the start of the core; the log tells how many of what.",
+    description="Records that were given up since the start of the core; the log says how many of what.",
 )
 LOG_TROUBLE = EventSchema(
     ClassKey(PACKAGE, "logTrouble"),

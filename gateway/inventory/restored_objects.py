@@ -1,6 +1,6 @@
 """Objects that lived when the core before this one ended, from the event log, until they are read again.
 
-What waited on the broker meanwhile refers to objects by native ids that only the former core saw resolved,
+What waited on the broker meanwhile refers to objects by native ids that only the previous core could resolve,
 and a transient object keeps its row as long as it lives. An agent may have restarted while no core ran, and
 have given native ids of before to other objects. Therefore a name that contains a native id of one run of its
 agent finds no row: its object may be another one, which must not inherit anything.

@@ -78,7 +78,7 @@ def test_show_says_what_is_there_and_no_secret(used: Site) -> None:
     ]
     assert [line for line in told if line.startswith("source")] == ["source 1: orders", "source 2: field"]
     assert "  rabbitmq:queue" + " " * 35 + "1 durable,         1 gone, numbers reserved to 4,096" in told
-    assert f"event log     5 octets in 1 files: {used.folder}/state/log" in told
+    assert f"event log     5 bytes in 1 files: {used.folder}/state/log" in told
     assert used.state.secret("community") not in ended.output
 
 
@@ -109,7 +109,7 @@ def test_show_tells_of_a_log_elsewhere(used: Site, tmp_path: Path) -> None:
     with used.configuration.open("a", encoding="utf-8") as file:
         file.write(f"log: {{folder: {tmp_path / 'elsewhere'}}}\n")
     told = said(command("state", "show", "--config", used.configuration))
-    assert f"event log     7 octets in 1 files: {tmp_path}/elsewhere" in told
+    assert f"event log     7 bytes in 1 files: {tmp_path}/elsewhere" in told
 
 
 def test_show_of_a_folder_that_is_none(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_trap_is_sent_and_it_says_what_to_look_for(site: Site, receiver: UdpRe
     assert event_id.startswith(f"{site.state.identity}.0.s")
     assert event_id.encode() in datagram
     assert message.read_message(datagram).community == site.state.secret("community").encode()
-    assert "only the receiver can tell" in fourth
+    assert "only the receiver knows" in fourth
     assert site.state.secret("community") not in ended.output
 
 
@@ -97,6 +97,6 @@ def test_a_community_that_is_too_long_is_refused(site: Site, receiver: UdpReceiv
     community = site.secret("c" * 256)
     ended = trap_test(site, "nms", address=receiver.address, community=community)
     assert ended.code is ExitCode.CONFIGURATION
-    assert "has 256 octets; notifications can carry 255" in ended.told[0]
+    assert "has 256 bytes; notifications can carry 255" in ended.told[0]
     checked = amqp_gateway("check", "--config", site.configuration, folder=tmp_path)
     assert checked.told == ended.told

@@ -150,7 +150,7 @@ def test_an_operation_stands_as_it_does_now() -> None:
     assert taken(fed(3, begun, event(1), another, ended)) == [Batch(1, 4, (ended, event(1), another))]
 
 
-def test_an_answer_comes_behind_what_was_told_before_it_however_that_is_merged() -> None:
+def test_an_answer_comes_after_observations_before_it_however_that_is_merged() -> None:
     subscription = fed(2, updated(1, {0: 1}))
     subscription.answer(ANSWER)
     for number in range(2, 5):

@@ -116,8 +116,8 @@ def test_an_alarm_of_which_no_rule_tells_any_more_is_cleared(tmp_path: Path, bef
     mapping = parse_document(fewer, Mapping, Path("plant.yaml"))
     playbook = Playbook(tmp_path, boot=2, mapping=mapping, schemas=SCHEMAS)
     assert told(playbook, machine()) == [
-        "cleared after 0 s, nothing tells of it any more: a door of press is open",
-        "cleared after 0 s, nothing tells of it any more: strike",
+        "cleared after 0 s, nothing reports it any more: a door of press is open",
+        "cleared after 0 s, nothing reports it any more: strike",
     ]
 
 

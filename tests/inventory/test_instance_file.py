@@ -96,7 +96,7 @@ def test_a_used_index_that_is_missing_is_not_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "instances.sqlite3"
     assert refusal(path) == (
         f"{path}: the index of row numbers is missing: restore a backup with `amqp-gateway state restore`. "
-        "It is not begun again, because every row number would change: whoever wants that makes a new "
+        "It is not begun again, because every row number would change: make a new "
         "gateway in a new folder with `amqp-gateway init`"
     )
     assert not path.exists()

@@ -104,7 +104,7 @@ def test_long_values_are_cut_in_records_and_whole_on_their_way(works: Works) -> 
     assert works.record.values["note"] == f"{'x' * 2048}… (10000 characters)"
 
 
-def test_a_reading_answers_all_there_is_behind_what_was_told(works: Works) -> None:
+def test_a_reading_answers_all_there_is_after_observations(works: Works) -> None:
     request = works.read()
     works.answer(found=boiler(limit=6))
     answer = works.answers[request]

@@ -33,6 +33,12 @@ UNITS_OF_PROTOCOLS: Final = frozenset(
 PACKAGES_OF_PROTOCOLS: Final = frozenset({"eventlog", "jmx", "prometheus", "snmp"})
 """Packages that count octets in the forms of protocols and files."""
 
+PACKAGES: Final = (
+    *("cli", "config", "eventlog", "inventory", "jmx", "mapping", "operations", "prometheus"),
+    *("service", "snmp", "sources", "terminal"),
+)
+"""Packages whose docstrings and messages use the words of the glossary."""
+
 FIELDS: Final = re.compile(r"^ *[a-z_]+:(?= )", re.MULTILINE)
 """Names of arguments and attributes in docstrings, some of which are published."""
 
@@ -73,9 +79,7 @@ def test_help_uses_the_words_of_the_glossary() -> None:
     assert {name: words for name, text in helps.items() if (words := unused_words(text))} == {}
 
 
-@pytest.mark.parametrize(
-    "package", ["cli", "config", "eventlog", "jmx", "mapping", "operations", "prometheus", "snmp", "terminal"]
-)
+@pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_and_messages_use_the_words_of_the_glossary(package: str) -> None:
     texts = {
         f"{file.name}:{node.lineno}": node.value

@@ -104,7 +104,7 @@ def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
 
 
 async def check_jmx(loaded: LoadedConfiguration, tell: Tell) -> None:
-    """See whether the JMX agent can have its port, telling one line.
+    """Check whether the JMX agent can listen on its port, and report one line.
 
     Raises:
         CommandError: something that is no JMX agent has it.
@@ -125,7 +125,7 @@ async def check_jmx(loaded: LoadedConfiguration, tell: Tell) -> None:
 
 
 async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:
-    """Reach every source, telling one line of each; all are tried before any trouble ends it.
+    """Reach every source, and report one line of each; an error is raised after all were tried.
 
     Raises:
         CommandError: for the first source that cannot be used.
@@ -145,7 +145,7 @@ async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:
 
 
 async def check_source(source: Source, folder: Path, tell: Tell) -> None:
-    """Reach one source, telling a line of whatever is worth one.
+    """Reach one source, and report remarks, one line each.
 
     Raises:
         CommandError: it cannot be used.
@@ -164,10 +164,10 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
 
 
 async def check_agent(agent: RabbitMqAgent, folder: Path, tell: Tell) -> None:
-    """Reach the broker of an agent that is a process of its own, telling a line of whatever is worth one.
+    """Reach the broker of an agent in a separate process, and report remarks, one line each.
 
     Raises:
-        CommandError: it cannot be used. An exchange that is missing is none: the agent makes it.
+        CommandError: it cannot be used. A missing exchange is no error: the agent declares it.
     """
     try:
         await check_rabbitmq(agent, folder, tell)
@@ -183,7 +183,7 @@ async def check_agent(agent: RabbitMqAgent, folder: Path, tell: Tell) -> None:
 async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
     """Ask the management API of each node once, and look for the event exchange, which may be missing.
 
-    One node that answers is enough; of each that does not a line is told.
+    One node that answers is enough; each that does not is reported in a line.
 
     Raises:
         CommandError: the API cannot be used with these settings.

@@ -37,8 +37,8 @@ class Explainer:
     """Explains names.
 
     Args:
-        view: what there is.
-        names: of the norths.
+        view: the objects.
+        names: the published names of the objects.
     """
 
     def __init__(self, view: TerminalView, names: PublishedNames) -> None:
@@ -46,7 +46,7 @@ class Explainer:
         self._names = names
 
     def meanings(self, text: str) -> list[Document]:
-        """What ``text`` means, each with a ``kind`` and what there is to say of it; empty where nothing."""
+        """Return all meanings of ``text``, each with a ``kind`` and its details."""
         found: list[Document] = []
         for document in self._meanings(text):
             if document not in found:

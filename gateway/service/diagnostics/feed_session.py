@@ -63,7 +63,7 @@ class FeedSession:
         await self._link.run()
 
     async def whole(self) -> None:
-        """Wait until everything is known.
+        """Wait until the snapshot is complete.
 
         Raises:
             CommandError: the gateway cannot be reached, or does not answer.
@@ -72,18 +72,18 @@ class FeedSession:
             async with asyncio.timeout(SNAPSHOT_SECONDS):
                 await self._whole
         except TimeoutError as error:
-            raise not_reached(self._path, f"not all was told within {SNAPSHOT_SECONDS:g} s") from error
+            raise not_reached(self._path, f"no complete snapshot within {SNAPSHOT_SECONDS:g} s") from error
 
     async def ask(
         self, known: KnownObject, action: Action, patience: int, *, check_only: bool = False
     ) -> OperationAnswer:
-        """Have something done to an object; what it led to is in the view by then.
+        """Request an operation on an object; return after its effect is in the view.
 
         Args:
             known: the object.
             action: what to do.
             patience: nanoseconds after which its outcome is unknown.
-            check_only: tell what can be known without doing anything.
+            check_only: return what can be known without doing anything.
         """
         record = known.record
         request = OperationRequest(
@@ -92,7 +92,7 @@ class FeedSession:
         return await self._link.ask(request)
 
     async def happenings(self) -> AsyncGenerator[FeedChange, None]:
-        """What happens from now on, for ever."""
+        """Yield all changes from now on, without end."""
         self._happened.clear()
         while True:
             while self._happened:

@@ -127,7 +127,7 @@ _ACKNOWLEDGED = b"\x4e"
 
 
 async def ask_jmx_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -> None:
-    """Tell one line on the JMX agent.
+    """Report one line on the JMX agent.
 
     Raises:
         CommandError: nothing answers, or something else does.

@@ -313,16 +313,16 @@ def interest_in(names: PublishedNames, text: str) -> Interest | None:
 
 
 def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bool = False) -> KnownObject:
-    """The one object that ``text`` means.
+    """Return the one object that ``text`` means.
 
     Args:
-        view: what there is.
-        names: of the norths.
+        view: the objects.
+        names: their published names.
         text: as it was written.
-        whole: take no abbreviation: for who changes something.
+        whole: accept no abbreviation, because the object will be changed.
 
     Raises:
-        CommandError: it means none, or several; the text names candidates.
+        CommandError: the text means no object, or several; the error names candidates.
     """
     found = by_north(view, names, text)
     if found is not None:
@@ -361,7 +361,7 @@ def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
     if whole and unescaped(error.text) != error.text:
         return (
             f"{error.text!r} is no object; where a name has characters that do not print, write its OID or "
-            "ObjectName, which `amqp-gateway explain` tells"
+            "ObjectName, which `amqp-gateway explain` shows"
         )
     if whole and error.candidates:
         return f"{error.text!r} is no object; write the whole name of what is to be changed{shown}"

@@ -91,7 +91,7 @@ class _Test:
         tell(f"look there for agTest ({dotted(notification.oid)})")
         tell(f"with agEventId {notification.event_id}")
         if target.kind is not TargetKindNumber.INFORM_V2C:
-            tell("a trap is not answered: only the receiver can tell whether it arrived")
+            tell("a trap is not answered: only the receiver knows whether it arrived")
         elif self._sender.health[target.name].acknowledged:
             tell(f"answered after {1000 * (time.monotonic() - begun):.1f} ms")
         elif self._sender.health[target.name].failed:

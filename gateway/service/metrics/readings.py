@@ -142,14 +142,14 @@ class Metrics:
         return readings
 
 
-def continued(former: Iterable[Reading], life: Iterable[Reading]) -> list[Reading]:
-    """The readings of a process whose counts go on where those of its former life ended.
+def continued(earlier: Iterable[Reading], life: Iterable[Reading]) -> list[Reading]:
+    """Return the readings of a process that continue the counts of its earlier lives.
 
     Args:
-        former: over all former lives.
-        life: of the present life, which counts from 0 on.
+        earlier: the readings over all earlier lives.
+        life: the readings of the present life, which counts from 0 on.
     """
-    readings = {reading[:3]: reading for reading in former}
+    readings = {reading[:3]: reading for reading in earlier}
     for reading in life:
         before = readings.get(reading[:3])
         is_counted = bool(reading.suffix) or reading.family.endswith("_total")
@@ -162,14 +162,14 @@ _decoder = msgspec.msgpack.Decoder(list[Reading])
 
 
 def encode_readings(readings: Iterable[Reading]) -> bytes:
-    """For another process of the same gateway."""
+    """Return the readings as bytes for another process of the same gateway."""
     return msgspec.msgpack.encode(list(readings))
 
 
 def decode_readings(octets: bytes) -> list[Reading]:
-    """What `encode_readings` made.
+    """Return the readings that `encode_readings` encoded.
 
     Raises:
-        ValueError: it did not make this.
+        ValueError: the bytes are something else.
     """
     return _decoder.decode(octets)

@@ -147,7 +147,7 @@ class CoreEventLog:
         await self._log.reached(seq)
 
     def hurry(self, seq: int) -> None:
-        """Somebody waits for the record of this seq to be on the disk."""
+        """Write the record of this seq to the disk soon, because a user waits for it."""
         if self._is_open:
             self._log.hurry(seq)
 

@@ -8,11 +8,11 @@ from gateway.model.operations import Outcome
 
 
 class ExitCode(enum.IntEnum):
-    """Why a command ended."""
+    """The reason why a command ended."""
 
     OK = 0
     FAILED = 1
-    """Something unforeseen; the log has it."""
+    """An unforeseen error; the log has it."""
     USAGE = 2
     """The command line is wrong."""
     CONFIGURATION = 3
@@ -36,7 +36,7 @@ class ExitCode(enum.IntEnum):
     DIFFERENCE = 12
     """A check ran and found a difference."""
     NOT_FOUND = 13
-    """No object, element, method or event is called so, or several are."""
+    """No object, element, method or event has this name, or several have."""
     REFUSED = 14
     """The gateway's configuration does not allow an operation, or the element cannot be set."""
     WRONG_VALUE = 15
@@ -44,17 +44,17 @@ class ExitCode(enum.IntEnum):
     NOT_NOW = 16
     """An operation is possible, but not now."""
     REMOTE_FAILURE = 17
-    """Who manages the object refused an operation, or failed."""
+    """The broker or agent of the object refused an operation, or failed."""
     SOURCE_DOWN = 18
     """The source cannot be reached: nothing was sent."""
     NOT_APPLIED = 19
-    """An operation was reported as done, but something else than was asked for was found."""
+    """An operation was reported as done, but another value was found than was requested."""
     UNKNOWN_OUTCOME = 20
     """No answer came in time: an operation may have been carried out, or may still be."""
     INTERRUPTED = 130
     """Ctrl-C, as shells report any command that it ended."""
     NOT_READ = 141
-    """Whoever read the output has gone, as with ``| head``; likewise."""
+    """The reader of the output has gone, as with ``| head``; shells report the same."""
 
 
 OF_OUTCOME = {
@@ -73,7 +73,7 @@ OF_OUTCOME = {
     Outcome.SOURCE_DOWN: ExitCode.SOURCE_DOWN,
     Outcome.UNKNOWN: ExitCode.UNKNOWN_OUTCOME,
 }
-"""How a command ends whose operation came out so; `docs/set-and-invoke.md` has all of it."""
+"""The exit code for each outcome of an operation; `docs/set-and-invoke.md` describes them."""
 
 
 class CommandError(Exception):

@@ -1,9 +1,9 @@
 """The line between the supervisor and each of its processes.
 
-It is a Unix socket pair. The process says on it that it is ready, and answers questions: each is one octet,
+It is a Unix socket pair. The process reports on it that it is ready, and answers questions: each is one byte,
 the answer its `Metrics`, as length and msgpack. When the supervisor ends, however it ends, its side closes
-and the child ends too: no process outlives a supervisor that was killed. Until it is ready, and if it hangs,
-its `ParentGuard` sees to that.
+and the child ends too: no process outlives a supervisor that was killed. Until the process is ready, and if
+it hangs, its `ParentGuard` ends it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 READY = b"R"
 QUESTION = b"?"
 MAX_ANSWER_OCTETS = 8 << 20
-"""A source has about two hundred readings of 80 octets."""
+"""Maximum size of an answer; a source has about two hundred readings of 80 bytes."""
 
 _LENGTH = struct.Struct(">I")
 
@@ -35,7 +35,7 @@ class Lifeline:
         descriptor: of the inherited socket; ``None`` where the process was started by hand.
         state_lock: of the inherited lock of the state folder, which all processes of a gateway hold together;
             ``None`` where this process has to take it.
-        guard: told when this process is ready.
+        guard: informed when this process is ready.
 
     Attributes:
         metrics: what is answered when the supervisor asks.
@@ -50,7 +50,7 @@ class Lifeline:
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
 
     def ready(self) -> None:
-        """Say that this process does its work now."""
+        """Report that this process is ready."""
         if self._guard is not None:
             self._guard.ready()
         if self._socket is not None:
@@ -58,7 +58,7 @@ class Lifeline:
                 self._socket.send(READY)
 
     async def parent_gone(self) -> None:
-        """Answer questions; return when the supervisor has gone; never, where there is none."""
+        """Answer questions until the supervisor has gone; without a supervisor, never return."""
         if self._socket is None:
             await asyncio.get_running_loop().create_future()
             return
@@ -70,7 +70,7 @@ class Lifeline:
                 await loop.sock_sendall(self._socket, _LENGTH.pack(len(answer)) + answer)
 
     def close(self) -> None:
-        """Let go of it; for a caller that lives on."""
+        """Close the line, for a caller that lives on."""
         if self._socket is not None:
             self._socket.close()
 
@@ -94,10 +94,10 @@ class ProcessLine:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the child has said so, and lives."""
+        """Whether the child has reported that it is ready, and lives."""
         return self._is_ready
 
-    async def hear(self, ready: asyncio.Event) -> None:
+    async def receive(self, ready: asyncio.Event) -> None:
         """Listen until the child has nothing more to say; ``ready`` is set when it says that it is."""
         loop = asyncio.get_running_loop()
         try:
@@ -117,9 +117,9 @@ class ProcessLine:
                 self._asked.cancel()
 
     async def ask(self, seconds: float) -> list[Reading] | None:
-        """What the child reports of itself; ``None`` where it is not ready, or silent for so long.
+        """Return the child's metrics; ``None`` if it is not ready, or does not answer in ``seconds``.
 
-        Askers at the same time share one question, and one that gave up leaves it to the next.
+        Simultaneous callers share one question; one that timed out leaves it to the next.
         """
         if not self._is_ready:
             return None
@@ -135,7 +135,7 @@ class ProcessLine:
         return None if not done or asked.cancelled() else asked.result()
 
     def close(self) -> None:
-        """Let go of it: the child ends, if it has not."""
+        """Close the line: the child ends, if it has not."""
         self._socket.close()
 
     def _answered(self, octets: bytes) -> None:

@@ -249,7 +249,7 @@ def _target(name: str, settings: NotificationTarget, folder: Path, community: st
     octets = (own.read(folder).get_secret_value() if own is not None else community).encode()
     if len(octets) > MAX_COMMUNITY_OCTETS:
         raise SecretError(
-            f"the community of the receiver {name} has {len(octets)} octets; notifications can carry "
+            f"the community of the receiver {name} has {len(octets)} bytes; notifications can carry "
             f"{MAX_COMMUNITY_OCTETS}"
         )
     return Target(

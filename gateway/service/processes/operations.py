@@ -46,11 +46,11 @@ class RecordingLog(Protocol):
         ...
 
     async def reached(self, seq: int) -> None:
-        """Until that seq is on the disk."""
+        """Wait until that seq is on the disk."""
         ...
 
     def hurry(self, seq: int) -> None:
-        """Somebody waits for that seq."""
+        """Write that seq soon, because a user waits for it."""
         ...
 
 

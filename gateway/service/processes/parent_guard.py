@@ -40,7 +40,7 @@ class ParentGuard:
 
     def _listen(self, lifeline: int) -> None:
         looked = select.poll()
-        looked.register(lifeline, 0)  # the end is told unasked; what is said on it is for others
+        looked.register(lifeline, 0)  # the end is always reported; data is for others
         looked.poll()
         if self._ends_in_order:
             time.sleep(LAST_SECONDS)

@@ -19,7 +19,7 @@ def configure_logs(process: str, level: int = logging.INFO) -> None:
 
     Args:
         process: part of every line: ``core``, ``snmp``, ...
-        level: what is told at least; a command that says itself what is wrong wants nothing less than
+        level: the least level that is logged; a command that reports errors itself passes
             ``logging.CRITICAL``.
     """
     renderer: structlog.typing.Processor
@@ -40,7 +40,7 @@ def configure_logs(process: str, level: int = logging.INFO) -> None:
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
     )
     structlog.contextvars.bind_contextvars(process=process)
-    # The links tell in one line what these libraries tell in a traceback.
+    # The links report in one line what these libraries log with a traceback.
     for library in ("aio_pika", "aiormq", "httpx", "httpcore", "asyncio", "py4j"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
 

@@ -88,7 +88,7 @@ class Supervisor:
         lifeline: to the process that started this supervisor.
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
-        manager: told when all are ready, and when they are being ended.
+        manager: informed when all are ready, and when they are being ended.
         waiting: describes, as fields of a log line, what of the configuration was changed since it was read;
             called at a SIGHUP.
 
@@ -149,7 +149,7 @@ class Supervisor:
             self._manager.ready()
             log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")
         await until_one_ends(self._stopping.wait(), self._lifeline.parent_gone())
-        self.stop("whoever started it has ended")
+        self.stop("the process that started it has ended")
         self._manager.stopping()
         await asyncio.gather(*keepers)
         log.info("gateway-ended", reason=self._why)
@@ -234,7 +234,7 @@ class Supervisor:
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
                 )
             self.processes[plan.name], self._lines[plan.name] = process.pid, line
-            hearing = asyncio.create_task(line.hear(ready))
+            receiving = asyncio.create_task(line.receive(ready))
             ended = asyncio.create_task(process.wait())
             stopping = asyncio.create_task(self._stopping.wait())
             hanging = asyncio.create_task(_until_hung(line))
@@ -250,9 +250,9 @@ class Supervisor:
                 except TimeoutError:
                     _kill(process, plan.name, "did not end when asked")
             code = await ended
-            hearing.cancel()
+            receiving.cancel()
             hanging.cancel()
-            await asyncio.gather(hearing, hanging, return_exceptions=True)
+            await asyncio.gather(receiving, hanging, return_exceptions=True)
             del self.processes[plan.name], self._lines[plan.name]
             if plan.name in self._former:
                 self._former[plan.name] = continued(self._former[plan.name], line.last_answer)
@@ -319,7 +319,7 @@ async def run_gateway(
 
     Args:
         plans: the processes.
-        pages: where metrics are served; ``None`` where they are not.
+        pages: where metrics are served; ``None`` if they are not.
         lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
         waiting: as for `Supervisor`.

@@ -56,18 +56,18 @@ _MEBIBYTE: Final = 1 << 20
 async def run_ami(name: str, settings: AmiSource, source: SourceInventory, around: SourceContext) -> None:
     """Run the source until it is cancelled; an address that is taken is tried again, a fault begins again."""
     known = _Known(name, settings, around)
-    told = ""
+    reported = ""
     while True:
         try:
             await _listen(name, settings, source, around, known)
         except LinkError as error:
             detail = str(error)
-            if detail != told:
+            if detail != reported:
                 log.warning("cannot-listen", name=name, detail=detail)
         except Exception as error:
             log.exception("source-failed", name=name)
             detail = f"internal error {type(error).__name__}: see the log; it begins again"
-        told = detail
+        reported = detail
         down = SourceStateSeen(SourceState.DOWN, detail)
         around.inventory.observed(source, [down], around.clock.now())
         await asyncio.sleep(RESTART_SECONDS)
@@ -90,7 +90,7 @@ async def _listen(
         if logs is not None:
             logs.take(line.application, line.line, around.clock.now(), outgoing=line.outgoing)
 
-    answered = around.behind_what_was_told(source)
+    answered = around.after_observations(source)
     driver = StreamDriver(name, session, observed, around.clock, source.counters, answered, logged)
     around.operations.connect(source.identity.number, ConsolePort(session, driver, around.clock))
     listener = TcpListener(
@@ -241,10 +241,11 @@ class SessionLogLimits:
     """How much is kept.
 
     Attributes:
-        octets: of one file; then it is turned over, behind what was written together.
-        files: of one application, the one that is written included.
-        applications: with files; the one that was silent longest makes room for a new one.
-        waiting: octets that wait for the disk, of all applications together.
+        octets: size of one file, after which a new one is begun; what was written together stays together.
+        files: number of files of one application, with the one that is written.
+        applications: number of applications with files; the one that was silent longest makes room for a new
+            one.
+        waiting: bytes that wait for the disk, of all applications together.
     """
 
     octets: int = 1 << 20
@@ -303,8 +304,8 @@ class SessionLogs:
     def _taken(self) -> dict[str, bytes]:
         waiting = {name: b"".join(lines) for name, lines in self._waiting.items()}
         for name, count in self._left_out.items():
-            told = f"# {count} lines were left out here: they came faster than they could be written\n"
-            waiting[name] = waiting.get(name, b"") + told.encode()
+            notice = f"# {count} lines were left out here: they came faster than they could be written\n"
+            waiting[name] = waiting.get(name, b"") + notice.encode()
         self._waiting.clear()
         self._left_out.clear()
         self._octets = 0
@@ -346,10 +347,10 @@ class SessionLogs:
 
 
 def file_name(application: str) -> str:
-    """The name of an application's file: of letters, digits, ``-`` and ``_``, the same for no other one.
+    """Return the name of an application's file: letters, digits, ``-`` and ``_``, unique to the application.
 
-    What else there is in its name is written as ``_`` and its UTF-8 octets in hexadecimal digits; a long name
-    is cut off, and ends with a digest of the whole.
+    Other characters are written as ``_`` and their UTF-8 bytes in hexadecimal digits; a long name is cut, and
+    ends with a digest of the whole.
     """
     octets = application.encode("utf-8", "backslashreplace")
     name = _UNSAFE.sub(lambda found: f"_{ord(found[0]):02x}", octets.decode("latin-1"))
@@ -362,7 +363,7 @@ def _written(line: bytes, now: int, *, outgoing: bool) -> bytes:
     time = dt.datetime.fromtimestamp(now // 10**9, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
     shown = _UNPRINTABLE.sub(lambda found: b"\\x%02x" % found[0][0], line[:MAX_LINE_OCTETS])
     rest = len(line) - MAX_LINE_OCTETS
-    end = f" ... and {rest} octets\n" if rest > 0 else "\n"
+    end = f" ... and {rest} bytes\n" if rest > 0 else "\n"
     return (
         f"{time}.{now % 10**9 // _MILLISECONDS:03d}Z {'>' if outgoing else '<'} ".encode()
         + shown

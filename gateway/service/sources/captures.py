@@ -53,22 +53,22 @@ _LARGEST: Final = 2**63
 def settings_of(config: object, left_out: Collection[str]) -> dict[str, Any]:
     """The fields of a frozen dataclass as JSON, without those ``left_out``, which have no such form."""
     kind = type(config)
-    told = {name: getattr(config, name) for name in _fields(kind, left_out)}
-    return _model(kind, left_out).model_construct(None, **told).model_dump(mode="json")
+    recorded = {name: getattr(config, name) for name in _fields(kind, left_out)}
+    return _model(kind, left_out).model_construct(None, **recorded).model_dump(mode="json")
 
 
-def with_settings(config: ConfigT, told: object, left_out: Collection[str]) -> ConfigT:
-    """``config`` with the fields of ``told``, which is what `settings_of` returned.
+def with_settings(config: ConfigT, recorded: object, left_out: Collection[str]) -> ConfigT:
+    """Return ``config`` with the fields of ``recorded``, which `settings_of` returned.
 
-    Fields that it does not have, or not any more, stay as they are: the capture may be of another version.
+    Fields that ``config`` does not have stay as they are: the capture may be of another version.
 
     Raises:
-        CaptureError: ``told`` is something else.
+        CaptureError: ``recorded`` is something else.
     """
     kind = type(config)
-    if not isinstance(told, Mapping):
+    if not isinstance(recorded, Mapping):
         raise CaptureError("line 1: 'settings' is no object")
-    known = _known(kind, told, left_out)
+    known = _known(kind, recorded, left_out)
     try:
         _bounded(known)
         read = _model(kind, left_out).model_validate(known)
@@ -102,7 +102,7 @@ class KnownBefore(Generic[KnownT]):
         except LocalProtocolError:  # it came from a peer that says more than we can
             return ""
 
-    def told_to(self, config: ConfigT, text: str) -> ConfigT:
+    def with_known(self, config: ConfigT, text: str) -> ConfigT:
         """``config`` with what `text_of` returned.
 
         Raises:
@@ -121,10 +121,10 @@ def relay_settings_of(config: RelayConfig, left_out: Collection[str]) -> dict[st
     return {**settings_of(config, left_out), "time_zone": str(config.dates.zone)}
 
 
-def with_relay_settings(config: RelayConfig, told: object, left_out: Collection[str]) -> RelayConfig:
+def with_relay_settings(config: RelayConfig, recorded: object, left_out: Collection[str]) -> RelayConfig:
     """As `with_settings`, of what `relay_settings_of` gave."""
-    read = with_settings(config, told, left_out)
-    name = told.get("time_zone") if isinstance(told, Mapping) else None
+    read = with_settings(config, recorded, left_out)
+    name = recorded.get("time_zone") if isinstance(recorded, Mapping) else None
     try:
         zone = dt.UTC if name == "UTC" else ZoneInfo(name) if isinstance(name, str) and name else None
     except (ValueError, OSError, ZoneInfoNotFoundError):
@@ -138,14 +138,14 @@ def _fields(kind: type, left_out: Collection[str]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind) if field.name not in left_out]
 
 
-def _known(kind: type, told: Mapping[Any, object], left_out: Collection[str] = ()) -> dict[str, object]:
+def _known(kind: type, recorded: Mapping[Any, object], left_out: Collection[str] = ()) -> dict[str, object]:
     """What a dataclass, and those inside it, still have of the captured settings."""
     hints, names = get_type_hints(kind), _fields(kind, left_out)
     return {
         name: _known(hints[name], value)
         if isinstance(value, Mapping) and dataclasses.is_dataclass(hints[name])
         else value
-        for name, value in told.items()
+        for name, value in recorded.items()
         if name in names
     }
 
@@ -156,15 +156,15 @@ def _model(kind: type, left_out: Collection[str]) -> type[BaseModel]:
     return create_model(kind.__name__, __config__=ConfigDict(extra="forbid"), **fields)
 
 
-def _bounded(told: object) -> None:
+def _bounded(recorded: object) -> None:
     """Raise `ValueError` for a number that no setting has."""
-    if isinstance(told, Mapping):
-        for value in told.values():
+    if isinstance(recorded, Mapping):
+        for value in recorded.values():
             _bounded(value)
-    elif isinstance(told, list):
-        for value in told:
+    elif isinstance(recorded, list):
+        for value in recorded:
             _bounded(value)
-    elif isinstance(told, int | float) and not (math.isfinite(told) and 0 <= told < _LARGEST):
+    elif isinstance(recorded, int | float) and not (math.isfinite(recorded) and 0 <= recorded < _LARGEST):
         raise ValueError("a number is below 0, or 2^63 or more")
 
 
@@ -227,8 +227,8 @@ KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
             replay=replay_source,
             directions=AS_SOURCE,
             settings=lambda design, left_out: settings_of(design.config, left_out),
-            with_settings=lambda design, told, left_out: replace(
-                design, config=with_settings(design.config, told, left_out)
+            with_settings=lambda design, recorded, left_out: replace(
+                design, config=with_settings(design.config, recorded, left_out)
             ),
         ),
         "qmf": _AM2,
@@ -267,9 +267,9 @@ class CaptureTarget:
     """Where the session of a source is captured.
 
     Attributes:
-        path: of the newest file.
-        max_size: octets of all files.
-        keeps: a file that is there is taken for an older one, and kept beside as long as there is room.
+        path: the newest file.
+        max_size: size of all files.
+        keeps: an existing file becomes an older one, and is kept as long as there is room.
     """
 
     path: Path

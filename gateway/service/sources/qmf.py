@@ -82,7 +82,7 @@ def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
         name=name,
         broker=str(endpoint),
         detail="on a RabbitMQ, a user tagged 'impersonator' could forge the senders that this source"
-        " believes: keep that tag off the users of this broker (docs/rights.md)",
+        " trusts: keep that tag off the users of this broker (docs/rights.md)",
     )
 
 

@@ -88,7 +88,7 @@ async def _observe(
         ),
         around.clock,
         source.counters,
-        around.behind_what_was_told(source),
+        around.after_observations(source),
     )
     heard_until = await _restore(rabbitmq, name, around, events_kept=subscription is not None)
     runner = SourceRunner(
@@ -139,7 +139,7 @@ async def _restore(rabbitmq: RabbitMqSource, name: str, around: SourceContext, *
 
 
 async def _watch_for_blocked(watcher: BrokerWatcher, runner: SourceRunner) -> None:
-    """Tell the source when the broker seems to take no messages: it looks for an alarm at once."""
+    """Inform the source when the broker seems to take no messages, so that it reads alarms at once."""
     while True:
         await watcher.blocked()
         runner.handle(ConnectionBlocked())

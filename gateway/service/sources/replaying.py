@@ -29,11 +29,11 @@ _TICK: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that the session remarked.
+    """A note that the session made.
 
     Attributes:
-        line: of what it was told.
-        event: the fixed name of it.
+        line: of the capture, which caused it.
+        event: its fixed name.
         detail: for people.
     """
 
@@ -44,19 +44,19 @@ class Remark:
 
 @dataclass(slots=True)
 class Replayed:
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
         head: of the capture.
         kind: of its source.
-        view: what the inventory knew at the end.
-        outcome: how the session did beside the captured one.
-        end: captured time of what it was told last, nanoseconds since 1970.
-        remarks: how many of each kind the session made.
+        view: the inventory's state at the end.
+        outcome: the comparison with the captured session.
+        end: captured time of the last input, nanoseconds since 1970.
+        remarks: how many notes of each kind the session made.
         first_remarks: the first of them.
-        events: how many of each class were told.
-        gaps: times that were not heard.
-        answers: what came of operations, how often.
+        events: how many events of each class were reported.
+        gaps: number of gaps.
+        answers: how many operations had each outcome.
     """
 
     head: CaptureHead
@@ -76,15 +76,15 @@ Watcher = Callable[[FeedChange, TerminalView, int], None]
 
 @contextmanager
 def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) -> Iterator[Replayed]:
-    """Replay the capture whose newest file is ``path``; what it says is valid for the block.
+    """Replay the capture whose newest file is ``path``; the result is valid within the block.
 
     Args:
         path: of the newest file.
         mappings: by package.
-        watch: told what happens, with the captured time of it.
+        watch: called with each change, and its captured time.
 
     Raises:
-        CaptureError: it is no capture, of a kind of source that is not known, or ends in something else.
+        CaptureError: it is no capture, its kind of source is unknown, or it ends in something else.
         OSError: a file cannot be read.
     """
     with opened_capture(path) as capture:
@@ -96,7 +96,7 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
             settings = capture.first.told.get("settings")
             config = form.with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
             if form.known is not None:
-                config = form.known.told_to(config, capture.first.value("known", str, ""))
+                config = form.known.with_known(config, capture.first.value("known", str, ""))
             source = passing.inventory.add_source(capture.head.source, kind)
             result = Replayed(capture.head, kind, passing.view)
             session = form.session(config)
@@ -108,7 +108,7 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
 
 
 class _Witness(Witness):
-    """Tells the inventory what the session observes, at the captured times.
+    """Passes the session's observations to the inventory, at the captured times.
 
     Args:
         console: given `PropertiesMissing`, as in a core, when the inventory lacks properties of an object;

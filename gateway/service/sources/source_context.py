@@ -1,4 +1,4 @@
-"""What every source of a core shares, and how a console session of a source is joined to it."""
+"""What all sources of a core share, and how a console session of a source is connected to it."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from gateway.sources.rabbitmq.status import SourceStatus
 
 
 class BrokerWatcher(Protocol):
-    """Told what a RabbitMQ source finds out about its broker, beside the objects."""
+    """Receives what a RabbitMQ source finds out about its broker, beside the objects."""
 
     @property
     def publishing(self) -> AgentPublishing:
-        """How the source is served on that broker."""
+        """The settings for serving the source on that broker."""
         ...
 
     def status_changed(self, status: SourceStatus) -> None:
-        """The source sees the broker in another way."""
+        """Take a new status of the source."""
         ...
 
     def event_received(self, key: str, headers: Mapping[str, object], now: int) -> None:
-        """An event of the broker, after the source has taken it; ``key`` is its routing key."""
+        """Take an event of the broker, after the source has taken it; ``key`` is its routing key."""
         ...
 
     async def blocked(self) -> None:
@@ -57,8 +57,8 @@ class DurableContext:
 
     Attributes:
         state: the state folder.
-        ledger: what of them was told.
-        last: how their sources stood when the log ended.
+        ledger: which deliveries were recorded.
+        last: the state of their sources when the log ended.
     """
 
     state: Path
@@ -71,13 +71,13 @@ class SourceContext:
     """What every source of a core shares.
 
     Attributes:
-        folder: what relative paths of the configuration are relative to.
+        folder: the folder to which paths of the configuration are relative.
         boot: number of the core's start.
-        metrics: what the core tells of itself.
-        lasting: for durable subscriptions; ``None`` where no source has one.
-        operations: where sources take operations from, and bring their answers to.
-        state: the state folder; ``None`` where nothing is kept.
-        captures: of sessions; ``None`` where none is captured.
+        metrics: of the core.
+        lasting: for durable subscriptions; ``None`` if no source has one.
+        operations: gives operations to sources, and takes their answers.
+        state: the state folder; ``None`` if nothing is kept.
+        captures: of sessions; ``None`` if none is captured.
         patience: nanoseconds that an operation may take.
         watchers: of the brokers that sources read, by the name of the source.
     """
@@ -97,17 +97,17 @@ class SourceContext:
     watchers: Mapping[str, BrokerWatcher] = field(default_factory=dict)
 
     def captured(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:
-        """``session``, captured where the source is to be (`Captures.session`)."""
+        """Return ``session``, with a capture around it if the source is captured."""
         return session if self.captures is None else self.captures.session(source, kind, session, config)
 
     def rabbitmq(self, source: str, config: RabbitMqSourceConfig) -> RabbitMqSource:
-        """A source of kind ``rabbitmq``, captured where it is to be."""
+        """Return a source of kind ``rabbitmq``, with a capture around it if it is captured."""
         design = SourceDesign(config, self.mappings["rabbitmq"], self.secrets)
         captures = Captures(self.clock) if self.captures is None else self.captures
         return captures.rabbitmq(source, design)
 
-    def behind_what_was_told(self, source: SourceInventory) -> Callable[[Answer], None]:
-        """Where answers to operations on ``source`` go: behind all that was observed of it before them."""
+    def after_observations(self, source: SourceInventory) -> Callable[[Answer], None]:
+        """Return what takes answers to operations on ``source``, after all earlier observations of it."""
 
         def answered(answer: Answer) -> None:
             self.inventory.afterwards(source, partial(self.operations.answered, answer))
@@ -116,9 +116,9 @@ class SourceContext:
 
     @property
     def usable_lasting(self) -> DurableContext | None:
-        """What durable subscriptions need; ``None`` where the log cannot be written.
+        """The context of durable subscriptions; ``None`` if the log cannot be written.
 
-        Nothing can be acknowledged then, and the source is heard as if it had no such subscription: its queue
+        Nothing can be acknowledged then, and the source runs as if it had no such subscription: its queue
         waits for a log.
         """
         return self.lasting if self.lasting is not None and self.lasting.ledger.is_open else None
@@ -126,7 +126,7 @@ class SourceContext:
     def subscription(
         self, purpose: str, source: str, durable: DurableSettings | None
     ) -> DurableSubscription | None:
-        """The durable subscription of a source, with what is counted of it among the metrics from now on.
+        """Return the durable subscription of a source, and add its counters to the metrics.
 
         Args:
             purpose: what the queue is for, as `default_name` has it.
@@ -134,7 +134,7 @@ class SourceContext:
             durable: its settings.
 
         Returns:
-            ``None`` where none is configured, or none can be had.
+            ``None`` if none is configured, or the log cannot be written.
         """
         lasting = self.usable_lasting
         if durable is None or lasting is None:
@@ -151,7 +151,7 @@ class SourceContext:
 def remarked(
     observations: Iterable[Observation], subscription: DurableSubscription | None
 ) -> list[Observation]:
-    """Observations, with what people should know of a durable subscription in the detail of a state."""
+    """Return observations, with the remark of a durable subscription in the detail of a state."""
     remark = subscription.remark if subscription is not None else ""
     return [
         replace(one, detail="; ".join(filter(None, (one.detail, remark))))
@@ -188,7 +188,7 @@ class ConsolePort:
         self._driver.handle(call)
 
     def modify(self, modify: ObjectModify) -> None:
-        """Set properties; ``READ_ONLY`` is answered where the dialect has no request to do so."""
+        """Set properties; the answer is ``READ_ONLY`` if the dialect has no request for that."""
         self._driver.handle(modify)
 
     def fetch(self, fetch: ObjectFetch) -> None:
@@ -196,7 +196,7 @@ class ConsolePort:
         self._driver.handle(fetch)
 
     def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
-        """What `call` or `modify` would answer at once; ``None`` where nothing speaks against it."""
+        """Return what `call` or `modify` would answer at once; ``None`` if they would be carried out."""
         return self._session.precheck(request, self._clock.now())
 
 
@@ -222,7 +222,7 @@ def source_console(
         around.inventory.observed(source, observations, clock.now())
 
     captured = around.captured(identity.name, identity.kind, session, config)
-    answered = around.behind_what_was_told(source)
+    answered = around.after_observations(source)
     driver = MessageDriver(identity.name, captured, observed or observe, clock, source.counters, answered)
     around.operations.connect(identity.number, ConsolePort(captured, driver, clock))
     return driver

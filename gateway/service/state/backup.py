@@ -338,7 +338,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Whatever tarfile thinks of hostile octets is one error."""
+    """Turn any error of tarfile about hostile input into one."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
 """Files of the schemas that a source's peers reported, cached over restarts of the gateway.
 
-A cache is no truth: without it, or with a file that cannot be read, everything is requested, or learnt,
-again. With the schemas of a console, what waited in a queue while the gateway was away can be read before any
-agent is asked, also where the agent is away by now. With the classes of applications, which nobody can
-request, the objects of the event log can be restored before an application speaks.
+The cache is optional: without it, or with a file that cannot be read, every schema is requested or received
+again. With the schemas of a console, messages that waited in a queue while the gateway was down can be read
+before an agent is asked, even if the agent has gone. With the classes of applications, which cannot be
+requested, the objects of the event log can be restored before an application connects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How each source stood when the event log ended, held until the source has gone on from there.
 
-The record of an object takes 2 kB of memory, so what nobody reads again is released. A session that is
+The record of an object takes 2 kB of memory, so what is not read again is released. A session that is
 restarted after a fault reads the log again, which then says more than it did at the start.
 """
 

@@ -60,10 +60,10 @@ class StateReport:
             f"identity      {self.identity}",
             f"starts        {self.boots}",
             f"secrets       {', '.join(self.secrets) or 'none'}",
-            f"size          {total:,} octets in {len(self.octets)} files",
+            f"size          {total:,} bytes in {len(self.octets)} files",
         ]
         lines += [f"  {octets:>14,}  {name}" for name, octets in sorted(self.octets.items())]
-        lines.append(f"event log     {self.log_octets:,} octets in {self.log_files} files: {self.log}")
+        lines.append(f"event log     {self.log_octets:,} bytes in {self.log_files} files: {self.log}")
         names = {number: name for name, number in self.sources.items()}
         for number in (_GATEWAY_SERIES, *names):
             rows = [entry for entry in self.classes if entry.source == number]

@@ -1,8 +1,8 @@
-"""A state folder from a backup, so that nothing it numbers from now on was ever numbered before.
+"""Restores a state folder from a backup, so that no number is given twice.
 
-Between the backup and the loss of the original, the gateway was started again, met objects and sources, and
-told of events, and nobody knows how many. So the restored gateway leaves out so many numbers of each kind
-that the original cannot have used more. The leap is reckoned from the time since the backup, so that the same
+Between the backup and the loss of the original, the gateway may have been started, and may have numbered
+objects, sources and events; how many is unknown. So the restored gateway skips so many numbers of each kind
+that the original cannot have used more. The leap is computed from the time since the backup, so that the same
 backup can be restored once more later, and leaps further then.
 """
 
@@ -56,13 +56,13 @@ class Leap:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored.
+    """The result of a restore.
 
     Attributes:
         manifest: of the backup.
-        boots: what the next start counts on from.
-        leap: what was left out.
-        aside: where the former folder is now, if there was one.
+        boots: the number of starts from which the next start counts on.
+        leap: the numbers that were skipped.
+        aside: where the previous folder is now, if there was one.
     """
 
     manifest: Manifest
@@ -193,7 +193,7 @@ def _fill(
     manifest = backup.manifest
     try:
         for name, pieces in backup.members():
-            progress(f"{name}, {manifest.files[name].size:,} octets")
+            progress(f"{name}, {manifest.files[name].size:,} bytes")
             _write(folder / (_VERSION_UNTIL_COMPLETE if name == "VERSION" else name), pieces)
         progress("row numbers, checked and advanced")
         with contextlib.closing(InstanceIndex(folder / INDEX, must_exist=INDEX in manifest.files)) as index:

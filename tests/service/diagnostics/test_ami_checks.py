@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from gateway.config.sources import AmiSource
-from gateway.service.diagnostics.doctor.brokers import applications_heard
+from gateway.service.diagnostics.doctor.brokers import trusted_applications
 from gateway.service.diagnostics.source_checks import check_listener, check_unheard
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from tests.components.certificates import Authority
@@ -106,21 +106,21 @@ async def test_certificates_are_read(tmp_path: Path) -> None:
         (
             {"host": "0.0.0.0", "allow_anyone": True},  # noqa: S104  it is what is spoken of
             "warning",
-            "whoever reaches 0.0.0.0 can tell anything, and is told what commands are called",
+            "anyone who reaches 0.0.0.0 can report anything, and receives the commands",
         ),
         (
             {"tls": {"certificate": "a", "key": "b", "client_ca": "c"}, "own_name": True},
             "good",
-            "only who has a certificate of 'client_ca' is heard",
+            "only clients with a certificate of 'client_ca' are accepted",
         ),
     ],
 )
 def test_who_can_speak(settings: dict[str, object], level: str, text: str) -> None:
-    (found,) = applications_heard("plant", source(3289, **settings))  # type: ignore[arg-type]
+    (found,) = trusted_applications("plant", source(3289, **settings))  # type: ignore[arg-type]
     assert (found.level.value, found.text, found.subject) == (level, text, "plant")
 
 
 def test_a_certificate_may_speak_for_others() -> None:
     tls = {"certificate": "a", "key": "b", "client_ca": "c"}
-    _, found = applications_heard("plant", source(3289, tls=tls))
+    _, found = trusted_applications("plant", source(3289, tls=tls))
     assert (found.level.value, found.text) == ("note", "any of them can speak as any application")

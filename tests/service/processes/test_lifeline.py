@@ -74,7 +74,7 @@ async def both_ends(line: Line) -> AsyncIterator[tuple[ProcessLine, Lifeline, as
     """The supervisor's end that listens, the child's, and whether that was heard to be ready."""
     parent, child = line
     listening, ready = ProcessLine(parent), asyncio.Event()
-    hearing = asyncio.create_task(listening.hear(ready))
+    hearing = asyncio.create_task(listening.receive(ready))
     try:
         yield listening, child, ready
     finally:

@@ -62,7 +62,7 @@ async def test_a_long_line_is_cut_off_and_says_so(tmp_path: Path) -> None:
     logs = SessionLogs(tmp_path)
     logs.take("a", bytes(8195), NOON, outgoing=False)
     await written(logs)
-    assert (tmp_path / "a.log").read_text(encoding="ascii").endswith("\\x00 ... and 3 octets\n")
+    assert (tmp_path / "a.log").read_text(encoding="ascii").endswith("\\x00 ... and 3 bytes\n")
 
 
 async def test_files_are_turned_over_and_the_oldest_goes(tmp_path: Path) -> None:

@@ -120,8 +120,8 @@ def test_what_was_known_before_is_known_again(kind: str, config: object) -> None
     text = of_json(known.text_of(config))
     unaware = KINDS[kind].config(SecretRules(), {})
     assert known.text_of(unaware) == ""
-    assert known.told_to(unaware, "") is unaware
-    again = known.told_to(unaware, text)
+    assert known.with_known(unaware, "") is unaware
+    again = known.with_known(unaware, text)
     assert getattr(again, known.field) == getattr(config, known.field)
 
 
@@ -132,7 +132,7 @@ def test_what_nobody_can_have_known_is_refused(kind: str, text: str) -> None:
     assert known is not None
     for line in (text, f"amqp-gateway classes 1: fields of each class in their order, JSON\n{text}"):
         with pytest.raises(CaptureError, match=r"^line 1: 'known' cannot be used: "):
-            known.told_to(KINDS[kind].config(SecretRules(), {}), line)
+            known.with_known(KINDS[kind].config(SecretRules(), {}), line)
 
 
 def test_a_schema_that_cannot_be_written_is_left_out() -> None:

@@ -66,7 +66,7 @@ async def source_findings(name: str, source: Source, folder: Path) -> list[Findi
     if isinstance(source, CmlSource):
         return [*findings, *_cml(name, source)]
     if isinstance(source, AmiSource):
-        return [*findings, *applications_heard(name, source)]
+        return [*findings, *trusted_applications(name, source)]
     return [*findings, *await _rights(name, source, folder)]
 
 
@@ -87,14 +87,14 @@ def _qmf(name: str, source: QmfSource | Am01Source) -> Iterator[Finding]:
         yield Finding(
             "believed",
             Level.WARNING,
-            "messages without a checked user are believed: whoever reaches the exchange may tell anything",
+            "messages without a checked user are trusted: anyone who reaches the exchange can forge them",
             "name the agents' users under 'trusted_users', where the broker checks them",
             name,
         )
     yield Finding(
         "impersonators",
         Level.NOT_CHECKED,
-        "whether a user tagged 'impersonator' could forge the senders that are believed",
+        "whether a user tagged 'impersonator' could forge the senders that are trusted",
         "rabbitmqctl list_users shows all tags",
         name,
     )
@@ -105,8 +105,8 @@ def _cml(name: str, source: CmlSource) -> Iterator[Finding]:
         yield Finding(
             "believed",
             Level.NOTE,
-            f"replies on {source.reply_exchange} name no sender: believed is who knows the number of a"
-            " request, and of notifications anybody",
+            f"replies on {source.reply_exchange} name no sender: replies are trusted if they have the"
+            " number of a request, and all notifications are",
             "name the server's users under 'trusted_users' where the broker checks them; an OpenAMQ does not",
             name,
         )
@@ -319,13 +319,13 @@ async def _impersonators(name: str, settings: RabbitMqSettings, account: _Accoun
                 "impersonators",
                 Level.NOT_CHECKED,
                 f"user {account.user!r} cannot read the users",
-                "rabbitmqctl list_users shows who is tagged 'impersonator'; nobody should be",
+                "rabbitmqctl list_users shows which users are tagged 'impersonator'; none should be",
                 name,
             )
         ]
     if not tagged:
-        return [Finding("impersonators", Level.GOOD, "nobody can forge senders", subject=name)]
-    # Inside the gateway there is no sender to forge; an agent on the broker obeys by the sender's name.
+        return [Finding("impersonators", Level.GOOD, "no user can forge senders", subject=name)]
+    # Inside the gateway there is no sender to forge; an agent on the broker trusts the sender's name.
     level = Level.PROBLEM if isinstance(settings, RabbitMqAgent) else Level.WARNING
     text = f"{_listed(list(tagged))} can forge any sender on this broker"
     advice = "take the tag 'impersonator' away and close their connections, which keep it"
@@ -334,7 +334,7 @@ async def _impersonators(name: str, settings: RabbitMqSettings, account: _Accoun
 
 def _clock(name: str, account: _Account) -> Finding:
     if account.skew is None:
-        return Finding("clock", Level.NOT_CHECKED, "the broker does not tell its time", subject=name)
+        return Finding("clock", Level.NOT_CHECKED, "the broker does not report its time", subject=name)
     ahead = "ahead of" if account.skew > 0 else "behind"
     text = f"the broker's clock is {abs(account.skew):.0f} s {ahead} ours"
     if abs(account.skew) > MAX_SKEW_SECONDS:
@@ -348,12 +348,12 @@ def _listed(names: list[str]) -> str:
     return shown if len(names) <= _MAX_SHOWN else f"{shown} and {len(names) - _MAX_SHOWN} more"
 
 
-def applications_heard(name: str, source: AmiSource) -> Iterator[Finding]:
-    """Who can speak as an application of a source."""
+def trusted_applications(name: str, source: AmiSource) -> Iterator[Finding]:
+    """Yield who can act as an application of a source."""
     host = source.listen[0]
     certified = source.tls is not None and source.tls.client_ca is not None
     if certified:
-        text = "only who has a certificate of 'client_ca' is heard"
+        text = "only clients with a certificate of 'client_ca' are accepted"
         yield Finding("believed", Level.GOOD, text, subject=name)
         if not source.own_name:
             text = "any of them can speak as any application"
@@ -363,10 +363,10 @@ def applications_heard(name: str, source: AmiSource) -> Iterator[Finding]:
     elif ipaddress.ip_address(host).is_loopback:
         text = "every user of this machine can speak as any application: AMI has no passwords"
         yield Finding(
-            "believed", Level.NOTE, text, "under 'tls' only holders of certificates are heard", name
+            "believed", Level.NOTE, text, "under 'tls' only clients with certificates are accepted", name
         )
     else:
-        text = f"whoever reaches {host} can tell anything, and is told what commands are called"
+        text = f"anyone who reaches {host} can report anything, and receives the commands"
         advice = (
             "name the authority of their certificates under 'tls.client_ca', or restrict access by a firewall"
         )

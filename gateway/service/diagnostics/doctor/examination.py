@@ -181,7 +181,7 @@ def _snmp_writers(loaded: LoadedConfiguration) -> Iterator[Finding]:
         yield Finding(
             "writing",
             Level.WARNING,
-            f"SET is taken on {', '.join(remote)}: who can hear the network learns the writers' communities",
+            f"SET is taken on {', '.join(remote)}: the network traffic shows the writers' communities",
             "listen on 127.0.0.1, or let only a network that is trusted reach it",
         )
 
@@ -190,7 +190,7 @@ def capture_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     """Every source that is captured, and captures that are left of one that is not any more."""
     folder, wished = loaded.capture_folder, loaded.settings.captures
     for name in wished:
-        text = f"what it hears and says is written into {folder / name}.jsonl, passwords too if there are any"
+        text = f"its messages are written to {folder / name}.jsonl, passwords too if there are any"
         yield Finding("captures", Level.NOTE, text, "take it out of 'captures' when the report is made", name)
     found = sorted(folder.glob("*.jsonl*")) if folder.is_dir() else []
     left = [file for file in found if file.name.rpartition(".jsonl")[0] not in wished]

@@ -109,10 +109,10 @@ def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     except JavaMissingError as error:
         yield Finding("java", Level.PROBLEM, str(error))
         return
-    told = _said(str(java), "-version")
-    match = _JAVA_VERSION.search(told)
+    output = _said(str(java), "-version")
+    match = _JAVA_VERSION.search(output)
     if match is None:
-        yield Finding("java", Level.PROBLEM, f"{java} does not tell its version", "install another one")
+        yield Finding("java", Level.PROBLEM, f"{java} does not report its version", "install another one")
     elif int(match[1]) < OLDEST_JAVA:
         advice = f"install version {OLDEST_JAVA} or newer, or name its folder under jmx.java"
         yield Finding("java", Level.PROBLEM, f"{java} is version {match[1]}", advice)
@@ -170,7 +170,7 @@ def feed_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     path = loaded.feed_socket
     octets = len(os.fsencode(path))
     if octets > MAX_SOCKET_PATH_OCTETS:
-        text = f"{path}: {octets} octets, and a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS}"
+        text = f"{path}: {octets} bytes, and a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS}"
         yield Finding("feed", Level.PROBLEM, text, "name a shorter one under feed.socket")
 
 
@@ -197,8 +197,8 @@ def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         yield Finding("mibs", Level.NOTE, "net-snmp's commands are not installed on this machine", advice)
         return
     wanted = f".{dotted((*DEFAULT_ROOT, *MODULE))}"
-    told = _said("snmptranslate", "-m", "+AMQP-GATEWAY-MIB", "-On", "AMQP-GATEWAY-MIB::agMIB")
-    if wanted in told.split():
+    output = _said("snmptranslate", "-m", "+AMQP-GATEWAY-MIB", "-On", "AMQP-GATEWAY-MIB::agMIB")
+    if wanted in output.split():
         yield Finding("mibs", Level.GOOD, "net-snmp's commands know the names of our MIB modules")
     else:
         advice = 'export MIBDIRS="$(amqp-gateway mib path)" MIBS=ALL'
