@@ -34,7 +34,8 @@ from gateway.model.values import Value
 from tests.components.amqp_peer import AmqpPeer, Reply, Request
 from tests.components.waiting import eventually
 from tests.dialects.cml.recordings import exchanges
-from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
+from tests.peers.cml_server import ServerConfig, ServerSession
+from tests.peers.cml_server_objects import ServedObject
 
 BROKER, CONFIG, ORDERS, PRIVATE, CONNECTION = 0, 1, 22, 23, 30
 STARTED = "2026-11-20T06:52+00:00"

@@ -11,9 +11,8 @@ what `Called` and `ModifyAsked` say and tells what came of it (`done`), and send
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from gateway.dialects.cml.codec import read_message, write_message
@@ -23,10 +22,8 @@ from gateway.dialects.cml.console_config import (
     ROUTING_KEY,
     SYSTEM_EXCHANGE,
 )
-from gateway.dialects.cml.documents import carried_by_openamq, carried_by_xml, octets_of
+from gateway.dialects.cml.documents import octets_of
 from gateway.dialects.cml.messages import (
-    OPENAMQ_LIMIT,
-    SPECIFICATION_LIMIT,
     Field,
     InspectReply,
     InspectRequest,
@@ -42,12 +39,9 @@ from gateway.dialects.cml.messages import (
     SchemaRequest,
     Spelling,
     Status,
-    object_number,
 )
-from gateway.dialects.cml.safety import MAX_SHOWN, MAX_STRING, shell_would_end
-from gateway.dialects.cml.schema import PARENT, TYPES, ClassDescription, flattened_fields, read_classes
-from gateway.dialects.cml.values import read_value, shown_value
-from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.dialects.cml.safety import MAX_SHOWN, shell_would_end
+from gateway.dialects.errors import ProtocolError
 from gateway.dialects.session import (
     Binding,
     Called,
@@ -66,12 +60,15 @@ from gateway.dialects.session import (
     WakeAt,
 )
 from gateway.model.observations import Severity
-from gateway.model.schema import Argument, Element, Method
-from gateway.model.validation import validate
-from gateway.model.values import Reference, Value, Values, ValueType
-
-__all__ = ["ServedObject", "ServerConfig", "ServerSession"]
-
+from tests.peers.cml_server_changes import (
+    MAX_WAITING,
+    AskedFor,
+    RefusedError,
+    ServerCalls,
+    arguments,
+    settings,
+)
+from tests.peers.cml_server_objects import ServedObject, ServerObjects, carried
 
 SECOND: Final = 1_000_000_000
 
@@ -388,394 +385,3 @@ def _shell_field(field: Field, spelling: Spelling) -> Field:
     if len(octets_of(text)) > MAX_SHOWN:
         text = octets_of(text)[: MAX_SHOWN - len(_CUT)].decode(errors="ignore") + _CUT
     return field if text == field.text else replace(field, text=text)
-
-
-_SHOWN: Final = 40
-
-
-class RefusedError(Exception):
-    """A request is not carried out: the status says why, the text in words for people, in ASCII."""
-
-    def __init__(self, text: str, status: Status = Status.INVALID) -> None:
-        self.status = status
-        super().__init__(text)
-
-
-def settings(settable: Mapping[str, Element], fields: Iterable[Field]) -> dict[str, Value]:
-    """Return the values that a modify asks for, by the elements' names.
-
-    Raises:
-        RefusedError: a field cannot be set, is there twice, or has a value that does not fit.
-    """
-    wanted: dict[str, Value] = {}
-    for one in fields:
-        element = settable.get(one.name)
-        if element is None:
-            raise RefusedError(f"{_name(one)} cannot be set")
-        if element.name in wanted:
-            raise RefusedError(f"{_name(one)} is there twice")
-        wanted[element.name] = _value(element, one)
-    return wanted
-
-
-def arguments(method: Method, fields: Iterable[Field]) -> Values:
-    """Return the arguments of a call, in the schema's order.
-
-    Raises:
-        RefusedError: one is missing, unknown, there twice, or has a value that does not fit.
-    """
-    wanted = {each.name: each for each in method.arguments}
-    given: dict[str, Value] = {}
-    for one in fields:
-        argument = wanted.get(one.name)
-        if argument is None:
-            raise RefusedError(f"{method.name} has no argument {_name(one)}")
-        if one.name in given:
-            raise RefusedError(f"{_name(one)} is there twice")
-        given[one.name] = _value(argument, one)
-    for name in wanted:
-        if name not in given:
-            # OpenAMQ takes it for zero, so that a lock without its argument unlocks.
-            raise RefusedError(f"the argument {name} is missing")
-    return tuple(given[name] for name in wanted)
-
-
-def _value(item: Element | Argument, field: Field) -> Value:
-    text = field.text if field.object_id is None else str(field.object_id)
-    try:
-        value = read_value(text, item.type)
-    except ProtocolError as error:
-        raise RefusedError(f"{item.name}: {error.expected} was expected") from error
-    if value is None:
-        raise RefusedError(f"{item.name}: a value of type {item.type.value} was expected")
-    length = len(octets_of(text))
-    if length > MAX_STRING:
-        raise RefusedError(f"{item.name}: {length} octets, {MAX_STRING} are taken")
-    wrong = validate(item, value)
-    if wrong is not None:
-        raise RefusedError(f"{item.name}: {wrong.text}")
-    return value
-
-
-def _name(field: Field) -> str:
-    return ascii(str(field.name)[:_SHOWN])
-
-
-MAX_WAITING: Final = 256
-"""Requests that are under way or wait behind others, of all consoles together; further ones are refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskedFor:
-    """A request about an object, and the message that it came in.
-
-    Attributes:
-        deadline: nanoseconds; a change must not be begun later.
-        class_name: of the object of a change that was begun, which may be the object's end.
-    """
-
-    request: InspectRequest | ModifyRequest | MethodRequest
-    delivery: Delivery
-    deadline: int
-    class_name: str = ""
-
-
-@dataclass(slots=True)
-class _UnderWay:
-    handle: int
-    asked_for: AskedFor
-    until: int
-    behind: deque[AskedFor] = field(default_factory=deque)
-
-
-class ServerCalls:
-    """Which changes are under way: one of an object at a time.
-
-    Args:
-        patience: nanoseconds that a change may take from the last moment at which it may be begun.
-    """
-
-    def __init__(self, patience: int) -> None:
-        self._patience = patience
-        self._handles = 0
-        self._by_object: dict[int, _UnderWay] = {}
-        self._objects: dict[int, int] = {}
-        self._waiting = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Nothing more can be begun, or wait."""
-        return self._waiting >= MAX_WAITING
-
-    @property
-    def next_end(self) -> int:
-        """When the first one of those under way is given up; 0 where none is."""
-        return min((each.until for each in self._by_object.values()), default=0)
-
-    def is_busy(self, number: int) -> bool:
-        """Whether a change of the object is under way."""
-        return number in self._by_object
-
-    def begin(self, number: int, asked_for: AskedFor) -> int:
-        """A change of an object that is not busy is the program's now; returns its handle."""
-        self._handles += 1
-        self._objects[self._handles] = number
-        self._by_object[number] = _UnderWay(self._handles, asked_for, asked_for.deadline + self._patience)
-        self._waiting += 1
-        return self._handles
-
-    def wait(self, number: int, asked_for: AskedFor) -> None:
-        """A request waits behind what is under way."""
-        self._by_object[number].behind.append(asked_for)
-        self._waiting += 1
-
-    def ended(self, handle: int) -> tuple[AskedFor, deque[AskedFor]] | None:
-        """What ended, and what waited behind it; ``None`` where nobody waits for it."""
-        number = self._objects.pop(handle, None)
-        if number is None:
-            return None
-        under_way = self._by_object.pop(number)
-        self._waiting -= 1 + len(under_way.behind)
-        return under_way.asked_for, under_way.behind
-
-    def overdue(self, now: int) -> list[int]:
-        """The handles of what should have been ended by now."""
-        return [each.handle for each in self._by_object.values() if each.until <= now]
-
-
-LIMITS: Final = {Spelling.OPENAMQ: OPENAMQ_LIMIT, Spelling.SPECIFICATION: SPECIFICATION_LIMIT}
-"""What numbers of objects are less than."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedObject:
-    """An object as the program behind a server tells it.
-
-    Attributes:
-        number: no other object's, and not given again to another while the server runs; 0 is the root.
-        class_name: of the schema.
-        values: of the class's elements in the model (`schema.read_classes`), in their order. That of
-            ``parentRef`` is a reference to the number of the object that lists this one; ``None`` is absent,
-            which travels as empty text.
-    """
-
-    number: int
-    class_name: str
-    values: Values
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """A field of a class, as the schema has it.
-
-    Attributes:
-        position: among the values; ``None`` of a field that only lists objects.
-        item: what one value of it is; of a list, what one of its items is.
-    """
-
-    name: str
-    position: int | None
-    item: Element | None
-    listed: str
-
-
-class ServedClass:
-    """A class of the schema: what is shown of its objects, and what can be changed.
-
-    Attributes:
-        settable: the elements that can be set, by each name that a request may use.
-        methods: by name.
-    """
-
-    def __init__(self, description: ClassDescription, shown: tuple[_Shown, ...]) -> None:
-        self.schema = description.schema
-        self._shown = shown
-        self.methods: dict[str, Method] = {each.name: each for each in self.schema.methods}
-        self.settable: dict[str, Element] = {}
-        for element, wire_name in zip(self.schema.elements, description.wire_names, strict=True):
-            if wire_name and element.access.value == "read-write" and element.type is not ValueType.LIST:
-                self.settable[wire_name] = self.settable[element.name] = element
-        self._parent = self.schema.positions.get(PARENT)
-
-    def parent(self, values: Values) -> int | None:
-        """The number of the object that lists one with these values.
-
-        Raises:
-            LocalProtocolError: it is no number.
-        """
-        value = None if self._parent is None else values[self._parent]
-        if value is None:
-            return None
-        number = object_number(value.native_id) if isinstance(value, Reference) else None
-        if number is None:
-            raise LocalProtocolError(f"{self.schema.key}: {PARENT} must refer to a number")
-        return number
-
-    def parts(self, values: Values, spelling: Spelling) -> tuple[Field | str, ...]:
-        """The fields in the schema's order; for objects that are listed, the name of their class.
-
-        Raises:
-            LocalProtocolError: a value does not fit.
-        """
-        if len(values) != len(self.schema.elements):
-            text = f"{len(self.schema.elements)} values are wanted, not {len(values)}"
-            raise LocalProtocolError(f"{self.schema.key}: {text}")
-        return tuple(part for shown in self._shown for part in _parts(shown, values, spelling))
-
-
-def _parts(shown: _Shown, values: Values, spelling: Spelling) -> Iterator[Field | str]:
-    if shown.position is None or shown.item is None:
-        yield shown.listed
-        return
-    value = values[shown.position]
-    for one in value if isinstance(value, tuple) else (value,):
-        yield _field(shown.name, one, shown.item, spelling)
-
-
-def _field(name: str, value: Value | None, item: Element, spelling: Spelling) -> Field:
-    if value is None:
-        return Field(name)
-    text = shown_value(value, item, spelling)
-    if item.type is ValueType.REFERENCE:
-        number = int(text)
-        if not 0 < number < LIMITS[spelling]:
-            raise LocalProtocolError(f"{name}: it refers to no object that can be listed")
-        return Field(name, object_id=number)
-    return Field(name, carried(text, spelling))
-
-
-def carried(text: str, spelling: Spelling) -> str:
-    """``text`` with U+FFFD in place of each character that documents of the spelling cannot carry."""
-    return carried_by_openamq(text) if spelling is Spelling.OPENAMQ else carried_by_xml(text)
-
-
-@dataclass(slots=True)
-class _Known:
-    served: ServedObject
-    served_class: ServedClass
-    parts: tuple[Field | str, ...]
-    parent: int | None
-
-
-class ServerObjects:
-    """What is known.
-
-    Args:
-        schema: what is served, whole.
-        spelling: that the fields will be written in.
-
-    Raises:
-        ProtocolError: as `schema.read_classes`.
-    """
-
-    def __init__(self, schema: SchemaReply, spelling: Spelling) -> None:
-        self._spelling = spelling
-        self._limit = LIMITS[spelling]
-        described = read_classes(schema)
-        self.classes: dict[str, ServedClass] = {
-            each.name: ServedClass(description, tuple(_shown(description, schema, position)))
-            for position, (each, description) in enumerate(zip(schema.classes, described, strict=True))
-        }
-        self._known: dict[int, _Known] = {}
-        self._children: dict[int, dict[str, dict[int, None]]] = {}
-        # Replies are the same until the object changes, or what it lists; consoles ask again and again.
-        self._replies: dict[int, bytes] = {}
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._known
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def put(self, served: ServedObject) -> None:
-        """Add an object, or tell the values of a known one again.
-
-        Raises:
-            LocalProtocolError: the class is not of the schema, the number is out of range or another class's
-                object has it, or a value does not fit: nothing has changed then.
-        """
-        served_class = self.classes.get(served.class_name)
-        if served_class is None:
-            raise LocalProtocolError(f"class {served.class_name} is not served")
-        if not 0 <= served.number < self._limit:
-            raise LocalProtocolError(f"an object's number must be 0 to {self._limit - 1}")
-        before = self._known.get(served.number)
-        if before is not None and before.served_class is not served_class:
-            raise LocalProtocolError(f"object {served.number} is of class {before.served.class_name}")
-        parts = served_class.parts(served.values, self._spelling)
-        parent = served_class.parent(served.values)
-        if parent is not None and not served.number:
-            raise LocalProtocolError("object 0 is nobody's child")
-        if before is None or before.parent != parent:
-            self._leave(before)
-            if parent is not None:
-                of_parent = self._children.setdefault(parent, {})
-                of_parent.setdefault(served.class_name, {})[served.number] = None
-                self._replies.pop(parent, None)
-        self._replies.pop(served.number, None)
-        self._known[served.number] = _Known(served, served_class, parts, parent)
-
-    def delete(self, number: int) -> bool:
-        """Remove an object; those that it lists stay. False if there is none."""
-        known = self._known.pop(number, None)
-        self._replies.pop(number, None)
-        self._leave(known)
-        return known is not None
-
-    def _leave(self, known: _Known | None) -> None:
-        """An object is listed by its parent no longer."""
-        if known is None or known.parent is None:
-            return
-        self._replies.pop(known.parent, None)
-        of_parent = self._children[known.parent]
-        of_class = of_parent[known.served.class_name]
-        del of_class[known.served.number]
-        if not of_class:
-            del of_parent[known.served.class_name]
-        if not of_parent:
-            del self._children[known.parent]
-
-    def find(self, number: int) -> ServedObject | None:
-        """The object as it was put last; ``None`` if there is none."""
-        known = self._known.get(number)
-        return None if known is None else known.served
-
-    def class_of(self, number: int) -> ServedClass:
-        """The class of an object that is known."""
-        return self._known[number].served_class
-
-    def reply(self, number: int, write: Callable[[InspectReply], bytes]) -> bytes:
-        """The whole reply about an object that is known, as ``write`` wrote it last or writes it now."""
-        body = self._replies.get(number)
-        if body is None:
-            class_name = self.class_of(number).schema.key.name
-            body = self._replies[number] = write(
-                InspectReply(Status.OK, number, class_name, self.fields(number))
-            )
-        return body
-
-    def fields(self, number: int) -> tuple[Field, ...]:
-        """The fields of an object that is known, as a reply has them; objects in the order they came."""
-        fields: list[Field] = []
-        children = self._children.get(number, {})
-        for part in self._known[number].parts:
-            if isinstance(part, Field):
-                fields.append(part)
-            else:
-                fields += [Field(part, object_id=child) for child in children.get(part, ())]
-        return tuple(fields)
-
-
-def _shown(description: ClassDescription, schema: SchemaReply, position: int) -> Iterator[_Shown]:
-    elements = {element.name: element for element in description.schema.elements}
-    positions = description.schema.positions
-    wire_names = dict(zip(elements, description.wire_names, strict=True))
-    for name, _, each in flattened_fields(schema.classes[position].fields):
-        if not each.inspect:
-            continue
-        element = elements.get(name)
-        if element is None:
-            yield _Shown(each.name, None, None, each.name)
-        else:
-            item = replace(element, type=TYPES.get(each.type, ValueType.STRING))
-            yield _Shown(wire_names[name], positions[name], item, "")

@@ -20,7 +20,8 @@ from gateway.dialects.cml.messages import (
 )
 from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Note, Send, TimerExpired, WakeAt
 from gateway.model.values import Reference, Value
-from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
+from tests.peers.cml_server import ServerConfig, ServerSession
+from tests.peers.cml_server_objects import ServedObject
 
 SECOND = 10**9
 START = 1_700_000_000 * SECOND

@@ -32,7 +32,8 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Binding, Called, LinkDown, LinkUp, LossSuspected, ModifyAsked, Note, Send
 from gateway.model.observations import Severity
 from gateway.model.values import Reference
-from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
+from tests.peers.cml_server import ServerConfig, ServerSession
+from tests.peers.cml_server_objects import ServedObject
 from tests.peers.cml_server_play import QUEUE, READER, SECOND, SHOP, START, ServerPlay, fields, shop, tank
 
 

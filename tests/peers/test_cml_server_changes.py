@@ -18,7 +18,8 @@ from gateway.dialects.cml.messages import (
 from gateway.dialects.session import Called, ModifyAsked, Note
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference
-from tests.peers.cml_server import MAX_WAITING, ServerConfig
+from tests.peers.cml_server import ServerConfig
+from tests.peers.cml_server_changes import MAX_WAITING
 from tests.peers.cml_server_play import SECOND, START, WRITER, ServerPlay, fields, tank
 
 _TANK = ClassKey("example.org.shop", "tank")

@@ -21,7 +21,8 @@ from gateway.dialects.cml.schema import read_classes
 from gateway.dialects.session import Called, Delivery, Effect, ModifyAsked, Send
 from gateway.model.values import Reference, Value
 from tests.dialects.cml.recordings import Exchange, exchanges
-from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
+from tests.peers.cml_server import ServerConfig, ServerSession
+from tests.peers.cml_server_objects import ServedObject
 
 _QUEUE = "amq.gen-1"
 

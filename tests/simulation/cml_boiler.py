@@ -12,7 +12,8 @@ from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import Access
 from tests.operations.works import MAPPING
-from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
+from tests.peers.cml_server import ServerConfig, ServerSession
+from tests.peers.cml_server_objects import ServedObject
 from tests.simulation.amqp import AmqpBroker
 from tests.simulation.boiler import Boiler, BoilerProcess
 from tests.simulation.native_dialect import Whim

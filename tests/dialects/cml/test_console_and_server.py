@@ -29,7 +29,8 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.values import Reference, Values
 from tests.dialects.cml.console_story import CONFIG, key, native
 from tests.dialects.cml.playbook import QUEUE, SCHEMA, SECOND, START, STARTED
-from tests.peers.cml_server import ServedObject, ServerConfig, ServerSession
+from tests.peers.cml_server import ServerConfig, ServerSession
+from tests.peers.cml_server_objects import ServedObject
 
 USER = "gateway"
 
