@@ -138,6 +138,7 @@ async def watched(cluster: PrivateCluster, folder: Path) -> AsyncIterator[Cluste
             "events": {"url": [f"amqp://127.0.0.1:{node.ports.amqp}" for node in cluster.nodes]},
             **account,
             "writing": account,
+            "budget": 0.5,
         }
     )
     mappings = load_shipped_mappings()

@@ -20,6 +20,7 @@ import httpx
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.demo.installation import NEWEST, RELEASES, debian_release
+from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from tests.hypothesis_profiles import PROVING
 
 INSTALLED = "installed"
@@ -90,11 +91,26 @@ def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[Pr
             settings = replace(TEST_SETTINGS, debian=debian)
             broker = PrivateBroker(Path(f"{folder}-{secrets.token_hex(4)}"), settings, remove=True)
             broker.start()
+            _keep_events_published(broker)
             folder.symlink_to(broker.folder)
     try:
         yield broker
     finally:
         broker.close()
+
+
+def _keep_events_published(broker: PrivateBroker) -> None:
+    """Bind the event exchange as long as the node runs, with a key that no event has.
+
+    Where the last binding of one test goes while the first one of another test comes, RabbitMQ 4 can take the
+    exchange for unbound, and publishes nothing from then on. Sources take the queue for one of their own, by
+    its name.
+    """
+    queue = "amqp-gateway.bound"
+    with broker.http() as client:
+        client.put(f"queues/%2F/{queue}", json={"durable": True}).raise_for_status()
+        binding = f"bindings/%2F/e/{EVENT_EXCHANGE}/q/{queue}"
+        client.post(binding, json={"routing_key": "none"}).raise_for_status()
 
 
 @contextmanager

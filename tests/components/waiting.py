@@ -38,8 +38,8 @@ async def eventually(
 
 
 def _pause(took: float) -> float:
-    """Seconds until the next look: no more than half of the time is spent on looking.
+    """Seconds until the next look: no more than a third of the time is spent on looking.
 
     What is waited for needs the processors, too, and a look may be a command of its own.
     """
-    return min(max(_POLL_SECONDS, took), _LONGEST_PAUSE)
+    return min(max(_POLL_SECONDS, 2 * took), _LONGEST_PAUSE)

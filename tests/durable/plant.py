@@ -43,6 +43,8 @@ class Plant:
     agent: RunningCommand | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
     _agents: ExitStack = field(default_factory=ExitStack)
+    _read: dict[Path, tuple[tuple[int, int], list[Line]]] = field(default_factory=dict)
+    """Of each segment its inode and size when it was read, and its lines: only the last one still grows."""
 
     def start(self, *, synchronised: bool = True) -> None:
         """Start the core; it has caught up when this returns, unless told."""
@@ -95,24 +97,31 @@ class Plant:
                 return self._lines()
 
     def _lines(self) -> list[Line]:
-        found = []
-        for segment in list_segments(self.site.folder / "state" / "log"):
-            for block in scan_segment(segment.path):
-                if isinstance(block, Block):
-                    found += [json.loads(line) for line in block.split()]
-        return found
+        return [
+            line
+            for segment in list_segments(self.site.folder / "state" / "log")
+            for line in self._lines_of(segment.path)
+        ]
+
+    def _lines_of(self, segment: Path) -> list[Line]:
+        state = segment.stat()
+        version = state.st_ino, state.st_size
+        known = self._read.get(segment)
+        if known is not None and known[0] == version:
+            return known[1]
+        blocks = [block for block in scan_segment(segment) if isinstance(block, Block)]
+        lines: list[Line] = [json.loads(line) for block in blocks for line in block.split()]
+        self._read[segment] = version, lines
+        return lines
 
     def starts(self) -> list[int]:
         """Where in the log cores began."""
-        return [
-            number
-            for number, line in enumerate(self.lines())
-            if line["kind"] == "start" and line["values"]["why"] in {"began", "recovered"}
-        ]
+        return _starts(self.lines())
 
     def lines_of_now(self) -> list[Line]:
         """Of the last core, from its start on."""
-        return self.lines()[self.starts()[-1] :]
+        lines = self.lines()
+        return lines[_starts(lines)[-1] :]
 
     def is_synchronised(self) -> bool:
         """Whether all sources are, as the last core has recorded."""
@@ -179,6 +188,14 @@ class Plant:
         return [line for line in self.lines() if line["kind"] == "gap" and line.get("source") == source]
 
 
+def _starts(lines: list[Line]) -> list[int]:
+    return [
+        number
+        for number, line in enumerate(lines)
+        if line["kind"] == "start" and line["values"]["why"] in {"began", "recovered"}
+    ]
+
+
 def _queue_of(line: Line) -> str:
     if line["kind"] == "event":
         return str(line.get("values", {}).get("name", ""))
@@ -216,6 +233,8 @@ def plant(
         "kind": "rabbitmq",
         "management": broker.management_url,
         "events": {"url": url},
+        "interval": "1s",
+        "budget": 0.5,
     }
     as_gateway = {"user": gateway.name, "password": site.secret(gateway.password)}
     as_agent = {"user": agent.name, "password": site.secret(agent.password)}
@@ -226,7 +245,7 @@ def plant(
         "heartbeat": "2s",
     }
     sources: dict[str, Any] = {
-        READ: {**reading, **as_gateway, "interval": "1s", "own_users": [agent.name], "durable": {}},
+        READ: {**reading, **as_gateway, "own_users": [agent.name], "durable": {}},
         TOLD: {**console, "durable": {}},
         PLAIN: console,
     }
@@ -234,7 +253,7 @@ def plant(
     publish = {"amqp": {"url": url, **as_agent}, "allowed_users": [gateway.name], "interval": "1s"}
     site.configure(
         sources=sources,
-        agents={"rabbitmq": {**reading, **as_agent, "interval": "1s", "publish": publish}},
+        agents={"rabbitmq": {**reading, **as_agent, "publish": publish}},
         log={"statistics_interval": "1s"},
         snmp={"enabled": False},
     )

@@ -41,6 +41,7 @@ class Figures:
         return node.get("uptime", 0), {name: node.get(name) for name in OPENED_AND_CLOSED}
 
 
+@pytest.mark.long
 @pytest.mark.each_rabbitmq
 async def test_at_rest_the_gateway_opens_and_closes_nothing(
     own_rabbitmq: PrivateBroker, tmp_path: Path
