@@ -22,8 +22,7 @@ from gateway.cli.running_gateway import (
     with_gateway,
 )
 from gateway.feed.operations import Action, InvokeMethod, OperationAnswer, SetElements
-from gateway.feed.text_values import TextValueError, value_from_text
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_text
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Direction, Element, Method
 from gateway.service.diagnostics.feed_session import FeedSession
@@ -119,7 +118,7 @@ def _set_lines(
     for element in known.in_class.schema.elements:
         if element.name in given:
             name = element.name
-            former = known.value(name) if record is None else record.former.get(name)
+            former = known.value(name) if record is None else record.previous.get(name)
             value = answer.values.get(name, now.value(name))
             before, after = (
                 ABSENT if one is None else text_form(element, one, known.source) for one in (former, value)

@@ -48,7 +48,7 @@ class LastState:
 
     Attributes:
         objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
-        heard_until: by source: the time up to which everything is recorded, nanoseconds since 1970 UTC.
+        complete_until: by source: the time up to which everything is recorded, nanoseconds since 1970 UTC.
             Absent where the log does not know the source.
         read_whole: sources all of whose objects were recorded at one time at least: of these, what the log
             does not know is new.
@@ -58,7 +58,7 @@ class LastState:
     """
 
     objects: dict[str, LogRecord] = field(default_factory=dict)
-    heard_until: dict[str, int] = field(default_factory=dict)
+    complete_until: dict[str, int] = field(default_factory=dict)
     read_whole: set[str] = field(default_factory=set)
     deliveries: dict[str, None] = field(default_factory=dict)
     is_complete: bool = True
@@ -71,7 +71,7 @@ class LastState:
         """Return what the log says of each source alone, without deliveries."""
         states = {
             name: LastState({}, {name: until}, self.read_whole & {name}, is_complete=self.is_complete)
-            for name, until in self.heard_until.items()
+            for name, until in self.complete_until.items()
         }
         for object_id, record in self.objects.items():
             state = states.get(record.source or "")
@@ -111,7 +111,7 @@ class _StateReader:
         self._state = LastState()
         self._unheard: dict[str, int] = {}
         self._took: dict[str, int] = {}
-        self._last_heard: dict[str, int] = {}
+        self._last_received: dict[str, int] = {}
         self._known: set[str] = set()
         self._first_ts = self._last_ts = ""
 
@@ -137,11 +137,11 @@ class _StateReader:
         for source in self._known:
             shortest, longest = UNDER_WAY
             took = min(2 * max(self._took.get(source, 0), 0), longest)
-            heard_until = self._unheard.get(source, until - max(took, shortest))
-            if source in self._last_heard:
+            complete_until = self._unheard.get(source, until - max(took, shortest))
+            if source in self._last_received:
                 # What happened before the last message may have been under way in an agent that ended then.
-                heard_until = min(heard_until, self._last_heard[source] - took)
-            state.heard_until[source] = heard_until
+                complete_until = min(complete_until, self._last_received[source] - took)
+            state.complete_until[source] = complete_until
         return state
 
     def _take(self, record: LogRecord) -> None:
@@ -166,9 +166,9 @@ class _StateReader:
     def _note_arrival(self, record: LogRecord) -> None:
         """Note that something arrived when a record was made which is made at once."""
         is_at_once = record.kind in _MADE_AT_ONCE and record.agent and not record.inferred
-        if is_at_once and record.source in self._last_heard:
+        if is_at_once and record.source in self._last_received:
             arrived = nanoseconds_of(record.ingest_ts)
-            self._last_heard[record.source] = max(self._last_heard[record.source], arrived)
+            self._last_received[record.source] = max(self._last_received[record.source], arrived)
 
     def _take_object(self, record: LogRecord) -> None:
         match record.kind:
@@ -192,12 +192,12 @@ class _StateReader:
     def _take_source(self, source: str, record: LogRecord) -> None:
         self._known.add(source)
         values = record.values or {}
-        last_heard = nanoseconds_of(values.get("last_heard"))
+        last_received = nanoseconds_of(values.get("last_heard"))
         if record.state == SourceState.SYNCHRONISED.value:
-            last_heard = last_heard or nanoseconds_of(values.get("since"))
-        if last_heard and record.dialect in _HEARD_OVER_ONE_LINK:
+            last_received = last_received or nanoseconds_of(values.get("since"))
+        if last_received and record.dialect in _HEARD_OVER_ONE_LINK:
             # The link may have been dead since: nothing is written of a link that is silent.
-            self._last_heard[source] = last_heard
+            self._last_received[source] = last_received
         if values.get(READ_WHOLE) is True:
             self._state.read_whole.add(source)
         until = nanoseconds_of(values.get(HEARD_UNTIL))

@@ -33,8 +33,7 @@ from gateway.feed.records import (
     GapRecord,
     SourceRecord,
 )
-from gateway.feed.text_values import as_json
-from gateway.feed.values import FeedValue
+from gateway.feed.values import FeedValue, as_json
 from gateway.model.observations import TRUSTED, EventState, SourceState
 from gateway.model.schema import Argument, Element, Kind
 from gateway.model.texts import utc_time
@@ -56,12 +55,12 @@ class RestoredSource:
     """What the log knows of a source from before the start.
 
     Attributes:
-        heard_until: the time up to which nothing was missed, nanoseconds since 1970 UTC; 0 where it is not
+        complete_until: the time up to which nothing was missed, nanoseconds since 1970 UTC; 0 where it is not
             known.
         read_whole: all of its objects were recorded at one time at least.
     """
 
-    heard_until: int = 0
+    complete_until: int = 0
     read_whole: bool = False
 
 
@@ -76,12 +75,12 @@ class LoggedSource:
     Attributes:
         record: it as it stands now.
         read_whole: everything of it was read since the start, so what is seen for the first time is new.
-        heard_until: while it is not listened to: until when it was, nanoseconds since 1970 UTC. 0 while it
+        complete_until: while it is not listened to: until when it was, nanoseconds since 1970 UTC. 0 while it
             is, and where it never was.
         recorded_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
     """
 
-    __slots__ = ("_former", "_recorded", "_same_as", "heard_until", "read_whole", "record", "recorded_at")
+    __slots__ = ("_former", "_recorded", "_same_as", "complete_until", "read_whole", "record", "recorded_at")
 
     def __init__(
         self, record: SourceRecord, former: RestoredSource = RestoredSource(), same_as: str = ""
@@ -91,18 +90,18 @@ class LoggedSource:
         self._recorded: SourceRecord | None = None
         self.record = record
         self.read_whole = False
-        self.heard_until = former.heard_until
+        self.complete_until = former.complete_until
         self.recorded_at = 0
         self._stands(record)
 
     def _stands(self, record: SourceRecord) -> None:
         if record.state in TRUSTED:
             self.read_whole = True
-            self.heard_until = record.heard_until
-        elif self.read_whole and (record.heard_until or record.state in UNHEARD):
+            self.complete_until = record.complete_until
+        elif self.read_whole and (record.complete_until or record.state in UNHEARD):
             # A source that is down by its requests may find only later that its events ceased before that.
-            known = filter(None, (self.heard_until, record.heard_until))
-            self.heard_until = min(known, default=record.since)
+            known = filter(None, (self.complete_until, record.complete_until))
+            self.complete_until = min(known, default=record.since)
 
     def update(self, record: SourceRecord) -> bool:
         """Return the source as it stands now; whether that is to be recorded at once."""
@@ -113,12 +112,12 @@ class LoggedSource:
             recorded.state,
             recorded.detail,
             recorded.since,
-            recorded.heard_until,
+            recorded.complete_until,
         ) != (
             record.state,
             record.detail,
             record.since,
-            record.heard_until,
+            record.complete_until,
         )
 
     @property
@@ -147,8 +146,8 @@ class LoggedSource:
             name: utc_time(time)
             for name, time in (
                 ("since", record.since),
-                ("last_heard", record.last_heard),
-                (HEARD_UNTIL, self.heard_until),
+                ("last_heard", record.last_received),
+                (HEARD_UNTIL, self.complete_until),
             )
             if time
         }
@@ -168,12 +167,12 @@ class LoggedSource:
         )
 
 
-def absence_of(record: SourceRecord, heard_until: int, until: int, ingest_ts: str) -> LogRecord:
+def absence_of(record: SourceRecord, complete_until: int, until: int, ingest_ts: str) -> LogRecord:
     """Return a gap: from the last time a source was read before the gateway's start.
 
     Args:
         record: the source.
-        heard_until: by it the log ends, nanoseconds since 1970 UTC.
+        complete_until: by it the log ends, nanoseconds since 1970 UTC.
         until: when everything had been read again, nanoseconds since 1970 UTC.
         ingest_ts: now.
     """
@@ -181,7 +180,7 @@ def absence_of(record: SourceRecord, heard_until: int, until: int, ingest_ts: st
         absence_record(ingest_ts, ingest_ts),
         source=record.name,
         dialect=record.kind,
-        from_ts=microseconds_text(min(heard_until, until)),
+        from_ts=microseconds_text(min(complete_until, until)),
         to_ts=microseconds_text(until),
     )
 
@@ -377,7 +376,7 @@ def operation_record(
         element=record.element or None,
         code=record.code,
         latency_ns=max(0, until - record.began) if record.began else None,
-        former=_values(record.former, name),
+        former=_values(record.previous, name),
         found=_values(record.found, name),
         attempts=record.attempts if record.attempts > 1 else None,
     )

@@ -18,8 +18,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from gateway.feed.text_values import as_json
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.model.texts import harmless, utc_time
 from gateway.model.values import ValueType
 

@@ -229,13 +229,13 @@ class LogRecorder:
             source = self._sources[record.number] = LoggedSource(
                 record, self._former.source(record.name), self._settings.same_as.get(record.name, "")
             )
-        unheard_since = source.heard_until
+        unheard_since = source.complete_until
         if source.update(record):
             self._out.append(source.recorded(self._ingest_ts, self._now))
-        if unheard_since and source.heard_until != unheard_since and record.name in self._unheard:
+        if unheard_since and source.complete_until != unheard_since and record.name in self._unheard:
             self._unheard.discard(record.name)
             # The source records by itself what is missed from there on.
-            until = source.heard_until or self._now
+            until = source.complete_until or self._now
             self._out.append(absence_of(record, unheard_since, until, self._ingest_ts))
         if record.state is SourceState.SYNCHRONISED:
             agents = (one for (number, _), one in self._agents.items() if number == record.number)

@@ -45,11 +45,11 @@ class RestoredObjects:
 
     def __init__(self, state: LastState | None) -> None:
         state = state or LastState()
-        self._heard_until = state.heard_until
+        self._complete_until = state.complete_until
         self._read_whole = state.read_whole
         # With a hole in what was read, an object that the log does not show may have been there.
         self._news = state.read_whole if state.is_complete else set()
-        self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.heard_until}
+        self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.complete_until}
         self._passing: dict[str, dict[_Key, _Key]] = {}
         self._gone: dict[str, dict[_Key, LogRecord]] = {}
         for record in state.objects.values():
@@ -69,11 +69,11 @@ class RestoredObjects:
     @property
     def sources(self) -> set[str]:
         """Names of those that the log knows."""
-        return set(self._heard_until)
+        return set(self._complete_until)
 
     def source(self, name: str) -> RestoredSource:
         """What the log knows of a source."""
-        return RestoredSource(self._heard_until.get(name, 0), read_whole=name in self._read_whole)
+        return RestoredSource(self._complete_until.get(name, 0), read_whole=name in self._read_whole)
 
     def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:
         """Take an object that is seen for the first time since the log ended.

@@ -1,4 +1,4 @@
-"""Bounds what refused attempts may make anybody record: the first in full, then how many there were."""
+"""Bounds how many refused attempts are recorded: the first ones singly, further ones as a count."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gateway.feed.operations import OperationKind
 from gateway.model.operations import Outcome, Principal
 
 RECORDED_IN_FULL: Final = 20
-"""Attempts of one principal and outcome within `PERIOD` recorded one by one: no flood of mistakes hides
-what somebody was not allowed."""
+"""Attempts of one principal and outcome within `PERIOD` that are recorded one by one. The bound is per
+outcome, so that a flood of mistakes does not hide that something was not permitted."""
 
 PERIOD: Final = 60 * 10**9
-"""Nanoseconds; it begins with a principal's first attempt."""
+"""Length of a period in nanoseconds. It begins with a principal's first attempt."""
 
 MAX_PRINCIPALS: Final = 200
-"""Counted apart at a time; all further ones of a front end count as its `OTHERS`."""
+"""Principals that are counted separately. All further ones of a front end are counted as `OTHERS`."""
 
 OTHERS: Final = "(others)"
 
@@ -27,14 +27,14 @@ MAX_ORIGINS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt that was refused, as far as it is counted.
+    """A refused attempt, as far as it is counted.
 
     Attributes:
-        principal: whose.
-        kind: of the operation.
+        principal: the requester.
+        kind: the kind of the operation.
         outcome: how it was refused.
-        text: why, one line for people.
-        times: for how many it stands; more than one are never recorded one by one.
+        text: the reason, one line for people.
+        times: the number of attempts that it stands for; more than one are never recorded one by one.
     """
 
     principal: Principal
@@ -48,13 +48,13 @@ class Attempt:
 class CountedAttempts:
     """Attempts of one principal that were not recorded one by one.
 
-    Attributes:
+    principal: the requester; its origin names several.
         principal: whose; the origin names several.
-        kind: of the last of them.
-        attempts: how many.
-        outcomes: how many of which outcome, the most frequent first.
-        text: of the last of them.
-        since: when the principal's period began, nanoseconds of the counting process's clock.
+        kind: the kind of the last attempt.
+        attempts: the number of attempts.
+        outcomes: the number of attempts of each outcome, the most frequent first.
+        text: the reason of the last attempt.
+        since: the beginning of the principal's period, nanoseconds of the counting process's clock.
     """
 
     principal: Principal
@@ -82,7 +82,7 @@ class _Period:
             self.origins.append(origin)
 
     def has_ended(self, now: int) -> bool:
-        """Also where the clock was set back: nothing may wait for it to come again."""
+        """Return whether the period is over. It also is where the clock was set back before its beginning."""
         return not self.began <= now < self.began + PERIOD
 
     def counted(self, last: Attempt) -> CountedAttempts:
@@ -90,7 +90,7 @@ class _Period:
         if len(self.origins) > MAX_ORIGINS:
             origin += " and others"
         return CountedAttempts(
-            Principal(self.principal.north, self.principal.name, origin),
+            Principal(self.principal.front_end, self.principal.name, origin),
             last.kind,
             self.outcomes.total(),
             tuple(self.outcomes.most_common()),
@@ -100,10 +100,10 @@ class _Period:
 
 
 class AuditRateLimiter:
-    """Counts by principal, without I/O.
+    """Decides which refused attempts are recorded singly, and counts the others by principal; without I/O.
 
     Args:
-        recorded_in_full: attempts of one principal and outcome within a period.
+        recorded_in_full: attempts of one principal and outcome that are recorded singly in a period.
     """
 
     def __init__(self, recorded_in_full: int = RECORDED_IN_FULL) -> None:
@@ -112,13 +112,13 @@ class AuditRateLimiter:
 
     @property
     def due_at(self) -> int | None:
-        """When `due` has something to return; ``None`` where nothing is counted."""
+        """The time at which `due` returns something, in nanoseconds; ``None`` where nothing is counted."""
         return min(
             (one.began + PERIOD for one in self._periods.values() if one.last is not None), default=None
         )
 
     def admit(self, attempt: Attempt, now: int) -> bool:
-        """Whether an attempt is to be recorded by itself; otherwise it is counted."""
+        """Return whether an attempt is to be recorded singly. Otherwise it is counted."""
         period = self._period(attempt.principal, now)
         if attempt.times == 1 and period.recorded[attempt.outcome] < self._recorded_in_full:
             period.recorded[attempt.outcome] += 1
@@ -131,7 +131,7 @@ class AuditRateLimiter:
         self._period(attempt.principal, now).count(attempt)
 
     def due(self, now: int, *, ending: bool = False) -> list[CountedAttempts]:
-        """What was counted in periods that have ended, or in all because the counting process ends."""
+        """Return the counts of the periods that have ended; of all periods if the process is ``ending``."""
         ended = [name for name, period in self._periods.items() if ending or period.has_ended(now)]
         periods = [self._periods.pop(name) for name in ended]
         return [period.counted(period.last) for period in periods if period.last is not None]
@@ -141,7 +141,7 @@ class AuditRateLimiter:
         if period is None and len(self._periods) >= MAX_PRINCIPALS:
             self._forget_quiet(now)
             if len(self._periods) >= MAX_PRINCIPALS:
-                principal = Principal(principal.north, OTHERS)
+                principal = Principal(principal.front_end, OTHERS)
                 period = self._periods.get(str(principal))
         if period is None or (period.last is None and period.has_ended(now)):
             period = self._periods[str(principal)] = _Period(principal, now)

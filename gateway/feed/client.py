@@ -31,16 +31,16 @@ from gateway.model.operations import Outcome, Principal
 log = structlog.get_logger(__name__)
 
 MAX_UNDER_WAY: Final = 32
-"""Reports that wait for the core; what is refused meanwhile is counted."""
+"""Reports that may wait for the core; attempts that are refused meanwhile are counted."""
 
 PATIENCE: Final = 2 * 10**9
-"""Nanoseconds that the core has for a report."""
+"""Nanoseconds that the core has to answer a report."""
 
 TICK_SECONDS: Final = 1.0
 CLOSING_SECONDS: Final = 1.0
 
 Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
-"""Asks the core (`gateway.feed.client.FeedLink.ask`)."""
+"""Sends a request to the core (`gateway.feed.client.FeedLink.ask`)."""
 
 
 def refused_request(
@@ -52,21 +52,21 @@ def refused_request(
     """Return the report of an attempt that a front end has refused.
 
     Args:
-        principal: whose attempt.
-        action: what was wanted; ``None`` among its values stands for one that is not recorded.
-        refusal: why not.
-        where: source, class and row of the object, as far as it is known.
+        principal: the requester.
+        action: the requested action; ``None`` among its values stands for a value that is not recorded.
+        refusal: the reason.
+        where: source, class and row of the object, as far as they are known.
     """
     source, class_name, row = where
     return OperationRequest(0, principal, source, class_name, row, action, PATIENCE, refusal=refusal)
 
 
 class RefusalReports:
-    """Reports refused attempts of one front end to the core, later where the core does not take them.
+    """Reports refused attempts of one front end to the core, and reports them later if the core is away.
 
     Args:
-        ask: the core.
-        clock: nanoseconds that never go back.
+        ask: sends a request to the core.
+        clock: returns nanoseconds that never decrease.
     """
 
     def __init__(self, ask: Ask, clock: Callable[[], int]) -> None:
@@ -76,7 +76,7 @@ class RefusalReports:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def report(self, report: OperationRequest) -> None:
-        """An attempt was refused; neither waits nor raises. To be called in the event loop."""
+        """Report a refused attempt. Neither waits nor raises; must be called in the event loop."""
         attempt = _attempt(report)
         if not self._limit.admit(attempt, self._clock()):
             return
@@ -128,7 +128,8 @@ class RefusalReports:
 
     async def _report(self, report: OperationRequest) -> None:
         answer = await self._ask(report)
-        if answer.outcome is not Outcome.APPLIED:  # perhaps it has it all the same: better twice than never
+        if answer.outcome is not Outcome.APPLIED:
+            # The core may have recorded it before the answer was lost: twice is better than never.
             self._limit.count(_attempt(report), self._clock())
 
 
@@ -146,22 +147,22 @@ def _attempt(report: OperationRequest) -> Attempt:
 
 
 RETRY_SECONDS = 0.25
-"""Between attempts to reach the core: it is on this machine, so a fixed short wait does no harm."""
+"""Pause between attempts to connect: the core is on this machine, so a short fixed pause does no harm."""
 
 SILENCE_SECONDS: Final = 5.0
-"""A core that says nothing for so long stands still: it says every second at least that it lives."""
+"""A core that is silent for so long hangs: it sends `Alive` every second."""
 
 TURN_SECONDS: Final = 1.0
-"""So often a process notes that it runs."""
+"""Interval in which the process notes that it is running."""
 
 GRACE_SECONDS: Final = 5.0
-"""The core answers by a request's deadline; one that is so much later, as when it is stopped, is given up."""
+"""The core answers by a request's deadline. A request is given up this much later, as when the core hangs."""
 
 MAX_ASKED: Final = 1000
-"""Unanswered requests of one front end; the core takes fewer of each."""
+"""Unanswered requests of one front end; the core accepts fewer of each."""
 
 MAX_UNSENT_OCTETS: Final = 4 * 1024 * 1024
-"""Of requests that the core does not read."""
+"""Bytes of requests that may wait because the core does not read them."""
 
 NOT_CONNECTED: Final = "the gateway's core cannot be reached: nothing was sent; try again when it is up"
 
@@ -170,30 +171,30 @@ _CHUNK_OCTETS = 256 * 1024
 
 
 class Subscriber(Protocol):
-    """What a front end does with its feed; both calls are synchronous and must be quick."""
+    """The receiver of a feed. Both methods are synchronous and must be quick."""
 
     def received(self, message: FeedMessage) -> None:
-        """A message arrived, in order. Answers to requests do not come here."""
+        """Process a message; messages arrive in order. Answers to requests are not among them."""
 
     def disconnected(self, reason: str) -> None:
-        """The core is gone: everything known is stale until it is published again."""
+        """Note that the core cannot be reached: all values are stale until they are published again."""
 
 
 async def at_once() -> None:
-    """Be ready for more as soon as others had their turn."""
+    """Yield to other tasks once, before the next message is read."""
     await asyncio.sleep(0)
 
 
 class FeedLink:
-    """The connection of a front end with the core: `run` reads the feed, `ask` sends requests meanwhile.
+    """The connection of a front end to the core: `run` reads the feed, `ask` sends requests meanwhile.
 
     Args:
-        path: of the core's socket.
-        subscriber: what is done with the messages.
-        ready: awaited after each message; while it lasts nothing is read, and the core merges what waits.
+        path: the core's socket.
+        subscriber: receives the messages.
+        ready: is awaited after each message; meanwhile nothing is read, and the core merges what waits.
         grace: seconds after its timeout at which a request is given up.
         interest: the objects that snapshots are to contain; all where ``None``. They may contain others, too.
-        silence: seconds without a word after which the core is taken for gone.
+        silence: seconds without a message after which the core counts as gone.
     """
 
     def __init__(
@@ -219,16 +220,16 @@ class FeedLink:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the core has said who it is, and has not hung up."""
+        """Whether the core has sent its `Hello`, and has not closed the connection."""
         return self._writer is not None
 
     @property
     def asked(self) -> int:
-        """Requests without an answer."""
+        """The number of requests without an answer."""
         return len(self._asked)
 
     async def run(self) -> NoReturn:
-        """Read the feed for ever, reconnecting as long as it takes. Ends by cancellation only."""
+        """Read the feed until cancelled, and connect again whenever the connection ends."""
         down = ""
         self.keep_turning()
         while True:
@@ -240,22 +241,22 @@ class FeedLink:
                 reason = error.strerror or str(error)
             except FeedError as error:
                 reason = str(error)
-            if reason != down:  # once a reason, not once an attempt
+            if reason != down:  # each reason is logged once, not with every attempt
                 log.warning("feed-down", reason=reason, path=str(self._path))
                 down = reason
             self._subscriber.disconnected(reason)
             await asyncio.sleep(RETRY_SECONDS)
 
     def keep_turning(self) -> None:
-        """Note each second that this process runs; ends with the event loop."""
+        """Note every second that this process is running; ends with the event loop."""
         self.judge()
         asyncio.get_running_loop().call_later(TURN_SECONDS, self.keep_turning)
 
     def judge(self) -> bool:
-        """Drop the connection where this process stood still for longer than a core may be silent.
+        """Drop the connection if this process was stopped for longer than a core may be silent.
 
-        What is known is that old then, and so is what waits in the socket. To be called before anything is
-        shown that may have waited just as long: what came first when the process goes on is chance.
+        All values are that old then, and so are the messages in the socket. Must be called before anything is
+        shown that may have waited for as long: the order in which tasks continue after a stop is arbitrary.
 
         Returns:
             Whether the connection was dropped just now.
@@ -273,14 +274,15 @@ class FeedLink:
         return True
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
-        """Have an operation carried out; the subscriber has received by then all that it led to.
+        """Have an operation carried out; by its answer, the subscriber has received all that it led to.
 
-        Never raises for what goes wrong on the way: ``SOURCE_DOWN`` where nothing was sent, ``UNKNOWN`` where
-        the core ended before it answered; a check, which does nothing, is never unknown. Nothing is sent
-        twice. Cancelling takes nothing back.
+        Never raises for faults of the connection: the outcome is ``SOURCE_DOWN`` where nothing was sent, and
+        ``UNKNOWN`` where the core ended before it answered; a check, which does nothing, is never unknown. No
+        request is sent twice. Cancelling does not take the request back.
 
         Args:
-            request: its ``request`` and ``sent`` do not matter: the link numbers and dates it.
+            request: the request; its ``request`` and ``sent`` are ignored, because the link numbers and dates
+                it.
 
         Returns:
             The answer, with the link's number.
@@ -303,7 +305,7 @@ class FeedLink:
         return answer or _unanswered(request, "the gateway's core ended")
 
     def _send(self, request: OperationRequest) -> OperationAnswer | None:
-        """Send a request, or say why that cannot be done."""
+        """Send a request, or return the refusal where that is not possible."""
         writer = self._writer
         if writer is None or writer.is_closing():
             return _answer(request, Outcome.SOURCE_DOWN, NOT_CONNECTED)
@@ -331,7 +333,9 @@ class FeedLink:
                     if self._is_dropped:
                         raise FeedError("this process stood still")
                     self._received(message, writer)
-                    await self._ready()  # a snapshot is thousands of messages: answer requests in between
+                    await (
+                        self._ready()
+                    )  # a snapshot has thousands of messages: requests are answered in between
         finally:
             self._writer = None
             self._give_up()
@@ -362,11 +366,11 @@ class FeedLink:
 
     def _answered(self, answer: OperationAnswer) -> None:
         asked = self._asked.get(answer.request)
-        if asked is not None and not asked.done():  # else nothing waits for it any more
+        if asked is not None and not asked.done():  # otherwise it was given up
             asked.set_result(answer)
 
     def _give_up(self) -> None:
-        """The connection has ended, and no answer will come over another one."""
+        """End all requests: the connection has ended, and no answer arrives over another one."""
         for asked in self._asked.values():
             if not asked.done():
                 asked.set_result(None)
@@ -384,14 +388,14 @@ def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
 def _recorded(
     writer: asyncio.StreamWriter, request: OperationRequest, outcome: Outcome, text: str
 ) -> OperationAnswer:
-    """Answer a request that cannot travel; the core records the attempt, without its values.
+    """Answer a request that cannot be encoded; the core records the attempt, without its values.
 
     The core's answer to that is not awaited. Checks that fail are not recorded here.
     """
     if request.refusal is None and not (request.check_only or request.reports_failed_check):
         refusal = FrontEndRefusal(outcome, text)
         action = without_values(request.action)
-        with contextlib.suppress(ValueError):  # names that are no Unicode are none of the core's
+        with contextlib.suppress(ValueError):  # a name that is not Unicode cannot be sent to the core either
             octets = encode(msgspec.structs.replace(request, action=action, refusal=refusal, reference=""))
             if len(octets) <= MAX_REQUEST_OCTETS:
                 writer.write(octets)
@@ -399,5 +403,5 @@ def _recorded(
 
 
 def _answer(request: OperationRequest, outcome: Outcome, text: str) -> OperationAnswer:
-    """Of the link's own: the core has given the request no number."""
+    """Return an answer of the link itself: the core has given the request no operation id."""
     return OperationAnswer(request.request, "", outcome, text)

@@ -1,8 +1,8 @@
-"""Whether what a feed contains is fresh: by source, by agent, and by how long it has been stale.
+"""Decides which values of a feed are fresh: by source, by agent, and by how long they have been stale.
 
 Objects are fresh while their source is synchronised or degraded and their agent is fresh; else they are
-stale, and after a while their values are withheld. What is stale for a second reason has been stale since the
-first. There is no clock in here: times are in nanoseconds since 1970-01-01 UTC.
+stale, and after a while their values are withheld. Objects that become stale for a second reason stay stale
+since the first. There is no clock in here: times are in nanoseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _NOT_REACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
 class Freshness(enum.IntEnum):
-    """Whether values are what their agent reports now.
+    """How current values are.
 
     ``FRESH``: the agent confirms them. ``STALE``: it does not at present; they are the last ones known.
-    ``WITHHELD``: it has not for so long that they are not shown any more.
+    ``WITHHELD``: it has not confirmed them for so long that they are not shown any more.
     """
 
     FRESH = 1
@@ -37,9 +37,9 @@ class Group:
     Attributes:
         source: number of the source.
         agent: name of the agent within its source.
-        freshness: of all of its objects.
-        stale_since: since when they are stale; 0 while they are fresh.
-        objects: how many there are.
+        freshness: the freshness of all of its objects.
+        stale_since: the time since which they are stale; 0 while they are fresh.
+        objects: the number of objects.
     """
 
     source: int
@@ -53,7 +53,7 @@ AnyGroup = TypeVar("AnyGroup", bound=Group)
 
 
 class FreshnessTracker(Generic[AnyGroup]):
-    """All sources and agents, and a group for the objects of each agent.
+    """The freshness of all sources and agents, with a group for the objects of each agent.
 
     Args:
         new_group: makes the group of a source's agent.
@@ -73,7 +73,7 @@ class FreshnessTracker(Generic[AnyGroup]):
         self._new_group = new_group
         self._changed = changed
         self._serve_stale_for = serve_stale_for
-        self._stale_sources: dict[int, int] = {}  # since when each source is stale; 0 while it is trusted
+        self._stale_sources: dict[int, int] = {}  # since when each source is stale; 0 while it is fresh
         self.awaited: set[int] = set()
         self._agents: dict[tuple[int, str], AgentRecord] = {}
         self._groups: dict[tuple[int, str], AnyGroup] = {}
@@ -84,33 +84,33 @@ class FreshnessTracker(Generic[AnyGroup]):
         return iter(tuple(self._groups.values()))
 
     def source_received(self, record: SourceRecord, now: int) -> bool:
-        """Take the state of a source; return whether that changes its freshness.
+        """Process the state of a source; return whether that changes its freshness.
 
         A source that was stale stays so until `confirm_sources`.
         """
         known = record.number in self._stale_sources
         lost = min(record.since or now, now) if record.state in _NOT_REACHED else now
-        former = self._stale_sources.setdefault(record.number, lost)
+        previous = self._stale_sources.setdefault(record.number, lost)
         if record.state in TRUSTED:
-            if former or not known:
+            if previous or not known:
                 self.awaited.add(record.number)
         elif record.state in _NOT_REACHED:
             self.awaited.discard(record.number)
-            self._stale_sources[record.number] = former or lost
-        if known and bool(self._stale_sources[record.number]) == bool(former):
+            self._stale_sources[record.number] = previous or lost
+        if known and bool(self._stale_sources[record.number]) == bool(previous):
             return False
         self._judge(self.of_source(record.number), now)
         return True
 
     def will_be_trusted(self, source: int) -> bool:
-        """Whether the source is trusted, or will be with `confirm_sources`."""
+        """Return whether the source is trusted, or will be after `confirm_sources`."""
         return source in self.awaited or not self.is_stale(source)
 
     def confirm_sources(self, now: int) -> list[int]:
-        """Trust the sources whose state says so; return which they are.
+        """Trust the sources whose state permits it; return their numbers.
 
-        To be called when what is shown of them is what the core said: after a snapshot, and when all that it
-        did not contain has been removed. Before, values from before the snapshot would be shown as fresh.
+        Must be called when what is shown of them is what the core sent: after a snapshot, once all that it
+        did not contain has been removed. Earlier, values from before the snapshot would be shown as fresh.
         """
         confirmed = sorted(self.awaited)
         self.awaited.clear()
@@ -120,19 +120,19 @@ class FreshnessTracker(Generic[AnyGroup]):
         return confirmed
 
     def agent_received(self, record: AgentRecord, now: int) -> bool:
-        """Take the state of an agent; return whether that changes its freshness."""
+        """Process the state of an agent; return whether that changes its freshness."""
         key = record.source, record.agent
-        former = self._agents.get(key)
+        previous = self._agents.get(key)
         self._agents[key] = record
         self._gone.discard(key)
         self._unseen.discard(key)
         group = self._groups.get(key)
         if group is not None:
             self._judge([group], now)
-        return former is None or former.fresh is not record.fresh
+        return previous is None or previous.fresh is not record.fresh
 
     def agent_gone(self, record: AgentGoneRecord, now: int) -> bool:
-        """An agent is no more; what is left of its objects is stale.
+        """Note that an agent is gone; its remaining objects are stale.
 
         Return whether that changes its freshness.
         """
@@ -145,17 +145,17 @@ class FreshnessTracker(Generic[AnyGroup]):
         return changes
 
     def snapshot_began(self) -> None:
-        """Agents that this snapshot does not contain are gone."""
+        """Prepare for a snapshot: agents that it does not contain are gone."""
         self._unseen = set(self._agents)
 
     def snapshot_ended(self) -> None:
-        """The snapshot is complete. Groups without objects are forgotten."""
+        """End the snapshot, and forget groups without objects."""
         self._groups = {key: group for key, group in self._groups.items() if group.objects}
         self._gone |= self._unseen
         self._unseen = set()
 
     def forget_gone(self) -> list[int]:
-        """Forget agents that are gone and have no objects any more; return their sources."""
+        """Forget agents that are gone and have no objects left; return the numbers of their sources."""
         over = [key for key in self._gone if key not in self._groups or not self._groups[key].objects]
         for key in over:
             self._gone.discard(key)
@@ -164,30 +164,30 @@ class FreshnessTracker(Generic[AnyGroup]):
         return sorted({source for source, _ in over})
 
     def mark_all_stale(self, now: int) -> None:
-        """Nothing is fresh until the core has given the state of its source again."""
+        """Mark every source stale until the core has sent its state again."""
         self.awaited.clear()
         for number, since in self._stale_sources.items():
             self._stale_sources[number] = since or now
         self._judge(self, now)
 
     def forget_agents(self) -> None:
-        """A new core knows no agent yet; `mark_all_stale` is called with it."""
+        """Forget all agents, because a new core begins without any; `mark_all_stale` is called with it."""
         self._agents.clear()
         self._gone.clear()
         self._unseen.clear()
 
     def is_stale(self, source: int) -> bool:
-        """Whether no object of the source is fresh."""
+        """Return whether no object of the source is fresh."""
         return bool(self._stale_sources.get(source, 1))
 
     def has_stale_parts(self, source: int) -> bool:
-        """Whether the source, or one of its agents, is stale."""
+        """Return whether the source, or one of its agents, is stale."""
         return self.is_stale(source) or any(
             not agent.fresh for (number, _), agent in self._agents.items() if number == source
         )
 
     def stale_since(self, source: int, agent: str, now: int) -> int:
-        """Since when the source or the agent is stale; 0 if both are fresh."""
+        """Return the time since which the source or the agent is stale; 0 if both are fresh."""
         record = self._agents.get((source, agent))
         reasons = (
             self._stale_sources.get(source, now),
@@ -196,7 +196,7 @@ class FreshnessTracker(Generic[AnyGroup]):
         return min((since for since in reasons if since), default=0)
 
     def group(self, source: int, agent: str, now: int) -> AnyGroup:
-        """The objects of an agent; a source that is not known yet is stale from now on."""
+        """Return the group of an agent; the objects of an unknown source are stale from now on."""
         group = self._groups.get((source, agent))
         if group is None:
             group = self._groups[source, agent] = self._new_group(source, agent)
@@ -204,18 +204,18 @@ class FreshnessTracker(Generic[AnyGroup]):
         return group
 
     def of_source(self, source: int) -> list[AnyGroup]:
-        """The groups of a source."""
+        """Return the groups of a source."""
         return [group for group in self._groups.values() if group.source == source]
 
     def remove_source(self, source: int) -> None:
-        """A source is configured no longer."""
+        """Forget a source that is no longer configured."""
         del self._stale_sources[source]
         self.awaited.discard(source)
         self._gone.update(key for key in self._agents if key[0] == source)
         self._groups = {key: group for key, group in self._groups.items() if group.source != source}
 
     def age(self, now: int) -> None:
-        """Withhold what has been stale for too long."""
+        """Withhold values that have been stale for too long."""
         self._judge((group for group in self if group.freshness is Freshness.STALE), now)
 
     def _judge(self, groups: Iterable[AnyGroup], now: int) -> None:

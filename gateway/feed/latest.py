@@ -1,4 +1,4 @@
-"""What is kept of the past: so much of each source that a noisy one takes no other's place."""
+"""Bounds the history that is kept of each source, so that a busy source displaces only its own records."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class HistoryLimits:
     """How much of the past is kept of each source; the gateway itself counts as one.
 
     Attributes:
-        events: the last ones.
-        ends: of objects, the last ones.
-        operations: that have ended, the last ones.
-        octets: of memory that the events of a source take at most; and so many its ends, and its operations.
+        events: the number of events.
+        ends: the number of ends of objects.
+        operations: the number of operations that have ended.
+        octets: bytes of memory for a source's events, for its ends, and for its operations, each.
     """
 
     events: int = 2_000
@@ -33,11 +33,11 @@ class HistoryLimits:
 
 
 class Latest(Generic[Key]):
-    """Says what has to leave when something comes, so that each source keeps its own last ones.
+    """Decides which of a source's oldest entries are removed when a new one arrives.
 
     Args:
-        most: of each source.
-        octets: that those of one source take together. The last one stays, however large it is.
+        most: the number of entries of each source.
+        octets: bytes for the entries of one source. The last one stays, however large it is.
     """
 
     def __init__(self, most: int, octets: int) -> None:
@@ -47,9 +47,9 @@ class Latest(Generic[Key]):
         self._taken: dict[int, int] = {}
 
     def put(self, source: int, key: Key, octets: int) -> list[Key]:
-        """Something came, or what there is takes other octets now; the oldest that leave for it.
+        """Add an entry, or change its size; return the keys of the oldest entries that are removed for it.
 
-        What there is keeps its place.
+        An entry that exists keeps its position.
         """
         kept = self._of_source.setdefault(source, {})
         taken = self._taken.get(source, 0) + octets - kept.get(key, 0)
@@ -63,7 +63,7 @@ class Latest(Generic[Key]):
         return left
 
     def remove(self, source: int, key: Key) -> None:
-        """It is kept no more."""
+        """Remove an entry; unknown keys are ignored."""
         kept = self._of_source.get(source, {})
         self._taken[source] = self._taken.get(source, 0) - kept.pop(key, 0)
         if not kept:
@@ -71,15 +71,15 @@ class Latest(Generic[Key]):
             del self._taken[source]
 
     def forget(self, source: int) -> list[Key]:
-        """Nothing of this source is kept any more; what it was."""
+        """Remove all entries of a source; return their keys."""
         self._taken.pop(source, None)
         return list(self._of_source.pop(source, ()))
 
 
 def memory_of(value: object) -> int:
-    """Octets of memory that a record takes with all that is in it, rather too many: some of it is shared.
+    """Return the bytes of memory that a record takes with all its contents; shared parts count each time.
 
-    It is asked for each event and each end, so most of it is done in C.
+    It is called for each event and each end, so most of the work is done in C.
     """
     octets = getsizeof(value)
     waiting = [] if type(value) in _SINGLE else [value]
@@ -96,7 +96,7 @@ def _parts(value: Any) -> Collection[object]:  # noqa: ANN401  a collection, or 
     if fields is not None:
         try:
             found: tuple[object, ...] = fields(value)
-        except AttributeError:  # one of them was never set
+        except AttributeError:  # a field was never set
             found = tuple(getattr(value, name, None) for name in _names(kind))
         return found
     if kind in {tuple, list}:
@@ -107,13 +107,13 @@ def _parts(value: Any) -> Collection[object]:  # noqa: ANN401  a collection, or 
     if isinstance(value, tuple | list):
         return tuple(value)
     names = _names(kind)
-    # Of a single name `attrgetter` gives no tuple.
+    # `attrgetter` of a single name returns no tuple.
     _FIELDS[kind] = attrgetter(*names) if len(names) > 1 else _few_fields(names)
     return _parts(value)
 
 
 def _names(kind: type) -> tuple[str, ...]:
-    """The fields of a class: those of a struct with what it inherits."""
+    """Return the fields of a class; of a struct with those that it inherits."""
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
     names: tuple[str, ...] = getattr(kind, "__slots__", ())
@@ -125,7 +125,7 @@ def _few_fields(names: Iterable[str]) -> Callable[[Any], tuple[object, ...]]:
 
 
 _FIELDS: Final[dict[type, Callable[[Any], tuple[object, ...]]]] = {}
-"""What takes the fields of a class out of its objects, by the class; there are few classes of records."""
+"""The getter of all fields of a class, by class; there are few classes of records."""
 
 _SINGLE = frozenset({int, str, bytes, float, bool, type(None)})
-"""What has nothing in it."""
+"""Types of values that contain no others."""

@@ -1,8 +1,8 @@
-"""The feed's octets: a length (u32, big-endian), then one msgpack array ``[tag, field, ...]``.
+"""The binary form of the feed: a length (u32, big-endian), then one msgpack array ``[tag, field, ...]``.
 
-The fields of each message and record are those of its class, in their order; nothing else says what travels.
-Times are integer nanoseconds, an absent value is a missing key. Values that are no number, boolean, text,
-link or map, and links inside of lists and maps, are msgpack extensions (`_Code`).
+The fields of each message and record are those of its class, in their order; there is no other definition
+of the form. Times are integer nanoseconds, an absent value is a missing key. Values that are not a number,
+boolean, text, link or map, and links inside of lists and maps, are msgpack extensions (`_Code`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gateway.feed.records import Batch, FeedMessage, Interest, Record
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
 
-VERSION = 12
-"""Version of the feed, sent in `Hello`. A client refuses another one."""
+VERSION = 13
+"""Version of the feed, sent in `Hello`. A client refuses any other version."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
-"""A frame announced larger than this is an error: batches are cut long before."""
+"""Largest length of a frame; batches are split long before."""
 
 MAX_REQUEST_OCTETS = 1024 * 1024
-"""The same of a request: it is held before anything of it is known."""
+"""Largest length of a request, which is buffered before anything of it is known."""
 
 FeedRequest: TypeAlias = OperationRequest | Interest
 """What a front end sends."""
@@ -48,11 +48,11 @@ class _Code:
 
 
 class FeedError(Exception):
-    """What arrived on a feed is not a feed of this version."""
+    """Received bytes are not a feed of this version."""
 
 
 def encode(message: FeedMessage | FeedRequest) -> bytes:
-    """One frame: length and msgpack array.
+    """Return a message as one frame: its length and a msgpack array.
 
     Raises:
         OverflowError: a number has more than 64 bits.
@@ -61,14 +61,14 @@ def encode(message: FeedMessage | FeedRequest) -> bytes:
     try:
         packed = _ENCODER.encode(_travelling(message))
     except OverflowError:
-        raise OverflowError("a number has more than 64 bits") from None  # not which: it may be secret
+        raise OverflowError("a number has more than 64 bits") from None  # without it, as it may be secret
     except RecursionError:
         raise ValueError("values are nested too deeply") from None
     return _LENGTH.pack(len(packed)) + packed
 
 
 class _Reader(Generic[_Message]):
-    """Cuts a stream into messages; holds at most one frame."""
+    """Splits a stream into messages; buffers at most one frame."""
 
     def __init__(self, limit: int, decoder: msgspec.msgpack.Decoder[_Message]) -> None:
         self._limit = limit
@@ -76,7 +76,7 @@ class _Reader(Generic[_Message]):
         self._pending = bytearray()
 
     def feed(self, octets: bytes) -> Iterator[_Message]:
-        """Messages completed by ``octets``.
+        """Yield the messages that ``octets`` complete.
 
         Raises:
             FeedError: a frame is too long or does not hold a message of this version.
@@ -95,33 +95,33 @@ class _Reader(Generic[_Message]):
 
 
 class FrameReader(_Reader[FeedMessage]):
-    """Cuts what the core sends into messages."""
+    """Splits what the core sends into messages."""
 
     def __init__(self) -> None:
         super().__init__(MAX_FRAME_OCTETS, _MESSAGES)
 
 
 class RequestReader(_Reader[FeedRequest]):
-    """Cuts what a front end sends into requests, and what objects are wanted."""
+    """Splits what a front end sends into requests and interests."""
 
     def __init__(self) -> None:
         super().__init__(MAX_REQUEST_OCTETS, _REQUESTS)
 
 
 def decode(packed: bytes) -> FeedMessage:
-    """The message in the msgpack part of a frame.
+    """Return the message in the msgpack part of a frame.
 
     Raises:
-        FeedError: it is not one.
+        FeedError: it is not a message of this version.
     """
     return _decoded(packed, _MESSAGES)
 
 
 def decode_request(packed: bytes) -> FeedRequest:
-    """The request, or what objects are wanted, in the msgpack part of a frame.
+    """Return the request or interest in the msgpack part of a frame.
 
     Raises:
-        FeedError: it is not one.
+        FeedError: it is not a request of this version.
     """
     return _decoded(packed, _REQUESTS)
 
@@ -146,11 +146,11 @@ def _with_values(message: object) -> object:
 
 
 def _travelling(message: FeedMessage | FeedRequest) -> FeedMessage | FeedRequest:
-    """The same with such values as extensions; most messages have none and are what they were."""
+    """Return the message with such values as extensions. Most messages have none, and are returned as is."""
     match message:
         case Batch(records=records):
             for position, record in enumerate(records):
-                if _needs_form(record):  # the rest is not looked at twice: it is formed as it comes
+                if _needs_form(record):  # from here on every record is converted, without this test
                     formed = (*records[:position], *map(_formed, records[position:]))
                     return msgspec.structs.replace(message, records=formed)
         case OperationRequest():
@@ -192,12 +192,12 @@ def _form(value: Any) -> Any:  # noqa: ANN401  a `FeedValue`, and what msgpack c
 
 
 def _inner_form(value: Any) -> Any:  # noqa: ANN401  as above
-    """The same inside a list or map, where the decoder would take a link for a list."""
+    """Return the form of a value inside a list or map, where the decoder would take a link for a list."""
     return Ext(_Code.LINK, _ENCODER.encode(value)) if type(value) is ObjectLink else _form(value)
 
 
 def _restore(values: dict[Any, Any]) -> None:
-    """Put in what extensions stand for; those inside maps and lists have been by the decoder."""
+    """Replace extensions by their values. The decoder has replaced those inside maps and lists already."""
     if Ext in map(type, values.values()):
         for key, value in values.items():
             if type(value) is Ext:
@@ -220,7 +220,7 @@ def _extension(code: int, data: bytes | memoryview) -> UUID | bytes | tuple[obje
 
 
 _PLAIN: Final = frozenset({bool, int, float, str, ObjectLink, type(None)})
-"""Types of values that travel as they are."""
+"""Types of values that msgpack carries as they are."""
 
 _VALUES_OF: Final[dict[type[object], tuple[str, ...]]] = {
     kind: tuple(
@@ -230,7 +230,7 @@ _VALUES_OF: Final[dict[type[object], tuple[str, ...]]] = {
     )
     for kind in get_args(Record | OperationAnswer | Action)
 }
-"""Which fields of a class carry values."""
+"""The names of the fields of a class that carry values."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _LINKS: Final = msgspec.msgpack.Decoder(ObjectLink)

@@ -17,9 +17,9 @@ from gateway.model.operations import Outcome, Principal
 
 
 class SetElements(FeedStruct, frozen=True, tag="set"):
-    """Give elements of an object these values, in this order, as one operation.
+    """Set elements of an object to these values, in this order, as one operation.
 
-    ``values`` is by element name; an `ObjectLink` stands for a reference, ``None`` takes the value away of an
+    ``values`` is by element name; an `ObjectLink` stands for a reference, ``None`` removes the value of an
     element that may be absent.
     """
 
@@ -38,20 +38,20 @@ class InvokeMethod(FeedStruct, frozen=True, tag="invoke"):
 
 
 class ReadFresh(FeedStruct, frozen=True, tag="read"):
-    """Read an object again from who manages it."""
+    """Read an object again from the agent or broker that manages it."""
 
 
 Action: TypeAlias = SetElements | InvokeMethod | ReadFresh
 
 
 class FrontEndRefusal(FeedStruct, frozen=True):
-    """Why a front end has refused something by itself, for the record.
+    """The reason why a front end refused a request by itself, for the record.
 
     Attributes:
-        outcome: as of a check that failed.
+        outcome: the outcome, as that of a failed check.
         text: one line for people.
-        element: the element, argument or method that it is about.
-        attempts: for how many it stands; of more than one only the number is known.
+        element: the element, argument or method concerned.
+        attempts: the number of attempts that it stands for; of more than one only the number is known.
     """
 
     outcome: Outcome
@@ -65,23 +65,26 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
 
     Attributes:
         request: the front end's number for it, unique on its connection.
-        principal: for whom.
+        principal: the requester.
         source: number of the source.
         class_name: ``package:class`` of the object.
-        row: of the object.
-        action: what to do.
-        timeout: nanoseconds after which the front end waits no longer; the configured deadline bounds it too.
-        check_only: check as far as the core can, and do nothing.
-        reports_failed_check: a request that fails its check is recorded by the front end, which knows more of
-            it (`refusal`): the core records it only where the policy refuses it, as it does of a check.
-        refusal: the front end has refused it by itself: record that, and do nothing. Object and action are
-            given as far as they are known (row 0: unknown); ``None`` stands for a value that is not recorded.
-        reference: the front end's name for it, repeated in its records: so the front end finds its operation
-            also where it never gets the answer. Unique among all front ends; empty where that does not
-            matter. What one principal asks for under one reference is carried out once: who asks again within
-            a minute gets the same answer.
+        row: row of the object.
+        action: the requested action.
+        timeout: nanoseconds for which the front end waits; the configured deadline limits it, too.
+        check_only: whether to check as far as the core can, and do nothing.
+        reports_failed_check: whether the front end records a failed check itself, because it knows more of
+            the request (`refusal`). The core then records only what the policy refuses, as it does for a
+            check.
+        refusal: set where the front end has refused the request by itself: the core records that, and does
+            nothing. Object and action are given as far as they are known (row 0: unknown); ``None`` stands
+            for a value that is not recorded.
+        reference: the front end's name for the request, repeated in its records, so that the front end finds
+            its operation even if the answer is lost. Unique among all front ends; empty where that does not
+            matter. Requests of one principal with the same reference are carried out once: a repetition
+            within a minute gets the same answer.
         sent: when the front end sent it, nanoseconds of the clock that all event loops of a machine share
-            (``CLOCK_MONOTONIC``): a core that was stopped meanwhile has so much less time. 0 for just now.
+            (``CLOCK_MONOTONIC``). A core that was stopped meanwhile has that much less time. 0 stands for
+            now.
     """
 
     request: int
@@ -99,18 +102,18 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
 
 
 class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
-    """What came of a request. One with ``UNKNOWN`` is the last on its connection all the same.
+    """The result of a request. An answer with ``UNKNOWN`` is final on its connection, too.
 
     Attributes:
         request: the front end's number.
-        operation_id: the same in every front end and in the log; empty where nothing was tried: after
+        operation_id: the same in every front end and in the log; empty where nothing was attempted: after
             ``check_only``, and where the check failed.
-        outcome: ``APPLIED`` of a check means that nothing known here speaks against it.
+        outcome: the result; ``APPLIED`` of a check means that the core found no reason to refuse it.
         text: one line for people.
-        element: the element, argument or method that the outcome is about; empty where it is about all.
+        element: the element, argument or method concerned; empty where it is the whole request.
         code: the dialect's own status; ``None`` where the agent did not answer.
-        values: by name, the outputs of a method, or the values found when a set was read back, or all that
-            was read. What is absent is left out.
+        values: by name, the outputs of a method, or the values found when a set was read back, or all values
+            that were read. Absent values are left out.
     """
 
     request: int
@@ -123,12 +126,12 @@ class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
 
     @property
     def has_failed_check(self) -> bool:
-        """Whether the request failed before anything was tried: nothing has changed, and nothing will."""
+        """Whether the request failed before anything was attempted: nothing has changed, and nothing will."""
         return not self.operation_id and self.outcome not in (Outcome.APPLIED, Outcome.UNKNOWN)
 
 
 class OperationKind(enum.Enum):
-    """What an operation does."""
+    """The kind of an operation."""
 
     SET = "set"
     INVOKE = "invoke"
@@ -136,7 +139,7 @@ class OperationKind(enum.Enum):
 
 
 def kind_of(action: Action) -> OperationKind:
-    """What an action does."""
+    """Return the kind of an action."""
     match action:
         case SetElements():
             return OperationKind.SET
@@ -147,7 +150,7 @@ def kind_of(action: Action) -> OperationKind:
 
 
 def without_values(action: Action) -> Action:
-    """The same with the names of values alone, as the record of what was refused has it."""
+    """Return the action with the names of its values only, as a refused request is recorded."""
     match action:
         case SetElements(values):
             return SetElements(dict.fromkeys(values))
@@ -158,11 +161,11 @@ def without_values(action: Action) -> Action:
 
 
 class OperationState(enum.Enum):
-    """How far an operation is.
+    """The state of an operation.
 
-    ``begun``: recorded before anything is sent. ``ended``: with an outcome. ``settled``: ended as unknown,
-    and now it is known what came of it, or, where the outcome is unknown still, that nobody will know. A
-    refused operation has one record, ``ended``.
+    ``begun``: recorded before anything is sent. ``ended``: it has an outcome. ``settled``: it ended as
+    unknown, and its outcome was found out later, or it is certain that it cannot be found out. A refused
+    operation has one record, ``ended``.
     """
 
     BEGUN = "begun"
@@ -171,34 +174,35 @@ class OperationState(enum.Enum):
 
 
 class OperationRecord(FeedStruct, frozen=True, tag="operation"):
-    """An operation as it stands; replaces the former record of the same ``number``.
+    """An operation in its present state; replaces an earlier record of the same ``number``.
 
-    A snapshot has the last ones again. Secrets are masked in all values.
+    A snapshot repeats the last ones. Secrets are masked in all values.
 
     Attributes:
         number: ascending within the epoch.
         operation_id: ``<gateway uuid>.<epoch>.o<number>``.
-        kind: what it does.
-        state: how far it is.
-        principal: for whom.
+        kind: the kind of the operation.
+        state: its state.
+        principal: the requester.
         source: number of the source.
         class_name: ``package:class`` of the object.
-        row: of the object; 0 where there is none such.
-        stable_name: of the object; empty where there is none such.
-        leaf_name: of the object.
-        method: that was invoked.
-        values: what was to be set, or the arguments, by name.
-        former: what the elements were before, by name; one that was absent is left out.
-        found: what was read back, the outputs of a method, by name.
+        row: row of the object; 0 where there is no such object.
+        stable_name: stable name of the object; empty where there is no such object.
+        leaf_name: leaf name of the object.
+        method: the invoked method.
+        values: the values to be set, or the arguments, by name.
+        previous: the values of the elements before, by name; absent ones are left out.
+        found: the values that were read back, or the outputs of a method, by name.
         outcome: ``None`` while it is under way.
-        element: what the outcome is about.
+        element: the element that the outcome concerns.
         code: the dialect's own status.
         text: one line for people.
-        began: when it was asked for, nanoseconds of the gateway's clock.
-        ended: when the outcome was known; 0 while it is under way.
-        attempts: for how many this record stands; more than one were refused, and only their number is known.
-        reference: of the request; empty where a core before this one was asked.
-        absent: names of elements that were to have no value any more, and of arguments to be absent.
+        began: the time of the request, nanoseconds of the gateway's clock.
+        ended: the time at which the outcome was known; 0 while it is under way.
+        attempts: the number of attempts that it stands for; more than one were refused, and only their number
+            is known.
+        reference: the reference of the request; empty where it was sent to an earlier core.
+        absent: names of elements whose values were to be removed, and of arguments to be absent.
     """
 
     number: int
@@ -213,7 +217,7 @@ class OperationRecord(FeedStruct, frozen=True, tag="operation"):
     leaf_name: str
     method: str = ""
     values: FoundValues = msgspec.field(default_factory=dict)
-    former: FoundValues = msgspec.field(default_factory=dict)
+    previous: FoundValues = msgspec.field(default_factory=dict)
     found: FoundValues = msgspec.field(default_factory=dict)
     outcome: Outcome | None = None
     element: str = ""

@@ -1,7 +1,7 @@
-"""What a feed carries: records that describe sources, classes, objects and events after resolution.
+"""Records of the feed: they describe sources, classes, objects and events after resolution.
 
 Every time is in nanoseconds since 1970-01-01 UTC, 0 for unknown. Positions count the elements of a class
-as ``ClassSchema.elements`` orders them. A value that is not there is absent, never zero. References are
+as ``ClassSchema.elements`` orders them. An absent value is missing, never zero. References are
 already resolved (`ObjectLink`): a front end needs no second look-up. Source 0 is the gateway itself: it has
 events and alarms, and no `SourceRecord`.
 """
@@ -21,19 +21,19 @@ from gateway.model.schema import ClassSchema, EventSchema
 
 
 class Lifetime(enum.Enum):
-    """Durable objects keep row and name over every restart; a transient one is new each time."""
+    """Durable objects keep their row and name over every restart; a transient object is new each time."""
 
     DURABLE = "durable"
     TRANSIENT = "transient"
 
 
 class SourceRecord(FeedStruct, frozen=True, tag="source"):
-    """A source as it stands now; replaces the former record of the same number.
+    """A source in its present state; replaces an earlier record of the same number.
 
     ``counters`` are cumulative since the core's start: ``messages``, ``octets``, ``protocol_errors``,
     ``refused`` (sender not trusted), ``resyncs``, ``gaps``, ``objects_created``, ``objects_deleted``,
     ``objects_refused`` and ``alarms_refused`` (beyond the bound), ``unknown_class`` (seen before the schema),
-    ``events``. ``heard_until``: the time up to which nothing of it was missed, as in `SourceStateSeen`.
+    ``events``. ``complete_until``: the time up to which nothing of it was missed, as in `SourceStateSeen`.
     """
 
     number: int
@@ -42,9 +42,9 @@ class SourceRecord(FeedStruct, frozen=True, tag="source"):
     state: SourceState
     detail: str
     since: int
-    last_heard: int
+    last_received: int
     counters: Mapping[str, int] = msgspec.field(default_factory=dict)
-    heard_until: int = 0
+    complete_until: int = 0
 
 
 class ClassRecord(FeedStruct, frozen=True, tag="class"):
@@ -89,7 +89,7 @@ class ObjectRecord(FeedStruct, frozen=True, tag="object"):
 
 
 class UpdateRecord(FeedStruct, frozen=True, tag="update"):
-    """Some values of an object changed: ``values`` are new, positions in ``absent`` have none any more."""
+    """Changed values of an object: ``values`` are new, those of the positions in ``absent`` are removed."""
 
     source: int
     class_number: int
@@ -103,12 +103,12 @@ class UpdateRecord(FeedStruct, frozen=True, tag="update"):
 
 
 class DeleteRecord(FeedStruct, frozen=True, tag="delete"):
-    """An object is gone. ``inferred``: not reported, but missing from a complete resync.
+    """The end of an object. ``inferred``: not reported, but missing from a complete resynchronisation.
 
-    ``number`` identifies the end among those of all objects, for ever, in ascending order; ``heard`` is
-    the gateway's clock. A snapshot has the last ends again, before the objects: a subscriber that has seen
-    the number passes it over. An end of the number 0 is none: the object follows in another version of its
-    class, and lives on.
+    ``number`` identifies the end among those of all objects, for ever, in ascending order; ``received`` is
+    the gateway's clock. A snapshot repeats the last ends, before the objects: a subscriber ignores those
+    whose number it has received. The number 0 means that nothing ended: the object follows in another version
+    of its class.
     """
 
     source: int
@@ -123,11 +123,11 @@ class DeleteRecord(FeedStruct, frozen=True, tag="delete"):
     agent: str = ""
     lifetime: Lifetime = Lifetime.DURABLE
     created: int = 0
-    heard: int = 0
+    received: int = 0
 
 
 class AgentRecord(FeedStruct, frozen=True, tag="agent"):
-    """Whether the values of an agent's objects are current; all its rows follow. ``since`` dates a change.
+    """The freshness of an agent, and of all its objects. ``since`` is the time of the last change.
 
     ``confirmed`` is the last time at which the agent (by update or heartbeat) confirmed its objects.
     """
@@ -140,9 +140,9 @@ class AgentRecord(FeedStruct, frozen=True, tag="agent"):
 
 
 class AgentGoneRecord(FeedStruct, frozen=True, tag="agent-gone"):
-    """An agent is no more, since ``gone`` (the gateway's clock): it has no objects, and is in no snapshot.
+    """The end of an agent at ``gone`` (the gateway's clock): it has no objects, and is in no snapshot.
 
-    Another agent may have the name later; its `AgentRecord` comes first.
+    Another agent may use the name later; its `AgentRecord` comes first.
     """
 
     source: int
@@ -153,13 +153,13 @@ class AgentGoneRecord(FeedStruct, frozen=True, tag="agent-gone"):
 class EventRecord(FeedStruct, frozen=True, tag="event"):
     """An event; ``event_id`` is ``<gateway uuid>.<epoch>.<number>``, the same in every front end.
 
-    ``time`` is the agent's clock, ``heard`` the gateway's. ``subject`` is the object concerned, which may be
-    gone already; its row is 0 where the object was never seen. ``text`` is one line for people, at most 255
-    octets. ``condition`` names what a raising event begins and a clearing event ends, empty for one that
+    ``time`` is the agent's clock, ``received`` the gateway's. ``subject`` is the object concerned, which may
+    be gone already; its row is 0 where the object was never known. ``text`` is one line for people, at most
+    255 octets. ``condition`` names what a raising event begins and a clearing event ends, empty for one that
     stands for itself; both may be published again. A clearing event, and no other, has the severity
-    ``CLEARED``. ``values`` are the arguments by position. A snapshot has the last events again, after
-    everything else: a subscriber passes over those whose number it has seen. Where ``boot`` is not 0, a core
-    before this one made the event, in that epoch: perhaps no front end has received it. It stands in
+    ``CLEARED``. ``values`` are the arguments by position. A snapshot repeats the last events, after
+    everything else: a subscriber ignores those whose number it has received. Where ``boot`` is not 0, an
+    earlier core made the event in that epoch, and perhaps no front end received it: such events are in
     snapshots only.
     ``cause`` is that of `EventSeen`: the same whichever gateway reports the same event of a broker.
     """
@@ -172,7 +172,7 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
     severity: Severity
     values: PositionedValues
     number: int = 0
-    heard: int = 0
+    received: int = 0
     subject: ObjectLink | None = None
     text: str = ""
     state: EventState = EventState.ONE_SHOT
@@ -184,8 +184,8 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
 class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
     """The core of the epoch ``boot``, before this one, made events up to ``number``, counted from 1.
 
-    It stands in snapshots only, behind those of them that are still in it: a subscriber that received fewer
-    will not receive the others.
+    It is in snapshots only, after the events that are still available: a subscriber that received fewer will
+    not receive the others.
     """
 
     boot: int
@@ -193,13 +193,13 @@ class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
 
 
 class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
-    """A condition that lasts; replaces the former record of the same number. A snapshot has the active ones.
+    """A condition that lasts; replaces an earlier record of the same number. Snapshots have the active ones.
 
     ``number`` is unique for ever, a new one each time the condition is raised. ``condition`` names it within
     its source (``memoryAlarm rabbitmq:node "rabbit@host"``, at most 255 octets), ``name`` what kind it is.
     ``event_id`` is that of the event that raised it. ``raised`` and ``cleared`` are in the gateway's clock;
-    ``cleared`` is 0 while it is active, then the alarm ceases to exist: also for a subscriber that was slow,
-    and only its end is published.
+    ``cleared`` is 0 while it is active. A cleared alarm is in no later snapshot, and a slow subscriber may
+    receive its end only.
     """
 
     number: int
@@ -215,7 +215,7 @@ class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
 
 
 class GapRecord(FeedStruct, frozen=True, tag="gap"):
-    """From ``start`` to ``end`` something of this source was missed."""
+    """A time, from ``start`` to ``end``, in which something of this source was missed."""
 
     source: int
     start: int
@@ -242,18 +242,18 @@ class EventLogState(enum.Enum):
 
 
 class EventLogRecord(FeedStruct, frozen=True, tag="event-log"):
-    """How the gateway's event log is; replaces the former record.
+    """The state of the event log; replaces an earlier record.
 
     Attributes:
-        detail: one line for people, with what to do where something is wrong.
-        since: when the state began, the gateway's clock.
-        committed: seq of the last record on the disk: ascending for ever.
+        detail: one line for people, with what to do about a fault.
+        since: the time at which the state began, the gateway's clock.
+        committed: the sequence number of the last record on the disk; it never decreases.
         waiting: records that are not on the disk yet.
-        lost: records that were given up, since the core's start; the log has how many of what.
-        octets: of all its files.
+        lost: records that were discarded since the core's start; the log has their number by kind.
+        octets: bytes of all its files.
         segments: files that are not compacted yet.
         deleted_files: files that were deleted to keep it within its bounds, since the core's start.
-        deleted_octets: their octets.
+        deleted_octets: bytes of those files.
     """
 
     state: EventLogState
@@ -287,7 +287,7 @@ Record: TypeAlias = (
 
 
 class Hello(FeedStruct, frozen=True, tag="hello"):
-    """First message of a feed. A new ``epoch`` is a new core: what is known is stale until sent again."""
+    """The first message of a feed. A new ``epoch`` is a new core: all records are stale until sent again."""
 
     version: int
     epoch: int
@@ -303,7 +303,7 @@ class SnapshotBegan(FeedStruct, frozen=True, tag="begin"):
 
 
 class SnapshotEnded(FeedStruct, frozen=True, tag="end"):
-    """What was in no batch since `SnapshotBegan` no longer exists."""
+    """The end of a snapshot: an object that was in no batch since `SnapshotBegan` no longer exists."""
 
     epoch: int
     sequence: int
@@ -318,19 +318,19 @@ class Batch(FeedStruct, frozen=True, tag="batch"):
 
 
 class Alive(FeedStruct, frozen=True, tag="alive"):
-    """The core lives, and has sent nothing else for a moment."""
+    """A sign of life, sent when the core has sent nothing else for a while."""
 
 
 FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer | Alive
-"""What the core sends; a front end sends an `OperationRequest` or an `Interest`."""
+"""The messages of the core; a front end sends `OperationRequest` and `Interest`."""
 
 
 MAX_WANTED: Final = 100
-"""Names and rows of one interest, each."""
+"""Largest number of names, and of rows, in one interest."""
 
 
 class Interest(FeedStruct, frozen=True, tag="interest"):
-    """Limits the objects of snapshots from now on; other records, and changes, are sent as ever.
+    """Limits the objects of snapshots from now on; other records, and changes, are not limited.
 
     Attributes:
         names: texts that native ids are equal to, or stable names or leaf names begin with.
@@ -341,7 +341,7 @@ class Interest(FeedStruct, frozen=True, tag="interest"):
     rows: Annotated[tuple[tuple[int, int], ...], msgspec.Meta(max_length=MAX_WANTED)] = ()
 
     def wants(self, record: ObjectRecord) -> bool:
-        """Whether this object is meant, or may be."""
+        """Return whether this object is wanted, or may be."""
         return (
             record.stable_name.startswith(self.names)
             or record.leaf_name.startswith(self.names)

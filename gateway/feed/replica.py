@@ -1,10 +1,10 @@
-"""What a subscriber knows of everything that the core says: the one copy under each front end.
+"""The replica: the copy of the feed's contents that each front end keeps.
 
 The replica follows the feed (epoch, snapshot, batches), decides what of it is fresh, and removes what a
-snapshot did not contain. What an object, an event or an alarm means to a front end is the business of its
+snapshot did not contain. What an object, an event or an alarm means to a front end is defined by its
 `FeedView`. There is no I/O here and no clock: times are handed in, in nanoseconds since 1970-01-01 UTC.
 
-Objects keep the state that they had when the core goes. They are fresh again when the next snapshot is
+When the core goes, objects keep the values that they had. They are fresh again when the next snapshot is
 complete, its source is trusted, and everything that the snapshot did not contain has been removed: before
 that, a value from before the snapshot would be shown as fresh.
 """
@@ -42,13 +42,13 @@ from gateway.feed.records import (
 )
 
 GATEWAY: Final = 0
-"""The number that stands for the gateway itself where a source's number is expected."""
+"""The number of the gateway itself where a source's number is expected."""
 
 SWEEP_LOOKS: Final = 5_000
 """Objects that one call of `FeedReplica.work` examines at most: about a millisecond of work."""
 
 _REMOVED: Final = sys.maxsize
-"""Generation of an object that is shown no longer: no sweep removes it a second time."""
+"""Generation of a removed object: no sweep removes it a second time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,8 +56,8 @@ class ShownObject(Generic[AnyGroup]):
     """What a front end keeps of an object; the replica sets ``generation``.
 
     Attributes:
-        group: whose freshness is that of the object.
-        generation: of the snapshot that contained it last, or after which it was created.
+        group: the group that determines the object's freshness.
+        generation: the number of the snapshot that contained it last, or after which it was created.
     """
 
     group: AnyGroup
@@ -70,10 +70,10 @@ Object = TypeVar("Object", bound=ShownObject[Any])
 
 
 class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
-    """What a front end makes of the feed; the replica calls it in the order of the records.
+    """The actions of a front end; the replica calls them in the order of the records.
 
-    A front end inherits from this class, and overrides what it has a use for: the rest does nothing. Groups,
-    versions of classes and objects are its own; the methods for them have to be overridden.
+    A front end inherits from this class, and overrides the methods that it needs: by default they do nothing.
+    It chooses the types of groups, versions of classes and objects, and must override the methods for them.
     """
 
     def new_group(self, source: int, agent: str) -> AnyGroup:
@@ -81,22 +81,22 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
         raise NotImplementedError
 
     def freshness_changed(self, group: AnyGroup) -> None:
-        """``group.freshness`` has another value."""
+        """React to a change of ``group.freshness``."""
 
     def sources_judged(self, sources: Iterable[int]) -> None:
-        """These sources, or agents of them, are trusted more or less than before."""
+        """React to a change of the freshness of these sources, or of agents of them."""
 
     def core_restarted(self) -> None:
-        """Another core speaks: its numbers of classes and events have another meaning."""
+        """Forget the numbers of classes and events, which another core assigns differently."""
 
     def source_changed(self, record: SourceRecord) -> None:
-        """A source is new, or has another state; `FeedReplica.sources` has its former record still."""
+        """React to a new source or a new state; `FeedReplica.sources` still has the previous record."""
 
     def source_leaves(self, number: int) -> None:
-        """A source is configured no longer; its objects are removed from now on."""
+        """React to the end of a source that is configured no longer; its objects are removed from now on."""
 
     def source_removed(self, number: int) -> None:
-        """All objects of a source that left have been removed."""
+        """React to the removal of the last object of a source that has left."""
 
     def version_of(self, record: ClassRecord) -> Version | None:
         """Return what is kept of a version of a class; ``None`` where its objects are not shown."""
@@ -117,7 +117,7 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
     def show(self, record: ObjectRecord, version: Version, shown: Object | None, group: AnyGroup) -> Object:
         """Show an object with the values of a record, and return it.
 
-        ``shown`` is the object where it is shown already.
+        ``shown`` is the object if it is shown already.
         """
         raise NotImplementedError
 
@@ -126,51 +126,51 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
         raise NotImplementedError
 
     def remove(self, shown: Object) -> None:
-        """Show an object no longer."""
+        """Stop showing an object."""
         raise NotImplementedError
 
     def object_ended(self, record: DeleteRecord, version: Version | None) -> None:
-        """An object has ended. A snapshot contains the last ends; `remove` follows where it is shown."""
+        """Process the end of an object; `remove` follows if it is shown. A snapshot repeats the last ends."""
 
     def event_occurred(self, record: EventRecord, version: EventVersion | None) -> None:
-        """An event occurred. A snapshot contains the last ones."""
+        """Process an event. A snapshot repeats the last ones."""
 
     def events_made(self, record: EventsMadeRecord) -> None:
-        """A former core made this many events."""
+        """Note how many events an earlier core made."""
 
     def alarm_changed(self, record: AlarmRecord) -> None:
-        """An alarm was raised, changed or cleared."""
+        """Process an alarm that was raised, changed or cleared."""
 
     def alarms_swept(self, source: int) -> None:
-        """Alarms of a source, or of the `GATEWAY`, from before the last snapshot are active no longer."""
+        """Remove alarms of a source, or of the `GATEWAY`, that the last snapshot did not contain."""
 
     def operation_changed(self, record: OperationRecord) -> None:
-        """An operation began, ended or was settled. A snapshot contains the last ones."""
+        """Process an operation that began, ended or was settled. A snapshot repeats the last ones."""
 
     def event_log_changed(self, record: EventLogRecord) -> None:
-        """The event log has another state."""
+        """Process a state of the event log."""
 
     def gap_found(self, record: GapRecord) -> None:
-        """For a time, not everything was received from a source."""
+        """Process a time in which something of a source was missed."""
 
     def snapshot_ended(self) -> None:
-        """The snapshot is complete. What it did not contain is removed from now on."""
+        """Note that the snapshot is complete. What it did not contain is removed from now on."""
 
 
 @dataclass(slots=True)
 class FeedStatus:
-    """How the connection to the core is, and what was counted on it.
+    """The state of the connection to the core, and counters of it.
 
     Attributes:
-        connected: whether the core can be reached.
-        stale_since: since when it cannot; 0 while it can.
-        gateway: identity of the gateway; empty before the first message.
-        epoch: of the core; 0 before the first message.
-        started: when the core was started; 0 before the first message.
-        messages: received since this process was started.
-        last_message: when the last one was received; 0 for none.
-        snapshots: that were complete.
-        refused: records that name an object or class that is not known.
+        connected: whether the core is connected.
+        stale_since: the time since which it is not; 0 while it is.
+        gateway: the identity of the gateway; empty before the first message.
+        epoch: the epoch of the core; 0 before the first message.
+        started: the start of the core; 0 before the first message.
+        messages: messages that were received since the start of this process.
+        last_message: the time of the last message; 0 for none.
+        snapshots: complete snapshots.
+        refused: records of an unknown object or class.
     """
 
     connected: bool = False
@@ -186,13 +186,13 @@ class FeedStatus:
 
 @dataclass(slots=True)
 class KnownSource:
-    """A source.
+    """A source, as far as the replica knows it.
 
     Attributes:
-        record: the last one.
-        generation: of the snapshot that contained the source last.
-        swept: generation of the last snapshot after which its objects were swept.
-        last_end: number of the last end of one of its objects.
+        record: the last record.
+        generation: the number of the last snapshot that contained the source.
+        swept: the number of the last snapshot after which its objects were swept.
+        last_end: the number of the last end of one of its objects.
     """
 
     record: SourceRecord
@@ -203,7 +203,7 @@ class KnownSource:
 
 @dataclass(slots=True)
 class _Sweep(Generic[Object]):
-    """Objects of which those are to be removed whose generation is lower than this one."""
+    """Objects to examine: those of a lower generation than this one are removed."""
 
     objects: list[Object]
     generation: int
@@ -213,17 +213,17 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
     """The state of one subscription.
 
     Args:
-        view: the front end.
+        view: the actions of the front end.
         serve_stale_for: nanoseconds for which the values of stale objects are shown.
-        now: when the subscription begins.
+        now: the time at which the subscription begins.
 
     Attributes:
-        status: of the connection.
-        generation: how many snapshots began.
-        in_snapshot: whether the records that arrive are those of a snapshot.
-        sources: by number; one that is configured no longer stays until its objects have been removed.
-        versions: of classes, by the core's number.
-        event_versions: of events, by the core's number.
+        status: the state of the connection.
+        generation: the number of snapshots that have begun.
+        in_snapshot: whether a snapshot is being received.
+        sources: the sources by number; one that is no longer configured stays until its objects are removed.
+        versions: the versions of classes, by the core's number.
+        event_versions: the versions of events, by the core's number.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         self._sweeps: deque[_Sweep[Object]] = deque()
         self._leaving: set[int] = set()
 
-    # ---- what front ends ask ------------------------------------------------------------------------------
+    # ---- queries of front ends ----------------------------------------------------------------------------
 
     @property
     def is_complete(self) -> bool:
@@ -262,27 +262,27 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         return self._tracker
 
     def groups_of(self, source: int) -> list[AnyGroup]:
-        """The groups of the agents of one source."""
+        """Return the groups of the agents of one source."""
         return self._tracker.of_source(source)
 
     def is_stale(self, source: int) -> bool:
-        """Whether no object of the source is fresh."""
+        """Return whether no object of the source is fresh."""
         return self._tracker.is_stale(source)
 
     def stale_since(self, source: int, agent: str, now: int) -> int:
-        """Since when the source or the agent is stale; 0 if both are fresh."""
+        """Return the time since which the source or the agent is stale; 0 if both are fresh."""
         return self._tracker.stale_since(source, agent, now)
 
     def is_known_end(self, record: DeleteRecord) -> bool:
-        """Whether the end of the object was received before this record: a snapshot repeats the last ends."""
+        """Return whether the end of the object was received before: snapshots repeat the last ends."""
         source = self.sources.get(record.source)
         return source is not None and 0 < record.number <= source.last_end
 
     def has_stale_parts(self, source: int) -> bool:
-        """Whether the source, or one of its agents, is stale."""
+        """Return whether the source, or one of its agents, is stale."""
         return self._tracker.has_stale_parts(source)
 
-    # ---- what the link calls ------------------------------------------------------------------------------
+    # ---- calls of the link --------------------------------------------------------------------------------
 
     def received(self, message: FeedMessage, now: int) -> None:
         """Apply a message; a batch is applied as a whole."""
@@ -302,7 +302,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
                 self._snapshot_ended()
 
     def disconnected(self, now: int) -> bool:
-        """Mark everything stale: the core cannot be reached. Return whether it could be until now."""
+        """Mark everything stale, because the core cannot be reached. Return whether it was connected."""
         if not self.status.connected:
             return False
         self.status.connected, self.status.stale_since = False, now
@@ -311,17 +311,17 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         return True
 
     def work(self, budget: int, cost: int, now: int) -> int:
-        """Remove what snapshots did not contain, and then trust the sources that are to be trusted.
+        """Remove what snapshots did not contain, and then confirm the sources that wait for it.
 
-        To be called after each message, and soon again while `is_sweeping`.
+        Must be called after each message, and again soon while `is_sweeping`.
 
         Args:
-            budget: what removals may cost together.
-            cost: of one removal.
+            budget: the permitted cost of removals.
+            cost: the cost of one removal.
             now: the time.
 
         Returns:
-            What is left of the budget; 0 or less where there may be more to do.
+            The rest of the budget; 0 or less where more may remain to be done.
         """
         if self._sweeps:
             budget = self._sweep_some(budget, cost)
@@ -339,7 +339,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
             self.work(1, 0, now)
 
     def age(self, now: int) -> None:
-        """Withhold what has been stale for too long. To be called about once a second."""
+        """Withhold values that have been stale for too long. Must be called about once a second."""
         self._tracker.age(now)
         self._forget_gone_agents()
 
@@ -421,7 +421,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
             source = self.sources[record.number] = KnownSource(record)
         source.record, source.generation = record, self.generation
         if record.number in self._leaving:
-            # The front end has removed what it showed of the source: to it, the ends that follow are new.
+            # The front end has removed what it showed of the source, so the ends that follow are new to it.
             self._leaving.discard(record.number)
             source.last_end = 0
         if self._tracker.source_received(record, now):
@@ -461,7 +461,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         if source is not None:
             source.last_end = max(source.last_end, record.number)
         if is_known or self.in_snapshot:
-            return  # an end of before: an object that has the row now follows in this snapshot, or is swept
+            return  # an earlier end: an object that has the row now follows in this snapshot, or is swept
         shown = None if version is None else self._view.find(record.source, version, record.row)
         if shown is None:
             self.status.refused += 1
@@ -477,10 +477,10 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         if judged := self._tracker.forget_gone():
             self._view.sources_judged(judged)
 
-    # ---- what snapshots did not contain -------------------------------------------------------------------
+    # ---- objects that a snapshot did not contain ----------------------------------------------------------
 
     def _sweep_if_trusted(self, number: int, source: KnownSource) -> None:
-        """Remove what the last snapshot did not contain, once, when its source is trusted."""
+        """Remove what the last snapshot did not contain, once, as soon as the source is trusted."""
         if self._tracker.will_be_trusted(number) and source.swept != self.generation:
             source.swept = self.generation
             self._sweep(number)

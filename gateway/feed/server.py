@@ -1,4 +1,4 @@
-"""Serves the feed on a Unix socket to front ends of the same user, and takes their requests."""
+"""The feed's server: sends the feed to front ends of the same user on a Unix socket, and takes requests."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ MAX_SOCKET_PATH_OCTETS = 107
 """``sun_path`` holds 108 octets, one of them NUL (unix(7))."""
 
 MAX_UNANSWERED = 256
-"""Requests of one front end that are under way; further ones are refused at once."""
+"""Requests of one front end that may be under way; further ones are refused at once."""
 
 MAX_UNREAD = 4 * MAX_UNANSWERED
-"""Answers that one front end may leave unread."""
+"""Answers that may wait because one front end does not read them."""
 
 ALIVE_SECONDS = 1.0
-"""After so long a silence the core sends that it lives."""
+"""Seconds of silence after which the core sends a sign of life."""
 
 _CHUNK_OCTETS = 64 * 1024
 _CREDENTIALS = struct.Struct("3i")
 
 Snapshot = Callable[[], tuple[Sequence[Record], int]]
-"""Gives all current records, immutable and in dependency order, and the sequence they stand at."""
+"""Returns all current records, immutable and in dependency order, and the sequence number of their state."""
 
 Reply = Callable[[OperationAnswer], None]
-"""Where the answer to one request goes: once, whenever it is known; nowhere once the front end is gone."""
+"""Sends the answer to one request, once; does nothing when the front end is gone."""
 
 Asked = Callable[[OperationRequest, Reply], None]
 """Takes each request of a front end; neither waits nor raises."""
 
 
-def nobody_answers(request: OperationRequest, reply: Reply) -> None:
-    """Where there are no operations."""
+def refuse_operation(request: OperationRequest, reply: Reply) -> None:
+    """Refuse a request, in a process without operations."""
     reply(OperationAnswer(request.request, "", Outcome.NOT_NOW, "operations are not served here"))
 
 
 @dataclass(slots=True)
 class FeedCounters:
-    """What was done for all subscribers since the start.
+    """Counters of the server over all subscribers since its start.
 
     Attributes:
-        snapshot_records: of the last snapshot.
-        merges: times that records were merged for a slow subscriber, and ``overflows`` that even that was
-            not enough.
-        refused: connections of processes of other users.
-        requests: of front ends.
-        hung_up: connections that were closed because of what a front end never sends.
+        snapshot_records: records in the last snapshot.
+        merges: how often records were merged for a slow subscriber; ``overflows`` counts the times when
+            merging was not enough.
+        refused: connections of other users' processes.
+        requests: requests of front ends.
+        hung_up: connections that were closed because of invalid bytes.
     """
 
     batches: int = 0
@@ -79,14 +79,15 @@ class FeedServer:
     """Accepts subscribers; sends each a hello, a snapshot, then every batch, and the answers to its requests.
 
     Args:
-        path: of the socket; its folder must be ours alone.
-        hello: sent first to each subscriber.
-        snapshot: called when a subscriber needs the whole state.
+        path: path of the socket; only this user may have access to its folder.
+        hello: the first message to each subscriber.
+        snapshot: called when a subscriber needs the complete state.
         limit: records that may wait for one subscriber.
-        asked: given the subscribers' requests.
+        asked: receives the subscribers' requests.
+
 
     Attributes:
-        counters: what was done so far.
+        counters: counters since the start.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class FeedServer:
         hello: Hello,
         snapshot: Snapshot,
         limit: int = 100_000,
-        asked: Asked = nobody_answers,
+        asked: Asked = refuse_operation,
     ) -> None:
         self._asked = asked
         self._path = path
@@ -114,7 +115,7 @@ class FeedServer:
 
     @property
     def subscribers(self) -> int:
-        """How many there are now."""
+        """The number of subscribers."""
         return len(self._subscribers)
 
     @property
@@ -123,10 +124,11 @@ class FeedServer:
         return max((subscription.waiting for subscription in self._subscribers), default=0)
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
-            OSError: the socket cannot be made; ``ValueError`` where its path is too long for one.
+            OSError: the socket cannot be created.
+            ValueError: its path is too long for a socket.
         """
         self._server = await asyncio.start_unix_server(self._accepted, sock=bound_listener(self._path))
 
@@ -142,7 +144,7 @@ class FeedServer:
             wake.set()
 
     async def close(self) -> None:
-        """Stop listening and hang up."""
+        """Stop listening, and close all connections."""
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -161,7 +163,7 @@ class FeedServer:
                 return
             await self._serve(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
-            pass  # the subscriber or we hung up: either is a normal end
+            pass  # the subscriber or this server closed the connection: either is a normal end
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -171,10 +173,10 @@ class FeedServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         subscription, wake = Subscription(self._hello.epoch, self._limit), asyncio.Event()
         self._subscribers[subscription] = wake
-        hung_up = asyncio.ensure_future(self._hear(reader, writer, subscription, wake))
+        reading = asyncio.ensure_future(self._take_requests(reader, writer, subscription, wake))
         try:
             self._write(writer, self._hello)
-            while not hung_up.done():
+            while not reading.done():
                 if subscription.needs_snapshot:
                     if subscription.overflows:
                         log.warning("feed-subscriber-slow", overflows=subscription.overflows)
@@ -190,19 +192,21 @@ class FeedServer:
                         continue
                 self._write(writer, message)
                 await writer.drain()
-                await asyncio.sleep(0)  # drain returns at once while the buffer has room: let others run
+                await asyncio.sleep(
+                    0
+                )  # drain returns at once while the buffer has room: yield to other tasks
         finally:
-            hung_up.cancel()
+            reading.cancel()
             del self._subscribers[subscription]
 
-    async def _hear(
+    async def _take_requests(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         subscription: Subscription,
         wake: asyncio.Event,
     ) -> None:
-        """Take the requests of a front end until it closes, or sends what is none."""
+        """Take the requests of a front end until it closes the connection, or sends invalid bytes."""
         requests, unanswered = RequestReader(), _Unanswered(subscription, wake)
         try:
             while octets := await reader.read(_CHUNK_OCTETS):
@@ -215,10 +219,10 @@ class FeedServer:
                     await asyncio.sleep(0)
         except FeedError as error:
             self.counters.hung_up += 1
-            log.warning("feed-north-hung-up", reason=str(error))
-            writer.transport.abort()  # it may not read either, and then nothing else would end this
+            log.warning("feed-client-rejected", reason=str(error))
+            writer.transport.abort()  # the peer may not read either, so that an orderly close would never end
         except ConnectionError:
-            pass  # it is gone
+            pass  # the front end is gone
         except Exception:
             log.exception("feed-request-failed")
         finally:
@@ -245,8 +249,8 @@ class _Unanswered:
     """The requests of one front end that are under way.
 
     Args:
-        subscription: that their answers go through.
-        wake: set when one is there.
+        subscription: carries their answers.
+        wake: is set when an answer is ready.
     """
 
     def __init__(self, subscription: Subscription, wake: asyncio.Event) -> None:
@@ -256,10 +260,10 @@ class _Unanswered:
         self._is_open = True
 
     def take(self, request: OperationRequest, asked: Asked) -> None:
-        """Hand a request on.
+        """Pass a request on.
 
         Raises:
-            FeedError: there is one of its number already, or the front end does not read.
+            FeedError: a request of its number is under way, or the front end does not read its answers.
         """
         number = request.request
         if self._subscription.answers >= MAX_UNREAD:
@@ -274,7 +278,7 @@ class _Unanswered:
         asked(request, self._answered)
 
     def close(self) -> None:
-        """The front end is gone: answers go nowhere."""
+        """Discard all further answers: the front end is gone."""
         self._is_open = False
 
     def _answered(self, answer: OperationAnswer) -> None:
@@ -288,30 +292,31 @@ class _Unanswered:
 
 
 def bound_listener(path: Path) -> socket.socket:
-    """A Unix socket that only processes of this user can connect to; one that lies there is replaced.
+    """Return a Unix socket that only processes of this user can connect to; an existing one is replaced.
 
     Raises:
-        OSError: it cannot be made; ``ValueError`` where its path is too long for one.
+        OSError: it cannot be created.
+        ValueError: its path is too long for a socket.
     """
     octets = len(os.fsencode(path))
     if octets > MAX_SOCKET_PATH_OCTETS:
         raise ValueError(
-            f"{path}: a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS} octets, this one "
+            f"{path}: a Unix socket's path has at most {MAX_SOCKET_PATH_OCTETS} bytes, this one "
             f"{octets}: set XDG_RUNTIME_DIR to a shorter folder"
         )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    former = os.umask(0o177)
+    previous_mask = os.umask(0o177)
     try:
         listener.bind(os.fspath(path))
     finally:
-        os.umask(former)
+        os.umask(previous_mask)
     return listener
 
 
 def _peer_uid(writer: asyncio.StreamWriter) -> int:
-    """User id of the process at the other end (SO_PEERCRED, unix(7))."""
+    """Return the user id of the process at the other end (SO_PEERCRED, unix(7))."""
     peer: socket.socket = writer.get_extra_info("socket")
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     uid: int = _CREDENTIALS.unpack(credentials)[1]

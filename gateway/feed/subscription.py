@@ -1,4 +1,4 @@
-"""What waits for one subscriber: bounded, in order, merged when it is slow, never silently lossy."""
+"""The messages that wait for one subscriber: bounded, in order, merged when the subscriber is slow."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ from gateway.feed.records import (
 _LASTING = AgentRecord | AlarmRecord | EventLogRecord | OperationRecord
 
 MAX_BATCH_RECORDS = 256
-"""Records in one message: what was merged for a slow subscriber may be a hundred thousand, of which encoding
-holds the loop for seconds, and which no frame holds."""
+"""Records in one message. A hundred thousand may have been merged for a slow subscriber: encoding them at
+once would block the event loop for seconds, and exceed the largest frame."""
 
 SNAPSHOT_BATCH_RECORDS = 32
-"""Records in one batch of a snapshot: small enough that encoding one holds the loop well under 5 ms."""
+"""Records in one batch of a snapshot, so few that encoding one blocks the loop for less than 5 ms."""
 
 
 _LOOKED_AT = 2_000
-"""Records of a snapshot that are looked at for one message to a subscriber who wants some objects only."""
+"""Records of a snapshot that are examined for one message to a subscriber with an `Interest`."""
 
 
 class Subscription:
     """The messages that one subscriber has not taken yet.
 
     Args:
-        epoch: the core's.
-        limit: records that may wait. Beyond it, updates of one object are merged to the latest, and so are
+        epoch: the epoch of the core.
+        limit: records that may wait. Beyond it, updates of one object are merged into the latest, and so are
             the states of sources, agents, alarms, operations and of the event log. If creates, deletes and
             events alone exceed it, everything waiting is dropped, ``overflows`` counts it, and
-            `needs_snapshot` asks for a new snapshot: the subscriber then knows that it missed something,
-            because a snapshot begins in the middle of its stream. Answers to requests are never dropped, and
-            never overtake what was offered before them.
+                `needs_snapshot` requests a new snapshot. The subscriber then knows that it missed something,
+                because a snapshot begins in the middle of its stream. Answers to requests are never dropped,
+                and never overtake batches that were offered before them.
 
     Attributes:
-        needs_snapshot: nothing more is taken until there is one.
-        merges: times that records were merged.
-        overflows: times that even that was not enough.
-        answers: that were not taken yet.
+        needs_snapshot: whether `start_snapshot` must be called before anything can be taken.
+        merges: how often records were merged.
+        overflows: how often merging was not enough.
+        answers: answers that were not taken yet.
     """
 
     def __init__(self, epoch: int, limit: int = 100_000) -> None:
@@ -74,7 +74,7 @@ class Subscription:
 
     @property
     def waiting(self) -> int:
-        """Records that were not taken yet, without those of a snapshot."""
+        """The records that were not taken yet, without those of a snapshot."""
         return self._records
 
     def start_snapshot(self, records: Iterable[Record], sequence: int) -> None:
@@ -90,7 +90,7 @@ class Subscription:
         self._interest = interest
 
     def offer(self, batch: Batch) -> None:
-        """A batch that every subscriber is to see."""
+        """Add a batch, which every subscriber receives."""
         if self.needs_snapshot:
             return
         self._waiting.append(batch)
@@ -104,12 +104,12 @@ class Subscription:
             self.needs_snapshot = True
 
     def answer(self, answer: OperationAnswer) -> None:
-        """An answer to this subscriber; who asks bounds how many there are."""
+        """Add an answer to this subscriber. The server bounds their number."""
         self._waiting.append(answer)
         self.answers += 1
 
     def take(self) -> FeedMessage | None:
-        """The next message to send, or ``None`` when nothing waits."""
+        """Return the next message to send; ``None`` when nothing waits."""
         if self._snapshot is not None:
             return self._next_of_snapshot(self._snapshot)
         if self.needs_snapshot or not self._waiting:
@@ -143,7 +143,7 @@ class Subscription:
         self._records = 0
 
     def _merge(self) -> None:
-        """Fold every batch that waits into one, updates of an object into its latest state."""
+        """Merge all waiting batches into one, and the updates of an object into its latest state."""
         self.merges += 1
         batches = [message for message in self._waiting if isinstance(message, Batch)]
         self._drop_batches()
@@ -159,9 +159,9 @@ class Subscription:
                     merged[position] = _folded(earlier, record)
                     continue
                 if isinstance(record, _LASTING) and position is not None:
-                    merged[position] = record  # in its place: others may depend on it
+                    merged[position] = record  # in its place: later records may depend on it
                     continue
-                # Behind what the agent's objects came to.
+                # These move behind the last changes of the agent's objects.
                 if isinstance(record, SourceRecord | AgentGoneRecord) and position is not None:
                     merged[position] = None
                 if key:
@@ -175,7 +175,7 @@ class Subscription:
 
 
 def _wanted(snapshot: deque[Record], interest: Interest) -> list[Record]:
-    """The next records of a snapshot without objects that are not wanted; perhaps none."""
+    """Return the next records of a snapshot without unwanted objects; possibly none."""
     wanted: list[Record] = []
     for _ in range(min(_LOOKED_AT, len(snapshot))):
         record = snapshot.popleft()
@@ -187,7 +187,7 @@ def _wanted(snapshot: deque[Record], interest: Interest) -> list[Record]:
 
 
 def _parts(batch: Batch) -> list[Batch]:
-    """The same in several messages."""
+    """Split a batch into messages of at most `MAX_BATCH_RECORDS`."""
     starts = range(0, len(batch.records), MAX_BATCH_RECORDS)
     parts = (batch.records[start : start + MAX_BATCH_RECORDS] for start in starts)
     return [msgspec.structs.replace(batch, records=part) for part in parts]
@@ -212,7 +212,7 @@ def _mergeable_key(record: Record) -> tuple[object, ...] | None:
 
 
 def _folded(earlier: ObjectRecord | UpdateRecord, later: UpdateRecord) -> ObjectRecord | UpdateRecord:
-    """``earlier`` with what ``later`` changed: the same state by one record less."""
+    """Return ``earlier`` with the changes of ``later``: the same state in one record less."""
     gone = set(later.absent)
     values = {p: v for p, v in earlier.values.items() if p not in gone} | dict(later.values)
     if isinstance(earlier, UpdateRecord):

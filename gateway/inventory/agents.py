@@ -32,14 +32,14 @@ class AgentTable:
         pending_losses: agents whose loss was reported and is still to be applied; the empty name stands for
             all. None of them becomes fresh until then.
         is_source_trusted: whether a new agent is fresh.
-        last_heard: when an agent last reported something; 0 for never.
+        last_received: when an agent last reported something; 0 for never.
         leaving: agents that are gone and may still have objects.
     """
 
     def __init__(self, scope: SourceScope, recorder: EventRecorder, objects: ObjectLifecycle) -> None:
         self.pending_losses: Counter[str] = Counter()
         self.is_source_trusted = False
-        self.last_heard = 0
+        self.last_received = 0
         self.leaving: dict[str, None] = {}
         self._source = scope.number
         self._source_name = scope.identity.name
@@ -58,13 +58,13 @@ class AgentTable:
         known = self._agents.get(agent)
         return known is not None and known.fresh
 
-    def restore(self, agent: str, heard_until: int) -> None:
+    def restore(self, agent: str, complete_until: int) -> None:
         """Know an agent that had objects before the start as a stale one."""
-        self._agents[agent] = AgentRecord(self._source, agent, False, heard_until, heard_until)
+        self._agents[agent] = AgentRecord(self._source, agent, False, complete_until, complete_until)
 
     def received(self, agent: str, now: int) -> None:
         """Note that an agent reported something."""
-        self.last_heard = now
+        self.last_received = now
         known = self._agents.get(agent)
         if known is None:
             fresh = self.is_source_trusted and not self._is_about_to_be_lost(agent)

@@ -138,7 +138,7 @@ class AlarmTable:
             subject=key.subject,
             text=event.text,
             event_id=event.event_id,
-            raised=event.heard,
+            raised=event.received,
         )
         self._put(key, record)
         store_alarm(self._index, record)

@@ -173,7 +173,7 @@ def delete_record(
         agent=record.agent,
         lifetime=record.lifetime,
         created=record.created,
-        heard=now,
+        received=now,
     )
 
 

@@ -106,7 +106,7 @@ class SourceInventory:
         self._unread = _UnreadRecords()
         self._state = SourceState.CONNECTING
         self._changes_wait = False
-        self._heard_until = 0
+        self._complete_until = 0
         self._detail = ""
         self._since = 0
         self._reached: bool | None = None
@@ -126,9 +126,9 @@ class SourceInventory:
         return self._state not in UNREACHED and not self._changes_wait
 
     @property
-    def last_heard(self) -> int:
+    def last_received(self) -> int:
         """When an agent last spoke; 0 for never."""
-        return self.agents.last_heard
+        return self.agents.last_received
 
     @property
     def alarm_count(self) -> int:
@@ -156,10 +156,10 @@ class SourceInventory:
         """Take in objects that lived when the core before this one ended (`RestoredObjects.restore`)."""
         self._objects.restore(objects, by_native_id=by_native_id)
 
-    def restore_agents(self, agents: Iterable[str], heard_until: int) -> None:
+    def restore_agents(self, agents: Iterable[str], complete_until: int) -> None:
         """Know agents that had objects before the start as stale: each is fresh when it was read whole."""
         for agent in agents:
-            self.agents.restore(agent, heard_until)
+            self.agents.restore(agent, complete_until)
 
     def apply(
         self, observations: deque[Observation], now: int, budget: int | None = None
@@ -328,7 +328,7 @@ class SourceInventory:
         if seen.state is not self._state or not self._since:
             self._since = now
         self._state, self._detail, self._changes_wait = seen.state, seen.detail, seen.changes_wait
-        self._heard_until = seen.heard_until
+        self._complete_until = seen.complete_until
         self.agents.is_source_trusted = seen.state is SourceState.SYNCHRONISED
         if seen.state in UNREACHED:
             self.agents.mark_all_stale(now)
@@ -380,9 +380,9 @@ class SourceInventory:
             self._state,
             self._detail,
             self._since,
-            self.agents.last_heard,
+            self.agents.last_received,
             {name: self.counters[name] for name in SHOWN_COUNTERS},
-            self._heard_until,
+            self._complete_until,
         )
 
     def _publish_source(self) -> None:

@@ -98,7 +98,7 @@ class ShownEvent:
             None if subject is None else resolve(-1, subject),
             record.state.value,
             types.text(record.condition) or None,
-            types.time(record.heard),
+            types.time(record.received),
             is_late,
         )
         data = [(name, type_, value) for (name, type_), value in zip(COMMON_ITEMS, common, strict=True)]
@@ -107,7 +107,7 @@ class ShownEvent:
             emitters,
             self._type,
             types.text(record.text) or self._type,
-            types.time(record.time) or types.time(record.heard) or 0,
+            types.time(record.time) or types.time(record.received) or 0,
             record.number,
             tuple(data),
         )
@@ -259,7 +259,7 @@ def operation_notice(record: OperationRecord, emitter: int, source: str, object_
         object_name,
         types.text(record.method) or None,
         _map(record.values),
-        _map(record.former),
+        _map(record.previous),
         _map(record.found),
         types.text(record.element) or None,
         record.code,

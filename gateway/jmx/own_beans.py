@@ -395,7 +395,7 @@ def source_values(record: SourceRecord) -> dict[str, JmxValue]:
         "State": record.state.value,
         "Detail": types.text(record.detail),
         "Since": types.time(record.since),
-        "LastHeardTime": types.time(record.last_heard),
+        "LastHeardTime": types.time(record.last_received),
         **{attribute: record.counters.get(counter, 0) for counter, (attribute, _) in COUNTERS.items()},
     }
 
@@ -410,7 +410,7 @@ def _alarm(record: AlarmRecord) -> str:
 
 
 def _ending(record: DeleteRecord, class_name: str) -> str:
-    when = types.moment(record.deleted) if record.deleted else f"before {types.moment(record.heard)}"
+    when = types.moment(record.deleted) if record.deleted else f"before {types.moment(record.received)}"
     created = f"created {types.moment(record.created)}, " if record.created else ""
     return f"{types.text(class_name)} {types.text(record.stable_name)}: {created}deleted {when}"
 

@@ -288,7 +288,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             self.status.refused += 1
             return
         self._health.emitted += 1
-        age = self._clock() - record.heard
+        age = self._clock() - record.received
         # A former core made it, or a snapshot repeats what could have been sent before.
         late = record.boot > 0 or (in_snapshot and self._cursor.is_late(epoch, age))
         self._send(self._emit(record, version, source, is_late=late))

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from gateway.feed.text_values import as_json
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.jmx.commands import AttributeType, JmxValue
 from gateway.model.schema import Access, Argument, Element, NamedValue
 from gateway.model.texts import utc_time

@@ -1,4 +1,4 @@
-"""The protocol-neutral model: what every dialect reports and every front end shows.
+"""The protocol-neutral model, which dialects report and front ends show.
 
-Frozen, slotted values only. Nothing here knows a wire format, SNMP, JMX, a socket, a clock or a log.
+Its values are frozen and slotted. Nothing here knows a wire format, SNMP, JMX, a socket, a clock or a log.
 """

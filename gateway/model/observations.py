@@ -1,4 +1,4 @@
-"""Observations: what a session found out about the objects of its source.
+"""Observations: the facts about the objects of a source that a session reports.
 
 A session yields observations in tuples, one tuple per message body: the inventory applies each tuple
 whole or not at all. Times are nanoseconds since 1970-01-01 UTC in the *agent's* clock unless said
@@ -18,10 +18,10 @@ from gateway.model.values import Values
 
 @dataclass(frozen=True, slots=True)
 class ClassLearned:
-    """A class schema, seen for the first time in this session, or again with other contents.
+    """A schema of a class, received for the first time in this session, or again with other contents.
 
-    The later one holds for what is reported after it. Where the dialect has no schema hash, the session puts
-    one over the contents into the key, so that each version of a class has a key of its own.
+    The later one applies to the reports after it. Where the dialect has no schema hash, the session puts
+    a hash of the contents into the key, so that each version of a class has a key of its own.
     """
 
     schema: ClassSchema
@@ -29,22 +29,23 @@ class ClassLearned:
 
 @dataclass(frozen=True, slots=True)
 class EventLearned:
-    """An event schema, seen for the first time in this session, or again with other contents."""
+    """A schema of an event, received for the first time in this session, or again with other contents."""
 
     schema: EventSchema
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectSeen:
-    """An object exists, or (``deleted`` not 0) existed; with whatever part of its values was reported.
+    """An object exists, or existed (``deleted`` is not 0), with the values that were reported.
 
     ``properties`` and ``statistics`` are in schema order, or ``None`` where this message did not carry
     that group; a group is always complete. ``native_id`` is unique within the source: where a dialect's
-    own is unique within an agent only, the session puts the agent in front. ``sampled`` is when the agent
-    read the values; 0 where the dialect has none, and then receipt stands for it. Where the dialect
-    reports that an object is gone but not when, ``deleted`` is the gateway's time of receipt. ``inferred``:
-    the end was not reported; readings lack the object, and ``deleted`` is when that was noticed.
-    ``lasting_id``: the agent says that ``native_id`` means the same object after the agent restarted.
+    identifier is unique within an agent only, the session puts the agent in front. ``sampled`` is when the
+    agent read the values; 0 where the dialect has no such time, and then the time of receipt is used. Where
+    the dialect reports that an object is gone but not when, ``deleted`` is the gateway's time of receipt.
+    ``inferred``: the end was not reported; readings lack the object, and ``deleted`` is when that was
+    noticed. ``lasting_id``: the agent guarantees that ``native_id`` means the same object after a restart of
+    the agent.
     """
 
     key: ClassKey
@@ -62,10 +63,10 @@ class ObjectSeen:
 
 @dataclass(frozen=True, slots=True)
 class EventSeen:
-    """An event happened; ``arguments`` in schema order.
+    """An event happened; ``arguments`` are in schema order.
 
     ``cause`` is the same text whichever agent reported the same event of the broker, and differs between any
-    two events; empty where the source does not say.
+    two events; empty where the source has no such text.
     """
 
     key: ClassKey
@@ -78,10 +79,10 @@ class EventSeen:
 
 @dataclass(frozen=True, slots=True)
 class RecordLost:
-    """An agent reported an event or the end of an object, of a class whose schema the session has not got.
+    """An agent reported an event or the end of an object, but the session lacks the schema of its class.
 
-    It cannot be read, and will not be reported again. Reports of objects that live are no loss: they are
-    repeated once their schema is known.
+    The report cannot be decoded, and is not repeated. Reports of objects that live are not lost: they are
+    requested again once their schema is known.
     """
 
     key: ClassKey
@@ -90,7 +91,7 @@ class RecordLost:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSeen:
-    """An agent is alive: all its objects that it did not mention are unchanged as of ``time``."""
+    """An agent is alive: all its objects that it did not report are unchanged as of ``time``."""
 
     agent: str
     time: int
@@ -98,11 +99,12 @@ class HeartbeatSeen:
 
 @dataclass(frozen=True, slots=True)
 class ResyncBegan:
-    """From here on every object within the scope will be reported again.
+    """A resynchronisation begins: every object within the scope will be reported again.
 
-    The scope is the source, or one ``agent`` of it, or one class (``package:name``) of either; empty does
-    not narrow. ``restarted``: who answers restarted, so native ids of before mean nothing any more
-    and every counter within the scope began again, but for objects whose time of creation is the same.
+    The scope is the source, or one ``agent`` of it, or one class (``package:name``) of either; an empty name
+    does not narrow it. ``restarted``: the agent or broker restarted, so earlier native ids mean nothing any
+    more, and every counter within the scope began again, except those of objects with the same time of
+    creation.
     """
 
     agent: str = ""
@@ -112,10 +114,10 @@ class ResyncBegan:
 
 @dataclass(frozen=True, slots=True)
 class ResyncEnded:
-    """The end of a resync: if ``complete``, an object not reported since its beginning no longer exists.
+    """A resynchronisation ends: if it is ``complete``, an object that it did not report no longer exists.
 
-    It ends the resync of the same scope, and deletes within that scope only. Objects of the agents
-    ``without`` are no part of it: they are neither gone nor confirmed.
+    It ends the resynchronisation of the same scope, and removes objects within that scope only. Objects of
+    the agents ``without`` are not part of it: they are neither gone nor confirmed.
     """
 
     complete: bool
@@ -125,7 +127,7 @@ class ResyncEnded:
 
 
 class SourceState(enum.Enum):
-    """How far a source can be trusted."""
+    """The state of a source, which determines how far its values are trusted."""
 
     CONNECTING = "connecting"
     SYNCHRONISING = "synchronising"
@@ -140,27 +142,27 @@ TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 
 @dataclass(frozen=True, slots=True)
 class SourceStateSeen:
-    """The source changed its state; ``detail`` is one line for people that says why and what to do.
+    """The source changed its state; ``detail`` is one line for people with the reason and what to do.
 
-    ``changes_wait``: what the source was asked to change it may carry out much later, whatever it answered,
-    as a cluster without a majority does. So a value from before does not show that a change failed.
-    ``heard_until``: until when everything was received (ns since 1970 UTC); 0 while it is. A `Gap` follows
-    when that is over, unless what was missed is reported after all.
+    ``changes_wait``: the source may carry out changes much later, whatever it answered, as a cluster without
+    a majority does. An unchanged value then does not show that a change failed.
+    ``complete_until``: the time up to which everything was received (ns since 1970 UTC); 0 while everything
+    is received. A `Gap` follows when that is over, unless what was missed is reported after all.
     """
 
     state: SourceState
     detail: str = ""
     changes_wait: bool = False
-    heard_until: int = 0
+    complete_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLost:
-    """An agent is silent or hangs: what is known of its objects is stale from now on.
+    """An agent is silent or hangs: its objects are stale from now on.
 
-    ``remote``: it is one beside others, so that the source as a whole is trusted all the same. ``leaving``:
-    it is not there any more, but may return. Objects that are reported under the names of its own before
-    `AgentGone` are the same ones, whichever agent reports them.
+    ``remote``: it is one of several agents, so that the source as a whole stays trusted. ``leaving``: it is
+    not there any more, but may return. Until `AgentGone`, objects that are reported under the names of its
+    objects are the same ones, whichever agent reports them.
     """
 
     agent: str
@@ -171,7 +173,7 @@ class AgentLost:
 
 @dataclass(frozen=True, slots=True)
 class AgentGone:
-    """An agent is no more, and its objects with it. Another one may be called so later."""
+    """An agent is gone, and its objects with it. Another agent may use its name later."""
 
     agent: str
     detail: str = ""
@@ -206,7 +208,7 @@ Observation: TypeAlias = (
 
 
 class Severity(enum.IntEnum):
-    """ITU-T X.733 severities in the order of urgency, ``CLEARED`` apart."""
+    """Severities of ITU-T X.733 in the order of urgency; ``CLEARED`` is not one of the order."""
 
     CLEARED = 0
     INFO = 1
@@ -217,7 +219,7 @@ class Severity(enum.IntEnum):
 
 
 class EventState(enum.Enum):
-    """Whether an event stands for itself, or begins or ends a condition that lasts."""
+    """The relation of an event to a lasting condition: none, its beginning or its end."""
 
     ONE_SHOT = "oneShot"
     RAISED = "raised"

@@ -1,4 +1,4 @@
-"""Operations as sources see them: who requests what done to an object, and what came of it.
+"""Operations between the core and sources: requesters, requests to agents, and their answers.
 
 `docs/set-and-invoke.md` says how each outcome is shown by SNMP, JMX, command line and log.
 """
@@ -14,34 +14,36 @@ from gateway.model.values import Value, Values
 
 
 class Outcome(enum.Enum):
-    """What came of an operation; the words stand in the event log and are never renamed.
+    """The result of an operation; these words are in the event log, and are never renamed.
 
-    With ``UNKNOWN`` it is not known whether it was carried out; with every other one it is certain.
+    With ``UNKNOWN`` it is uncertain whether the operation was carried out; with every other one it is
+    certain.
     """
 
     APPLIED = "applied"
     APPLIED_DIFFERENTLY = "applied-differently"
-    """Reported as done, but another value than the one asked for was found when it was read back."""
+    """The agent reported success, but the value that was read back is neither the old nor the requested
+    one."""
     NOT_APPLIED = "not-applied"
-    """Reported as done, but the value from before was found when it was read back."""
+    """The agent reported success, but the value that was read back is the old one."""
     OBJECT_GONE = "object-gone"
     UNKNOWN_ELEMENT = "unknown-element"
     """The object's class has no such element or method."""
     READ_ONLY = "read-only"
-    """There is such an element, and it cannot be set."""
+    """The element exists, but cannot be set."""
     REFUSED = "refused"
     """The gateway's configuration does not allow it to this principal."""
     WRONG_TYPE = "wrong-type"
     WRONG_LENGTH = "wrong-length"
     WRONG_VALUE = "wrong-value"
     NOT_NOW = "not-now"
-    """Possible, but not now: too many operations are under way, or what it concerns is in no state for it."""
+    """The operation is possible, but not now: too many are under way, or the object's state forbids it."""
     REMOTE_FAILURE = "remote-failure"
-    """Who manages the object refused it or failed; code and text say how."""
+    """The agent or broker refused the operation or failed; code and text say how."""
     SOURCE_DOWN = "source-down"
     """Nothing was sent: the source cannot be reached, or takes no requests."""
     UNKNOWN = "unknown"
-    """It was sent, and no answer came in time: it may have been carried out, or may still be."""
+    """The request was sent, and no answer came in time: it may have been carried out, or may still be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,19 @@ class Principal:
     """The requester of an operation.
 
     Attributes:
-        north: ``snmp``, ``jmx`` or ``cli``.
-        name: as that front end knows them: a writer of the configuration, a user of JMX or of the system.
-        origin: where from, for the record: an address and port, a process.
+        front_end: ``snmp``, ``jmx`` or ``cli``.
+        name: the name of the requester at that front end: a configured writer, a user of JMX or of the
+            system.
+        origin: where the request came from, for the record: an address and port, or a process.
     """
 
-    north: str
+    front_end: str
     name: str
     origin: str = ""
 
     def __str__(self) -> str:
-        """As the configuration names them: ``jmx:operator``."""
-        return f"{self.north}:{self.name}"
+        """Return the name that the configuration uses, such as ``jmx:operator``."""
+        return f"{self.front_end}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,12 @@ class MethodCall:
 
     Attributes:
         token: unique among the requests of this run of the core; the answer carries it.
-        key: of the object's class.
-        agent: that the object belongs to.
-        native_id: of the object.
-        method: of the class.
-        arguments: the ``IN`` and ``INOUT`` ones in the schema's order.
-        deadline: nanoseconds of the gateway's clock; it must not be carried out later.
+        key: the class of the object.
+        agent: the agent that the object belongs to.
+        native_id: the native id of the object.
+        method: the name of the method.
+        arguments: the ``IN`` and ``INOUT`` arguments in the schema's order.
+        deadline: nanoseconds of the gateway's clock; the call must not be carried out later.
     """
 
     token: int
@@ -88,18 +91,18 @@ class MethodCall:
 
 @dataclass(frozen=True, slots=True)
 class ObjectModify:
-    """A request to give properties of an object other values, checked against the schema: as one, once.
+    """A request to change properties of an object, checked against the schema: as one change, once.
 
-    For dialects that have such a request of their own. That it is reported as done says nothing certain:
-    the requester reads the object again afterwards.
+    It is for dialects that have such a request. A reported success does not prove the change: the requester
+    reads the object again afterwards.
 
     Attributes:
         token: unique among the requests of this run of the core; the answer carries it.
-        key: of the object's class.
-        agent: that the object belongs to.
-        native_id: of the object.
-        values: by the names of the properties as the schema has them; ``None`` is no value.
-        deadline: nanoseconds of the gateway's clock; it must not be carried out later.
+        key: the class of the object.
+        agent: the agent that the object belongs to.
+        native_id: the native id of the object.
+        values: the values by the schema's names of the properties; ``None`` removes a value.
+        deadline: nanoseconds of the gateway's clock; the change must not be made later.
     """
 
     token: int
@@ -112,7 +115,7 @@ class ObjectModify:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFetch:
-    """A request to read an object again. What is read is observed as usual, before the answer."""
+    """A request to read an object again. Its values are observed as usual, before the answer."""
 
     token: int
     key: ClassKey
@@ -123,13 +126,13 @@ class ObjectFetch:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a `MethodCall`, an `ObjectModify` or an `ObjectFetch`.
+    """The answer to a `MethodCall`, an `ObjectModify` or an `ObjectFetch`.
 
     Attributes:
-        token: of what is answered.
-        outcome: ``APPLIED`` also of an object that was read; ``UNKNOWN`` where no answer came, which may be
-            followed by another answer to the same token when it comes late.
-        text: one line for people: of the agent, or why there is none.
+        token: the token of the request.
+        outcome: the result; ``APPLIED`` also of an object that was read. After ``UNKNOWN``, a late answer may
+            follow with the same token.
+        text: one line for people, of the agent, or the reason why there is no answer.
         code: the dialect's own status; ``None`` where the agent did not answer.
         outputs: the ``OUT`` and ``INOUT`` arguments in the schema's order; empty where there are none.
     """

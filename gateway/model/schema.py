@@ -1,4 +1,4 @@
-"""Schemas: classes with their elements and methods, and events, as an agent describes them."""
+"""Schemas as an agent describes them: classes with their elements and methods, and events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.model.values import Scalar, ValueType
 
 
 class Access(enum.Enum):
-    """Who may change a property: no one, its creator at creation only, or a console at any time."""
+    """The permission to change a property: never, at creation only, or at any time."""
 
     READ_ONLY = "read-only"
     READ_CREATE = "read-create"
@@ -18,7 +18,7 @@ class Access(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """How a number behaves over time. No wire carries it: a mapping has it, and the default is a gauge."""
+    """How a number behaves over time. No dialect carries it: a mapping sets it, the default is a gauge."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -28,7 +28,7 @@ class Kind(enum.Enum):
 
 
 class Direction(enum.Enum):
-    """Which way a method's argument travels."""
+    """The direction in which a method's argument travels."""
 
     IN = "in"
     OUT = "out"
@@ -39,7 +39,7 @@ class Direction(enum.Enum):
 class ClassKey:
     """The name of one version of a class or event.
 
-    ``hash`` is the agent's (16 bytes in QMF); empty where the dialect has none.
+    ``hash`` is the agent's schema hash (16 bytes in QMF); empty where the dialect has none.
     """
 
     package: str
@@ -64,7 +64,7 @@ class Element:
     """A property or statistic of a class.
 
     ``minimum``, ``maximum`` and ``default`` are in the element's own type and ``unit``; ``max_length`` is
-    in octets. ``references`` names the class pointed to (``name``, or ``package:name``) where ``type`` is
+    in bytes. ``references`` names the class pointed to (``name``, or ``package:name``) where ``type`` is
     REFERENCE and the agent reports it. ``group`` is the path of CML groups the field was found in.
     """
 
@@ -133,15 +133,15 @@ class ClassSchema:
 
     @cached_property
     def elements(self) -> tuple[Element, ...]:
-        """Properties first, then statistics: the order of values in every snapshot and feed row."""
+        """Properties first, then statistics: the order of values in every snapshot and record."""
         return self.properties + self.statistics
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Where each element stands in ``elements``, by its name."""
+        """The position of each element in ``elements``, by its name."""
         return {element.name: position for position, element in enumerate(self.elements)}
 
-    # These are wanted for each report of an object.
+    # The following are needed for each report of an object, and so are computed once.
 
     @cached_property
     def class_name(self) -> str:
@@ -150,22 +150,22 @@ class ClassSchema:
 
     @cached_property
     def property_positions(self) -> dict[str, int]:
-        """Where each property stands, by its name."""
+        """The position of each property, by its name."""
         return {element.name: position for position, element in enumerate(self.properties)}
 
     @cached_property
     def index_positions(self) -> tuple[int, ...]:
-        """Where the index properties stand."""
+        """The positions of the index properties."""
         return tuple(position for position, element in enumerate(self.properties) if element.index)
 
     @cached_property
     def counters(self) -> frozenset[int]:
-        """Where the counters stand in ``elements``."""
+        """The positions of the counters in ``elements``."""
         return frozenset(p for p, element in enumerate(self.elements) if element.kind is Kind.COUNTER)
 
     @cached_property
     def leaf_position(self) -> int | None:
-        """Where the last index property that is no reference stands, or without one the property ``name``."""
+        """The position of the last index property that is no reference, else that of ``name``."""
         for position in reversed(self.index_positions):
             if self.properties[position].type is not ValueType.REFERENCE:
                 return position

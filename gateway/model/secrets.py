@@ -1,6 +1,6 @@
-"""What must never leave a session: elements that hold secrets, and passwords inside URIs.
+"""Secrets: the names of elements that hold them, and passwords inside URIs.
 
-Sessions apply these rules before anything else sees a value, so that no store, log or front end can leak it.
+Sessions apply these rules before any other code receives a value, so that no store, log or front end has it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEFAULT_PATTERNS = (
     r"(?i)(api|auth|access)[_-]?(token|key)",
     r"(?i)credential",
 )
-"""Names of elements, arguments and map keys that hold secrets wherever they turn up."""
+"""Patterns of names of elements, arguments and map keys that hold secrets."""
 
 MASK = "***"
 _USER_INFO = re.compile(
@@ -26,14 +26,15 @@ _USER_INFO = re.compile(
 )
 _PARAMETER = re.compile(r"[?&;]([^\s?&;#=]{1,64})=")
 _PARAMETER_VALUE = re.compile(r"[^\s&]+")
-"""Of a URI's query. RabbitMQ takes a TLS key's password there: ``amqps://host?keyfile=...&password=...``."""
+"""A value in a URI's query. RabbitMQ takes a TLS key's password there:
+``amqps://host?keyfile=...&password=...``."""
 
 
 class SecretRules:
     """Decides which names are secret, and masks what is secret inside values.
 
     Args:
-        patterns: regular expressions searched in element names and map keys, beside the defaults.
+        patterns: regular expressions that are searched in names, in addition to the defaults.
     """
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
@@ -52,7 +53,7 @@ class SecretRules:
         return self._pattern.search(name) is not None
 
     def masked(self, value: Value) -> Value:
-        """``value`` with what is secret in URIs replaced by ``***`` and secret keys of maps left out."""
+        """Return ``value`` with secrets in URIs replaced by ``***``, and without secret keys of maps."""
         if isinstance(value, str):
             return self.masked_uris(value)
         if isinstance(value, Mapping):
@@ -62,7 +63,7 @@ class SecretRules:
         return value
 
     def masked_uris(self, text: str) -> str:
-        """``text`` with the secrets of every URI in it replaced.
+        """Return ``text`` with the secrets of every URI in it replaced.
 
         ``amqp://u:p@h`` becomes ``amqp://***@h``, and ``amqps://h?password=p`` ``amqps://h?password=***``.
         """
@@ -77,11 +78,11 @@ class SecretRules:
         return "".join([*parts, text[position:]])
 
     def shows_mask(self, text: str) -> bool:
-        """Return whether something in ``text`` stands as `masked_uris` leaves it."""
+        """Return whether ``text`` has a mask where `masked_uris` writes one."""
         return f"://{MASK}@" in text or any(found[0] == MASK for found in self._secret_parameters(text))
 
     def _secret_parameters(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield the values of those parameters of queries in ``text`` that are secret."""
+        """Yield the secret values of query parameters in ``text``."""
         position = 0
         while (named := _PARAMETER.search(text, position)) is not None:
             position = named.end()
@@ -95,5 +96,5 @@ _DEFAULT_RULES = SecretRules()
 
 
 def mask_uris(text: str) -> str:
-    """As `SecretRules.masked_uris`, by the default patterns."""
+    """Return what `SecretRules.masked_uris` does with the default patterns."""
     return _DEFAULT_RULES.masked_uris(text)

@@ -30,16 +30,16 @@ def escaped(part: str) -> str:
     """Escape ``part``, so that nothing in it can be taken for the structure of a name."""
     if "\\" in part or "|" in part or "#" in part:
         return part.translate(_ESCAPES)
-    return part  # itself, as of most: it is in memory once
+    return part  # the same object, as for most parts: it is in memory once
 
 
 def joined(parts: Iterable[str]) -> str:
-    """Join parts that are escaped already."""
+    """Join parts that are escaped."""
     return "|".join(parts)
 
 
 def parts(text: str) -> tuple[str | None, ...]:
-    """Return the parts of a stable name, without what is behind ``#``; ``None`` for one that is not known."""
+    """Return the parts of a stable name, without the part after ``#``; ``None`` for an unknown one."""
     if "\\" not in text:
         return tuple(text.partition("#")[0].split("|"))
     found: list[str | None] = [""]
@@ -58,7 +58,7 @@ def parts(text: str) -> tuple[str | None, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StableName:
-    """The name of one object.
+    """The stable name of one object.
 
     ``unresolved`` holds the native ids of index references whose targets are not known: the name is then
     provisional.
@@ -78,10 +78,10 @@ def stable_name(
     """Return the stable name of an object with these ``properties`` (in schema order).
 
     Args:
-        schema: of its class.
-        properties: all of them, ``None`` where absent.
+        schema: the object's class.
+        properties: all properties, ``None`` where absent.
         native_id: used where the class has neither an index nor a name, or the whole name is empty.
-        target_name: the stable name of the object with a native id, or ``None`` where it is not known.
+        target_name: returns the stable name of the object with a native id, or ``None`` where it is unknown.
         name_element: the element that names objects of a class without index properties.
     """
     positions = schema.index_positions
@@ -107,7 +107,7 @@ def stable_name(
 
 
 def duplicate_name(name: str, native_id: str) -> str:
-    """Return the name of an object that came later under a name already taken."""
+    """Return the name of an object that was created while another one has the name."""
     return f"{name}#{escaped(native_id)}"
 
 
@@ -130,7 +130,7 @@ def part_text(value: Value) -> str:
 
 
 def leaf_name(schema: ClassSchema, properties: Values, name_element: str, fallback: str) -> str:
-    """Return what people call the object: its name element, else its last index that is no reference."""
+    """Return the short name of an object: its name element, else its last index that is no reference."""
     position = schema.property_positions.get(name_element, schema.leaf_position)
     value = properties[position] if position is not None and position < len(properties) else None
     return fallback if value is None else part_text(value)

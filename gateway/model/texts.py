@@ -1,4 +1,4 @@
-"""Texts of peers and errors, fit for one line of a log, a record or a terminal; and times as text."""
+"""Texts of peers and errors on one line, for a log, a record or a terminal; and times as text."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Final
 from gateway.model.secrets import mask_uris
 
 MAX_PEER_TEXT: Final = 500
-"""Characters that are kept of what a peer says."""
+"""Characters that are kept of a peer's text."""
 
 MAX_ERROR_TEXT: Final = 200
-"""Characters that are kept of what an error of a library says."""
+"""Characters that are kept of the text of a library's error."""
 
 
 def one_line(text: str, most: int = MAX_PEER_TEXT) -> str:
-    """Return ``text`` on one line: white space, and what cannot be printed, is one space.
+    """Return ``text`` on one line: each run of white space and unprintable characters becomes one space.
 
     Args:
         text: any text.
-        most: characters; a longer text ends with an ellipsis.
+        most: the largest number of characters; a longer text ends with an ellipsis.
     """
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def peer_line(text: str) -> str:
-    """Return what a peer says on one line, without passwords in URIs."""
+    """Return a peer's text on one line, without passwords in URIs."""
     return one_line(mask_uris(text))
 
 
 def error_line(error: BaseException) -> str:
-    """Return what an error says on one line; its class where it says nothing."""
+    """Return the text of an error on one line; its class where it has no text."""
     return one_line(str(error), MAX_ERROR_TEXT) or type(error).__name__
 
 
@@ -41,7 +41,7 @@ _ESCAPED: Final = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a
 
 
 def harmless(text: str) -> str:
-    """Return the text with what is not printable as escapes, because names come from peers."""
+    """Return the text with unprintable characters escaped, because names come from peers."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 
@@ -50,7 +50,7 @@ def _printable(character: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Return the text that `harmless` was given, for names that were copied from a line."""
+    """Return the original of a text that `harmless` returned, for names that were copied from a line."""
     return _ESCAPED.sub(lambda found: found[0].encode("ascii").decode("unicode_escape"), text)
 
 
@@ -64,7 +64,7 @@ def utc_time(time: int, digits: int = 9) -> str | None:
 
     Args:
         time: nanoseconds since 1970-01-01 UTC.
-        digits: of the fraction of a second, which is cut, not rounded; 0 to 9.
+        digits: digits of the fraction of a second, which is truncated, not rounded; 0 to 9.
     """
     seconds, rest = divmod(time, _SECOND)
     text = _second(seconds)

@@ -19,7 +19,7 @@ _MANY_DIGITS: Final = 10**40
 
 @dataclass(frozen=True, slots=True)
 class ValidationError:
-    """Why a value cannot be taken.
+    """The reason why a value is not accepted.
 
     Attributes:
         outcome: ``WRONG_TYPE``, ``WRONG_LENGTH`` or ``WRONG_VALUE``.
@@ -31,9 +31,9 @@ class ValidationError:
 
 
 def validate(item: Element | Argument, value: Value) -> ValidationError | None:
-    """Return what is wrong with ``value`` by type, length, range or enumeration; ``None`` if nothing is.
+    """Return the error of ``value`` in type, length, range or enumeration; ``None`` if there is none.
 
-    Whether it may be absent is another question. What is inside maps and lists has no schema.
+    Whether it may be absent is not checked. The contents of maps and lists have no schema.
     """
     name, is_one = _PYTHON_TYPES[item.type]
     if not is_one(value):
@@ -65,7 +65,7 @@ _PYTHON_TYPES: Final[dict[ValueType, tuple[str, Callable[[Value], bool]]]] = {
     ValueType.F32: ("a number", _is_number),
     ValueType.F64: ("a number", _is_number),
     ValueType.STRING: ("text", _is(str)),
-    ValueType.BYTES: ("octets", _is(bytes)),
+    ValueType.BYTES: ("bytes", _is(bytes)),
     ValueType.UUID: ("a UUID", _is(UUID)),
     ValueType.REFERENCE: ("a reference to an object", _is(Reference)),
     ValueType.MAP: ("a map", _is(Mapping)),
@@ -74,7 +74,7 @@ _PYTHON_TYPES: Final[dict[ValueType, tuple[str, Callable[[Value], bool]]]] = {
 
 
 def _out_of_type(value_type: ValueType, value: Value) -> ValidationError | None:
-    """Return what the type itself cannot hold."""
+    """Return the error of a value that its type cannot hold."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -98,7 +98,7 @@ def _integer_bounds(value_type: ValueType) -> tuple[float, float]:
 
 def _out_of_range(item: Element | Argument, value: Value) -> ValidationError | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Not the other way round: a number that is none is not within bounds either.
+        # Not the other way round: NaN is not within the bounds either.
         if item.minimum is not None and not value >= item.minimum:
             return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} is less than {item.minimum}")
         if item.maximum is not None and not value <= item.maximum:
@@ -106,15 +106,15 @@ def _out_of_range(item: Element | Argument, value: Value) -> ValidationError | N
     if isinstance(value, str | bytes) and item.max_length is not None:
         length = len(value.encode() if isinstance(value, str) else value)
         if length > item.max_length:
-            return ValidationError(Outcome.WRONG_LENGTH, f"{length} octets, {item.max_length} are taken")
+            return ValidationError(Outcome.WRONG_LENGTH, f"{length} bytes, {item.max_length} are taken")
     return None
 
 
-_KINDS: Final = ((bytes, "octets"), (UUID, "a UUID"), (Reference, "a reference"), (Mapping, "a map"))
+_KINDS: Final = ((bytes, "bytes"), (UUID, "a UUID"), (Reference, "a reference"), (Mapping, "a map"))
 
 
 def _shown(value: Value) -> str:
-    """A value in an error: numbers as they are; of the rest, which may be a secret, only what it is."""
+    """Return a value for an error's text: numbers as they are; of others, possibly secret, only the type."""
     if isinstance(value, int) and abs(value) > _MANY_DIGITS:
         return "a number of many digits"
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""The types that a managed element can have, and the Python values that stand for them."""
+"""The types of managed elements, and the Python values of each type."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from uuid import UUID
 class ValueType(enum.Enum):
     """The type of an element or argument.
 
-    An enumeration is a property of the element (its ``values``), not a type: the numbers or strings that
-    travel keep their own type. The Python value of each type stands beside it.
+    An enumeration is a property of the element (its ``values``), not a type: its numbers or texts keep their
+    type. The Python type of the values stands behind each type.
     """
 
     BOOL = "bool"  # bool
@@ -55,11 +55,11 @@ class Reference:
 
 
 Scalar: TypeAlias = bool | int | float | str
-"""A value that is neither composed nor of a type of its own."""
+"""A value that contains no others, and has a type of JSON."""
 
 Value: TypeAlias = (
     "bool | int | float | str | bytes | UUID | Reference | Mapping[str, Value] | tuple[Value, ...]"
 )
 
 Values: TypeAlias = "tuple[Value | None, ...]"
-"""One value per element in schema order; ``None`` is absent, which is never the same as zero or empty."""
+"""One value for each element in schema order; ``None`` is absent, which never equals zero or empty."""

@@ -133,7 +133,7 @@ class Audit:
         return msgspec.structs.replace(
             self._record(number, request, plan.target, OperationState.BEGUN, now),
             values=self._values.recordable(plan.asked, plan.secret_arguments),
-            former=self._values.recordable(operation.former),
+            previous=self._values.recordable(operation.former),
         )
 
     def refused(
@@ -188,7 +188,7 @@ class Audit:
         return msgspec.structs.replace(
             begun,
             state=OperationState.ENDED,
-            former=self._values.recordable(operation.former),
+            previous=self._values.recordable(operation.former),
             found=self.found(operation.plan, ended),
             outcome=ended.outcome,
             element=ended.element,

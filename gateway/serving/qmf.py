@@ -305,7 +305,7 @@ class QmfRole:
             return []
         if record.number:
             # An end without a time is one that was noticed only; AM2 takes 0 for "lives".
-            self._remove(key, record.deleted or record.heard or now, now)
+            self._remove(key, record.deleted or record.received or now, now)
         else:  # the object lives on in another version of its class, which follows
             number = self._numbers.pop(key)
             del self._rows[number]

@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import TypeAlias
 from uuid import UUID
 
-from gateway.feed.text_values import as_json
-from gateway.feed.values import FeedValue
+from gateway.feed.values import FeedValue, as_json
 from gateway.model.observations import EventState, Severity
 from gateway.snmp import ber
 from gateway.snmp.fixed_mib import ConditionStateNumber, SeverityNumber

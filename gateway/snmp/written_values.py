@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from gateway.feed.text_values import TextValueError, value_from_text
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_text
 from gateway.model.schema import Element
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid

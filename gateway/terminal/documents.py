@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.records import AlarmRecord, SourceRecord
-from gateway.feed.text_values import as_json
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.model.schema import Argument, Element
 from gateway.model.texts import utc_time
 from gateway.model.values import ValueType
@@ -113,7 +112,7 @@ def operation_document(record: OperationRecord, view: TerminalView) -> Document:
         "method": record.method,
         "values": named_values(record.values, described, source),
         "absent": list(record.absent),
-        "former": named_values(record.former, described, source),
+        "former": named_values(record.previous, described, source),
         "found": named_values(record.found, described, source),
         "outcome": None if record.outcome is None else record.outcome.value,
         "element": record.element,
@@ -154,7 +153,7 @@ def source_document(record: SourceRecord, view: TerminalView) -> Document:
         "state": record.state.value,
         "detail": record.detail,
         "since": time_text(record.since),
-        "last_heard": time_text(record.last_heard),
+        "last_heard": time_text(record.last_received),
         "objects": objects,
         "active_alarms": sum(alarm.source == record.number for alarm in view.alarms.values()),
         "counters": dict(record.counters),
@@ -175,7 +174,7 @@ def event_document(event: EventOccurred) -> Document:
         "object": None if record.subject is None else link_path(record.subject, event.source),
         "text": record.text,
         "occurred": time_text(record.time),
-        "heard": time_text(record.heard),
+        "heard": time_text(record.received),
         "values": {
             described[position].name: json_form(described[position], value, event.source)
             for position, value in sorted(record.values.items())
@@ -308,7 +307,7 @@ def text_form(described: Element | Argument, value: FeedValue, source: str) -> s
 
 
 def duration_text(nanoseconds: int) -> str:
-    """``90 s``, ``1.5 s`` or ``250 ms``: exact, and as `gateway.feed.text_values` reads it."""
+    """``90 s``, ``1.5 s`` or ``250 ms``: exact, and as `gateway.feed.values` reads it."""
     for unit, size in (("s", _SECOND), ("ms", 10**6), ("us", 10**3)):
         if nanoseconds % (size // 1000 or 1) == 0 and abs(nanoseconds) >= size:
             text = f"{nanoseconds / size:.3f}".rstrip("0").rstrip(".")

@@ -82,7 +82,7 @@ async def test_each_outcome_ends_a_command_with_its_code(site: Site, outcome: Ou
 
     assert request.action == SetElements({"mood": 0, "limit": 20})
     assert (request.source, request.class_name, request.row) == (1, "shop:till", 1)
-    assert (request.principal.north, request.check_only) == ("cli", False)
+    assert (request.principal.front_end, request.check_only) == ("cli", False)
     assert ended.code is OF_OUTCOME[outcome]
     assert json.loads(ended.output) == {
         "object": "shop1/shop:till/hall1|till1",

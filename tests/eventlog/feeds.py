@@ -130,7 +130,7 @@ def event(**changes: object) -> EventRecord:
         severity=Severity.MAJOR,
         values={0: ObjectLink("shop:queue", 1, "/|q1"), 1: T0},
         number=7,
-        heard=T0 + 6,
+        received=T0 + 6,
         subject=ObjectLink("shop:queue", 1, "/|q1"),
         text="q1 is full",
         state=EventState.RAISED,

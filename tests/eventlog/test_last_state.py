@@ -101,30 +101,30 @@ def test_objects_that_live_are_known_with_their_last_values(tmp_path: Path) -> N
 
     assert sorted(state.objects) == ["shop/shop:queue/1", "shop/shop:queue/3"]
     assert (state.objects["shop/shop:queue/1"].values or {})["depth"] == 7
-    assert state.heard_until == {"shop": T0 + MINUTE - SECOND}
+    assert state.complete_until == {"shop": T0 + MINUTE - SECOND}
     assert state.is_complete
 
 
 def test_only_sources_that_are_asked_for_are_looked_at(tmp_path: Path) -> None:
     folder = logged(tmp_path, recorded(SHOP, QUEUE, AGENT, queue(1)))
     state = last_state(folder, ["another"])
-    assert (state.objects, state.heard_until) == ({}, {})
+    assert (state.objects, state.complete_until) == ({}, {})
 
 
 @pytest.mark.parametrize(
-    ("kind", "heard_until"),
+    ("kind", "complete_until"),
     [
         pytest.param("rabbitmq", AWAY.since, id="requests and events take ways of their own"),
-        pytest.param("qmf", AWAY.last_heard, id="the link may have been dead before it was down"),
+        pytest.param("qmf", AWAY.last_received, id="the link may have been dead before it was down"),
     ],
 )
-def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path, kind: str, heard_until: int) -> None:
+def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path, kind: str, complete_until: int) -> None:
     mirror = LogRecorder(RecorderSettings())
     away = msgspec.structs.replace(AWAY, kind=kind)
     records = mirror.apply(batch(msgspec.structs.replace(SHOP, kind=kind)), T0)
     records += mirror.apply(batch(away), T0 + 40 * SECOND)
     records += mirror.apply(batch(msgspec.structs.replace(away, detail="still gone")), T0 + 50 * SECOND)
-    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": heard_until}
+    assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": complete_until}
 
 
 @pytest.mark.parametrize(
@@ -133,31 +133,31 @@ def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path, kind: str, 
 def test_what_was_under_way_when_the_log_ended_was_not_heard(took: int, before: int, tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - took)), T0)
-    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": T0 - before}
+    assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - before}
 
 
 def test_what_was_under_way_in_an_agent_when_it_was_heard_last_was_not_heard(tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - SECOND)), T0)
     records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
-    assert last_state(logged(tmp_path, records), ["shop"]).heard_until == {"shop": T0 - 2 * SECOND}
+    assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - 2 * SECOND}
 
 
 def test_events_that_ceased_before_the_source_was_down_ended_what_was_heard(tmp_path: Path) -> None:
     """Of a broker that is killed first a request fails; that its events are gone is found out after that."""
     mirror = LogRecorder(RecorderSettings())
     away = msgspec.structs.replace(AWAY, kind="rabbitmq")
-    without_events = msgspec.structs.replace(away, heard_until=away.since - SECOND)
+    without_events = msgspec.structs.replace(away, complete_until=away.since - SECOND)
     records = mirror.apply(batch(msgspec.structs.replace(SHOP, kind="rabbitmq")), T0)
     records += mirror.apply(batch(away), T0 + 30 * SECOND)
     records += mirror.apply(batch(without_events), T0 + 31 * SECOND)
     state = last_state(logged(tmp_path, records), ["shop"])
-    assert state.heard_until == {"shop": away.since - SECOND}
+    assert state.complete_until == {"shop": away.since - SECOND}
 
 
 def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
     state = last_state(tmp_path, ["shop"])
-    assert (state.objects, state.heard_until, state.deliveries) == ({}, {}, {})
+    assert (state.objects, state.complete_until, state.deliveries) == ({}, {}, {})
 
 
 def test_deliveries_are_known_the_last_ones_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,7 +398,7 @@ def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None
 def test_a_gap_begins_with_the_last_word_of_agents_whose_link_had_gone_silent(tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings())
     logged(tmp_path, mirror.apply(batch(SHOP, QUEUE), T0 + MINUTE))
-    assert last_state(tmp_path, ["shop"]).heard_until == {"shop": T0}
+    assert last_state(tmp_path, ["shop"]).complete_until == {"shop": T0}
 
 
 def test_a_source_with_a_durable_subscription_tells_its_gaps_itself() -> None:
@@ -413,7 +413,7 @@ def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_heard
         now = T0 + (number + 1) * MINUTE
         told = recorded(msgspec.structs.replace(AWAY, since=now), now=now, former=state)
         state = last_state(logged(tmp_path / str(number), told, told), ["shop"])
-    assert (state.heard_until, state.read_whole) == ({"shop": T0}, {"shop"})
+    assert (state.complete_until, state.read_whole) == ({"shop": T0}, {"shop"})
 
 
 def test_what_is_told_of_a_source_that_was_never_read_whole_is_not_called_new() -> None:

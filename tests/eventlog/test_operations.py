@@ -29,7 +29,7 @@ BEGUN = OperationRecord(
     stable_name="/|q7",
     leaf_name="q7",
     values={"limit": 2**64 - 1, "to": ObjectLink("shop:queue", 3, "/|q3")},
-    former={"limit": 5, "tags": ("a", b"\xff")},
+    previous={"limit": 5, "tags": ("a", b"\xff")},
     began=T0,
     absent=("tags",),
 )

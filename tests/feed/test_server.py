@@ -159,5 +159,5 @@ async def test_only_the_owner_may_open_the_socket(tmp_path: Path) -> None:
 
 
 async def test_a_path_too_long_for_a_socket_is_said_clearly(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"at most 107 octets.*XDG_RUNTIME_DIR"):
+    with pytest.raises(ValueError, match=r"at most 107 bytes.*XDG_RUNTIME_DIR"):
         await server(tmp_path / ("x" * 120), 1, []).start()

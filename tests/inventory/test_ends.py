@@ -53,7 +53,7 @@ def test_the_end_of_an_object_tells_what_it_was(playbook: Playbook) -> None:
         agent=AGENT,
         lifetime=Lifetime.TRANSIENT,
         created=NOW,
-        heard=playbook.now,
+        received=playbook.now,
     )
 
 

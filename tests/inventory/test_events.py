@@ -28,7 +28,7 @@ def test_an_event_is_told_with_id_number_subject_text_and_both_times(playbook: P
     arguments = (Reference("m1"), 200 * SECOND, NOW, "Ann")
     (told,) = events(playbook.tell(event("heatRose", *arguments)))
     assert (told.number, told.event_id) == (2, "gw.1.2"), "the first was that the source is up"
-    assert (told.time, told.heard) == (NOW + 1, playbook.now)
+    assert (told.time, told.received) == (NOW + 1, playbook.now)
     assert told.subject == link()
     assert told.text == "press reports heat for 3 min 20 s since 2023-11-14T22:13:20Z, seen by Ann"
     assert told.values == {0: link(), 1: 200 * SECOND, 2: NOW, 3: "Ann"}

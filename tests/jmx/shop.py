@@ -230,7 +230,7 @@ def operation(number: int = 1, **changes: Any) -> OperationRecord:  # noqa: ANN4
         "safe1",
         "safe1",
         values={"limit": 7},
-        former={"limit": 5},
+        previous={"limit": 5},
         found={"limit": 7},
         outcome=Outcome.APPLIED,
         code=0,
@@ -251,7 +251,7 @@ def delete(row: int, number: int = 0, class_number: int = 20) -> DeleteRecord:
         number=number,
         leaf_name=f"till{row}",
         created=START,
-        heard=START + 2 * SECOND,
+        received=START + 2 * SECOND,
     )
 
 

@@ -72,9 +72,9 @@ def test_no_type_takes_a_value_of_another_kind(value_type: ValueType) -> None:
             Argument("x", ValueType.STRING, max_length=3),
             "ää",
             Outcome.WRONG_LENGTH,
-            "4 octets, 3 are taken",
+            "4 bytes, 3 are taken",
         ),
-        (Argument("x", ValueType.BYTES, max_length=1), b"ab", Outcome.WRONG_LENGTH, "2 octets, 1 are taken"),
+        (Argument("x", ValueType.BYTES, max_length=1), b"ab", Outcome.WRONG_LENGTH, "2 bytes, 1 are taken"),
         (
             Argument("x", ValueType.STRING),
             "\ud800",

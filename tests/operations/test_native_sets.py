@@ -46,7 +46,7 @@ def test_it_is_recorded_read_sent_read_back_told_and_answered(works: Works) -> N
     )
     answer = works.answers[request]
     assert (answer.outcome, answer.text, answer.values) == (Outcome.APPLIED, "", {"speed": 30})
-    assert (works.record.values, works.record.former, works.record.found) == (
+    assert (works.record.values, works.record.previous, works.record.found) == (
         {"speed": 30},
         {"speed": 20},
         {"speed": 30},

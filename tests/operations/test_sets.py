@@ -50,7 +50,7 @@ def test_a_set_is_recorded_read_sent_read_back_told_and_answered(works: Works) -
         {"limit": 7},
     )
     begun, ended = works.told
-    assert (begun.state, begun.outcome, begun.values, begun.former, begun.ended) == (
+    assert (begun.state, begun.outcome, begun.values, begun.previous, begun.ended) == (
         OperationState.BEGUN,
         None,
         {"limit": 7},
@@ -101,7 +101,7 @@ def test_several_elements_are_one_operation_in_the_order_asked_for(works: Works)
     works.answer(found=boiler(mode="cold", label="new"))
     assert calls(works) == [("setMode", ("cold",)), ("setLabel", ("new", "set"))]
     assert works.record.outcome is Outcome.APPLIED
-    assert works.record.former == {"mode": "hot", "label": "old", "limit": 5}
+    assert works.record.previous == {"mode": "hot", "label": "old", "limit": 5}
 
 
 @pytest.mark.parametrize("left", [None, ""])  # a dialect may have no other way to say that there is none

@@ -192,7 +192,7 @@ class SimulatedLog:
     def records(self) -> list[LogRecord]:
         """The log from its begin; of sources that were not asked for their last state, the present life."""
         assert self._life is not None
-        remembered = {None, *self._last.heard_until}
+        remembered = {None, *self._last.complete_until}
         return [*(record for record in self._past if record.source in remembered), *self._life.records]
 
     def _lives(self, inventory: Inventory, life: _Life, *, is_calm: bool) -> Iterator[str]:

@@ -176,7 +176,7 @@ class RabbitMqSite:
             restored_rabbitmq_objects(MAPPING, core.last, self.name),
             core.clock.now(),
             events_kept=False,
-            heard_until=core.last.heard_until.get(self.name, 0),
+            complete_until=core.last.complete_until.get(self.name, 0),
         )
         run.conversation = SimulatedDriver(
             stage.scheduler,

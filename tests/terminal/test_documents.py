@@ -148,7 +148,7 @@ def operation(view: TerminalView) -> OperationRecord:
         leaf_name="till1",
         values={"mood": 0},
         absent=("limit",),
-        former={"mood": 1},
+        previous={"mood": 1},
         found={"mood": 1},
         outcome=Outcome.NOT_APPLIED,
         element="mood",

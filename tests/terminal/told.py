@@ -98,7 +98,7 @@ def rang(number: int, row: int = 1, text: str = "it rang") -> EventRecord:
         severity=Severity.INFO,
         values={0: till_link(row)},
         number=number,
-        heard=START,
+        received=START,
         subject=till_link(row),
         text=text,
     )

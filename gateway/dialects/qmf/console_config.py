@@ -68,7 +68,7 @@ class ConsoleConfig:
             before anybody is asked.
         former_agents: remote agents that had objects when a console before this one ended. Each has a
             moment to return, as after an interruption of the link, before what it had is over.
-        heard_until: when something was heard last, by a console before this one; 0 where there was none.
+        complete_until: when something was heard last, by a console before this one; 0 where there was none.
         first_sequence: requests are numbered from the one after it. Any, so that answers to a former console
             on the same queue, which may still be on their way, answer none of ours.
     """
@@ -93,7 +93,7 @@ class ConsoleConfig:
     object_limit: int = 200_000
     definitions: tuple[ClassDefinition | EventDefinition, ...] = ()
     former_agents: tuple[str, ...] = ()
-    heard_until: int = 0
+    complete_until: int = 0
     first_sequence: int = 0
 
     @property

@@ -19,20 +19,21 @@ class GapTracker:
 
     Args:
         agents: when each was heard.
-        heard_until: when the last message was sent that an earlier life of the console has heard; 0 for none.
+        complete_until: when the last message was sent that an earlier life of the console has heard; 0 for
+            none.
 
     Attributes:
         spoken_at: when the message was sent that arrived last.
     """
 
-    def __init__(self, agents: Agents, heard_until: int) -> None:
-        self.spoken_at = heard_until
+    def __init__(self, agents: Agents, complete_until: int) -> None:
+        self.spoken_at = complete_until
         self._agents = agents
         self._missed_reason = ""  # why something may have been lost before the next that arrives
         self._connected_at = 0
         self._interrupted_since: int | None = None
         self._interruption_told_at = 0
-        self._until_before = heard_until  # `until`, when the message arrived that is being heard
+        self._until_before = complete_until  # `until`, when the message arrived that is being heard
         self._unread: tuple[int, int] | None = None  # when the first and the last such message were sent
 
     @property

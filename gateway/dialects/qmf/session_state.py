@@ -169,7 +169,7 @@ class SessionState(Outbox):
         self.resync = Resync()
         self.living = LivingObjects(config.object_limit)
         self.remotes = RemoteAgents(config, self.agents, self.requests, self)
-        self.gaps = GapTracker(self.agents, config.heard_until)
+        self.gaps = GapTracker(self.agents, config.complete_until)
         self._last_greeting = -NEVER
         self._refusal = ""
         self._unnamed_after = -NEVER

@@ -354,7 +354,7 @@ def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
         return f"{error.text!r} means {error.several:,} objects: write more of the name{shown}{more}"
     if error.ended is not None:
         record = error.ended.record
-        when = time_text(record.deleted or record.heard) if record is not None else None
+        when = time_text(record.deleted or record.received) if record is not None else None
         return (
             f"{error.text!r} is gone: {harmless(error.ended.path)} was deleted{f' at {when}' if when else ''}"
         )

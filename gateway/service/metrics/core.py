@@ -95,8 +95,8 @@ def _of_source(source: SourceInventory) -> Iterator[Reading]:
     name = source.identity.name
     for state in SourceState:
         yield families.SOURCE_STATE.at(state is source.state, name, state.value)
-    if source.last_heard:
-        yield families.SOURCE_HEARD.at(source.last_heard / _SECOND, name)
+    if source.last_received:
+        yield families.SOURCE_HEARD.at(source.last_received / _SECOND, name)
     yield families.SOURCE_OBJECTS.at(len(source), name)
     yield families.SOURCE_OBJECTS_MAX.at(source.max_objects, name)
     yield families.SOURCE_ALARMS.at(source.alarm_count, name)

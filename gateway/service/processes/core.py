@@ -231,7 +231,7 @@ def _server(
         source,
         operations.submit,
         clock,
-        0 if lasting is None else lasting.last.heard_until(name),
+        0 if lasting is None else lasting.last.complete_until(name),
     )
 
 

@@ -97,7 +97,7 @@ class CoreEventLog:
             lambda: self.mirror.head(clock.now),
             lambda _state: self._stirred.set(),
             facts=lambda: {**facts(), **self._late.values()},
-            covered=() if former is None else list(former.heard_until),
+            covered=() if former is None else list(former.complete_until),
             disk=disk,
         )
 

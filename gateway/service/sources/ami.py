@@ -147,7 +147,7 @@ class _Known:
         seen = restored_reports(last, self._name, self.classes)
         while part := list(islice(seen, RESTORED_AT_ONCE)):
             # It is shown as of when it was received, which is not now.
-            self.then = last.heard_until.get(self._name, 0)
+            self.then = last.complete_until.get(self._name, 0)
             try:
                 driver.handle(ObjectsRestored(part))
             finally:

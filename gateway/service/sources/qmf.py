@@ -39,7 +39,7 @@ async def run_qmf(
         config = replace(
             config,
             definitions=schemas.read() or (),
-            heard_until=lasting.last.heard_until(name),
+            complete_until=lasting.last.complete_until(name),
             first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
     console = ConsoleSession(config)

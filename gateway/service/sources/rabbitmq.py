@@ -90,7 +90,7 @@ async def _observe(
         source.counters,
         around.after_observations(source),
     )
-    heard_until = await _restore(rabbitmq, name, around, events_kept=subscription is not None)
+    complete_until = await _restore(rabbitmq, name, around, events_kept=subscription is not None)
     runner = SourceRunner(
         rabbitmq,
         reader,
@@ -100,7 +100,7 @@ async def _observe(
         writer=broker.writer,
         scraper=broker.scraper,
         subscription=subscription,
-        received_until=heard_until if subscription is not None else 0,
+        received_until=complete_until if subscription is not None else 0,
         counters=source.counters,
         on_status=None if watcher is None else watcher.status_changed,
         on_event=None if watcher is None else watcher.event_received,
@@ -132,10 +132,10 @@ async def _restore(rabbitmq: RabbitMqSource, name: str, around: SourceContext, *
     if lasting is None:
         return 0
     last = await lasting.last.take(name)
-    heard_until = last.heard_until.get(name, 0)
+    complete_until = last.complete_until.get(name, 0)
     objects = restored_rabbitmq_objects(around.mappings["rabbitmq"], last, name)
-    rabbitmq.remember(objects, around.clock.now(), events_kept=events_kept, heard_until=heard_until)
-    return heard_until
+    rabbitmq.remember(objects, around.clock.now(), events_kept=events_kept, complete_until=complete_until)
+    return complete_until
 
 
 async def _watch_for_blocked(watcher: BrokerWatcher, runner: SourceRunner) -> None:

@@ -36,12 +36,12 @@ class LastStates:
     def __init__(self, last: LastState, folder: Path) -> None:
         self._states = last.by_source()
         self._taken: set[str] = set()
-        self._heard_until = dict(last.heard_until)
+        self._complete_until = dict(last.complete_until)
         self._folder = folder
 
-    def heard_until(self, source: str) -> int:
+    def complete_until(self, source: str) -> int:
         """Return until when a source was recorded before the start; 0 where the log does not know it."""
-        return self._heard_until.get(source, 0)
+        return self._complete_until.get(source, 0)
 
     def at_start(self, source: str) -> LastState:
         """Return the state of a source at the start; it is empty once it was released."""

@@ -51,7 +51,7 @@ def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bo
     source.restore(restored_identities(last, name, kind), by_native_id=by_native_id)
     if kind in WITH_BOOTS:
         agents = sorted({record.agent for record in last.of(name) if record.agent})
-        source.restore_agents(agents, last.heard_until.get(name, 0))
+        source.restore_agents(agents, last.complete_until.get(name, 0))
 
 
 def restored_identities(last: LastState, source: str, kind: str) -> Iterator[RestoredObject]:

@@ -85,7 +85,7 @@ def _event(
         severity=_severity(record.severity),
         values={position: value for position, value in logged.items() if value is not None},
         number=number,
-        heard=nanoseconds_of(record.ingest_ts),
+        received=nanoseconds_of(record.ingest_ts),
         subject=_subject(record),
         text=record.text or "",
         state=_STATES.get(record.state or "", EventState.ONE_SHOT),
@@ -207,7 +207,7 @@ def restored_operations(begun: Iterable[LogRecord], sources: Mapping[str, int]) 
             leaf_name=(parts(stable_name)[-1] or "") if stable_name else "",
             method=record.method or "",
             values=_logged_values(record.values),
-            former=_logged_values(record.former),
+            previous=_logged_values(record.former),
             absent=tuple(record.absent or ()),
             began=nanoseconds_of(record.ingest_ts) - (record.latency_ns or 0),
         )

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from gateway.feed.client import refused_request
 from gateway.feed.operations import FrontEndRefusal, InvokeMethod, OperationRequest
-from gateway.feed.text_values import TextValueError, value_from_json, value_from_text
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_json, value_from_text
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument as MethodArgument
 from gateway.model.schema import Direction, Method

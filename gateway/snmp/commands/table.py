@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest
-from gateway.feed.text_values import text_of
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, text_of
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import ber, message
 from gateway.snmp.ber import NO_ROW, Oid

@@ -396,7 +396,7 @@ class Events:
             state=record.state,
             condition=record.condition,
             arguments=bound.varbinds(record.values, record.source),
-            heard=record.heard,
+            heard=record.received,
             repeated=repeated,
             is_late=record.boot > 0,
         )

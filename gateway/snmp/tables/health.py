@@ -189,7 +189,7 @@ class SourceTable:
             SourceColumn.STATE: _SOURCE_STATES[record.state],
             SourceColumn.DETAIL: text(record.detail),
             SourceColumn.SINCE: known_time(record.since),
-            SourceColumn.LAST_HEARD: known_time(record.last_heard),
+            SourceColumn.LAST_HEARD: known_time(record.last_received),
         }
         self._table.put((record.number,), cells)
         # Counts are written when they change; until then a new source would have holes.

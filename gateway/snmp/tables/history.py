@@ -12,8 +12,7 @@ from typing import TypeAlias
 from gateway.feed.latest import HistoryLimits, Latest
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import DeleteRecord
-from gateway.feed.text_values import as_json
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, known_time, text, truth
@@ -208,7 +207,7 @@ def _end_cells(record: DeleteRecord, class_name: str, row: Oid) -> dict[int, byt
         DeletedColumn.LIFETIME: LIFETIMES[record.lifetime],
         DeletedColumn.CREATED: known_time(record.created),
         DeletedColumn.DELETED: known_time(record.deleted),
-        DeletedColumn.HEARD: known_time(record.heard),
+        DeletedColumn.HEARD: known_time(record.received),
         DeletedColumn.INFERRED: truth(record.inferred),
         DeletedColumn.DURATION: gauge64(lived) if lived >= 0 else None,
     }
@@ -237,7 +236,7 @@ def _operation_cells(record: OperationRecord, row: Oid) -> dict[int, bytes | Non
         OperationColumn.BEGAN: date_and_time(record.began),
         OperationColumn.ENDED: known_time(record.ended),
         OperationColumn.DURATION: gauge64(lasted) if lasted >= 0 else None,
-        OperationColumn.FORMER: _json(record.former),
+        OperationColumn.FORMER: _json(record.previous),
         OperationColumn.FOUND: _json(record.found),
     }
 

@@ -116,20 +116,20 @@ class BrokerView:
         self._own_users = own_users
         self._management_virtual_host = management_virtual_host
         self.withheld = set(ADMINISTRATIVE)
-        self._heard_until = 0
+        self._complete_until = 0
         self._former_starts: dict[str, NodeStart] = {}
         self._former_store = ""
         self.processes = Processes()
         self.statistics = statistics
 
-    def left(self, objects: Iterable[KnownObject], heard_until: int) -> None:
+    def left(self, objects: Iterable[KnownObject], complete_until: int) -> None:
         """Take the objects that were known before the gateway's start.
 
         Args:
             objects: all of them.
-            heard_until: when events were last received (ns); 0 if unknown.
+            complete_until: when events were last received (ns); 0 if unknown.
         """
-        self._heard_until = heard_until
+        self._complete_until = complete_until
         for known in objects:
             if known.name.class_name == "node":
                 process, time, store = self.values(known, "osProcess", "startTime", "metadataStore")
@@ -457,7 +457,7 @@ class BrokerView:
         """
         started = self.nodes.started(node)
         former = self._former_starts.get(node)
-        if not 0 < self._heard_until < started or (former and self.nodes.is_start(node, former)):
+        if not 0 < self._complete_until < started or (former and self.nodes.is_start(node, former)):
             return []
         return self.known.forget_remembered(
             # Connections are distinguished by when they were opened.

@@ -317,8 +317,8 @@ class RabbitMqSource:
         if gaps:
             effects = [Observed(tuple(gaps)), *effects]
         status = self.status
-        heard_until = self._gaps.complete_until
-        state = SourceStateSeen(status.state, status.detail, status.changes_wait, heard_until)
+        complete_until = self._gaps.complete_until
+        state = SourceStateSeen(status.state, status.detail, status.changes_wait, complete_until)
         if state != self._state:
             self._state = state
             effects.append(Observed((state,)))
@@ -416,7 +416,7 @@ class RabbitMqSource:
         return [*lost, *self._missed(reason, now, since)]
 
     def remember(
-        self, objects: Iterable[KnownObject], now: int, *, events_kept: bool, heard_until: int = 0
+        self, objects: Iterable[KnownObject], now: int, *, events_kept: bool, complete_until: int = 0
     ) -> None:
         """Take the objects that existed when the previous gateway ended.
 
@@ -424,15 +424,15 @@ class RabbitMqSource:
             objects: all of them.
             now: the time (ns).
             events_kept: whether every event since then will be received.
-            heard_until: when events were last received (ns); 0 if unknown.
+            complete_until: when events were last received (ns); 0 if unknown.
         """
         self._events_are_kept = events_kept
         former = list(objects)
-        self._view.left(former, heard_until)
+        self._view.left(former, complete_until)
         if former:
             self._answers.await_nodes(now)
-        if events_kept and heard_until:
-            self._gaps.interrupted(heard_until)
+        if events_kept and complete_until:
+            self._gaps.interrupted(complete_until)
         if events_kept:
             self._view.known.restore(former)
             self._plan.hold(now + CATCHING_UP_LIMIT)

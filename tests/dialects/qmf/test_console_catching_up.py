@@ -40,7 +40,7 @@ from tests.dialects.qmf.playbook import AGENT_USER, SECOND, START, ConsolePlay
 
 HEARD = START - 3600 * SECOND
 KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
-RESTARTED = ConsoleConfig(believed=frozenset({AGENT_USER}), definitions=KNOWN, heard_until=HEARD)
+RESTARTED = ConsoleConfig(believed=frozenset({AGENT_USER}), definitions=KNOWN, complete_until=HEARD)
 """Of a console whose process was there before, and knows what that one knew."""
 LEAKED = EventIndication(0, LEAK.key, START - 7, 4, ("t1", 3))
 LEAK_KEY = "console.event.1.0.shop.leak"
@@ -122,7 +122,7 @@ def test_what_a_new_queue_could_not_hear_is_missed_until_now() -> None:
 
 
 def test_where_nothing_was_heard_before_nothing_is_missed() -> None:
-    play = catching_up(replace(RESTARTED, heard_until=0), missed="it is new", waiting=0)
+    play = catching_up(replace(RESTARTED, complete_until=0), missed="it is new", waiting=0)
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
 

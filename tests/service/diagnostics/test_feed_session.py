@@ -106,7 +106,7 @@ async def test_what_listens_there_and_is_no_core_is_no_gateway(tmp_path: Path) -
 def test_who_asks_is_the_user_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_USER", raising=False)
     who = principal()
-    assert (who.north, who.origin) == ("cli", f"process {os.getpid()}")
+    assert (who.front_end, who.origin) == ("cli", f"process {os.getpid()}")
     monkeypatch.setenv("SUDO_USER", "alice")
     assert principal().origin.endswith(", by sudo of alice")
     monkeypatch.setenv("SUDO_USER", "a\x1b[2J")

@@ -35,7 +35,7 @@ async def test_objects_are_released_when_their_source_has_them(tmp_path: Path) -
     states.release("barn")
     await states.take("shop")
     assert states.at_start("shop") == states.at_start("barn") == LastState()
-    assert (states.heard_until("shop"), states.heard_until("unknown")) == (T0, 0), "that is small"
+    assert (states.complete_until("shop"), states.complete_until("unknown")) == (T0, 0), "that is small"
 
 
 async def test_a_session_that_is_restarted_takes_what_the_log_has_by_then(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def end(number: int, row: int = 1, *, deleted: int = START + SECOND, created: in
         agent="1.0",
         lifetime=Lifetime.TRANSIENT,
         created=created,
-        heard=START + 2 * SECOND,
+        received=START + 2 * SECOND,
     )
 
 
@@ -233,7 +233,7 @@ def event(
         Severity.WARNING,
         {0: link(), 1: "Ann", 2: 2**63, 3: 4} if values is None else values,
         number=number,
-        heard=START,
+        received=START,
         subject=link(),
         text="till1 was closed",
     )

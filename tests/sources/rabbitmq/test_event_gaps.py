@@ -24,8 +24,8 @@ def gaps(shop: World) -> list[Gap]:
     return [one for one in shop.observed if isinstance(one, Gap)]
 
 
-def heard_until(shop: World) -> int:
-    return [one.heard_until for one in shop.observed if isinstance(one, SourceStateSeen)][-1]
+def complete_until(shop: World) -> int:
+    return [one.complete_until for one in shop.observed if isinstance(one, SourceStateSeen)][-1]
 
 
 def fails(shop: World, seconds: float) -> None:
@@ -58,7 +58,7 @@ def kept(heard_ago: float = 60) -> tuple[World, int]:
     shop.broker.add_node(1, 3_600_000)
     shop.broker.add_vhost("/")
     until = shop.now - int(heard_ago * SECOND)
-    shop.source.remember([], shop.now, events_kept=True, heard_until=until)
+    shop.source.remember([], shop.now, events_kept=True, complete_until=until)
     return shop, until
 
 
@@ -88,14 +88,14 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
     shop.run(7)
     assert gaps(shop) == []
-    assert heard_until(shop) == last - UNDER_WAY
+    assert complete_until(shop) == last - UNDER_WAY
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     connected = shop.now
     shop.run(60)
     (gap,) = gaps(shop)
     assert gap.start == last - UNDER_WAY
     assert connected < gap.end < connected + 60 * SECOND
-    assert heard_until(shop) == 0
+    assert complete_until(shop) == 0
 
 
 def test_a_node_that_was_started_while_nobody_listened_may_have_lost_all_since() -> None:
@@ -160,11 +160,11 @@ def test_what_ended_while_the_gateway_was_away_is_told_in_its_virtual_host() -> 
     shop = World()
     shop.broker.add_node(2, 3_000)
     shop.broker.add_vhost("stock")
-    heard_until = shop.now - 60 * SECOND
-    host = former("vhost", ("stock",), name="stock", number=77, created=heard_until - SECOND)
+    complete_until = shop.now - 60 * SECOND
+    host = former("vhost", ("stock",), name="stock", number=77, created=complete_until - SECOND)
     queue = former("queue", ("stock", "orders"), vhost="stock", name="orders", durable=False, number=78)
 
-    shop.source.remember([host, queue], shop.now, events_kept=False, heard_until=heard_until)
+    shop.source.remember([host, queue], shop.now, events_kept=False, complete_until=complete_until)
     shop.run(5)
 
     told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
@@ -200,7 +200,7 @@ def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
         created=created and shop.now - created * SECOND,
         sampled=sampled and shop.now - sampled * SECOND,
     )
-    shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.source.remember([queue], shop.now, events_kept=False, complete_until=shop.now - 60 * SECOND)
     shop.run(5)
     told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
     ended = {one.native_id for one in told if one.deleted}
@@ -230,7 +230,7 @@ def starting() -> tuple[World, dict[str, Any], KnownObject]:
     node = undated(shop)
     shop.broker.add_vhost("/")
     queue = transient(shop, 78)
-    shop.source.remember([queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.source.remember([queue], shop.now, events_kept=False, complete_until=shop.now - 60 * SECOND)
     return shop, node, queue
 
 
@@ -281,7 +281,7 @@ def test_what_ended_with_a_node_was_told_where_its_present_start_was_noticed_bef
     shop.broker.add_vhost("/")
     node = former("node", (NODE,), 12, name=NODE, osProcess=2, startTime=shop.now - 31 * SECOND)
     queue = transient(shop, 78)
-    shop.source.remember([node, queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.source.remember([node, queue], shop.now, events_kept=False, complete_until=shop.now - 60 * SECOND)
     shop.run(10)
     assert lived_and_ended(shop, queue.number) == (True, False)
 
@@ -294,7 +294,7 @@ def test_another_process_or_time_is_another_start(process: int, ago: int) -> Non
     shop.broker.add_vhost("/")
     node = former("node", (NODE,), 12, name=NODE, osProcess=process, startTime=shop.now - ago * SECOND)
     queue = transient(shop, 78)
-    shop.source.remember([node, queue], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.source.remember([node, queue], shop.now, events_kept=False, complete_until=shop.now - 60 * SECOND)
     shop.run(10)
     assert lived_and_ended(shop, queue.number) == (False, True)
 
@@ -311,7 +311,7 @@ def test_a_transient_exchange_ends_with_its_node_unless_khepri_keeps_it(store: s
     }
     node = former("node", (NODE,), 12, name=NODE, metadataStore=store)
     exchange = former("exchange", ("/", "prices"), 79, vhost="/", name="prices", durable=False)
-    shop.source.remember([node, exchange], shop.now, events_kept=False, heard_until=shop.now - 60 * SECOND)
+    shop.source.remember([node, exchange], shop.now, events_kept=False, complete_until=shop.now - 60 * SECOND)
     shop.run(20)
     assert lived_and_ended(shop, 79) == (lives, not lives)
 

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.text_values import TextValueError, text_of, value_from_json, value_from_text
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import (
+    FeedValue,
+    ObjectLink,
+    TextValueError,
+    text_of,
+    value_from_json,
+    value_from_text,
+)
 from gateway.model.operations import Outcome
 from gateway.model.schema import NamedValue
 from gateway.model.values import Value, ValueType
