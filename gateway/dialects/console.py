@@ -1,7 +1,4 @@
-"""What console sessions of every dialect have in common.
-
-States, effects, timers, operations that wait for an answer.
-"""
+"""Parts that console sessions of every dialect share: states, effects, timers, and pending operations."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ class Transitions(Generic[StateT, SignalT]):
     """The states of a session, as one table.
 
     Args:
-        table: from state and signal to the next state; any other pair is a mistake of the gateway.
+        table: from state and signal to the next state; any other pair is an error of the gateway.
     """
 
     def __init__(self, table: Mapping[tuple[StateT, SignalT], StateT]) -> None:
@@ -34,7 +31,7 @@ class Transitions(Generic[StateT, SignalT]):
         """Return the next state.
 
         Raises:
-            LocalProtocolError: the table has none.
+            LocalProtocolError: the table has no such transition.
         """
         following = self.table.get((state, signal))
         if following is None:
@@ -48,10 +45,10 @@ class Transitions(Generic[StateT, SignalT]):
 
 
 class Outbox:
-    """Effects in the order in which they come about, with one `Observed` in front of them.
+    """Collects effects in their order, with one `Observed` before them.
 
     Attributes:
-        observations: what was observed, in order.
+        observations: the observations so far, in order.
     """
 
     def __init__(self) -> None:
@@ -61,30 +58,30 @@ class Outbox:
         self._wake_at = NEVER
 
     def report_state(self, state: SourceState, detail: str = "") -> None:
-        """Observe the source's state, if that is news."""
+        """Observe the source's state if it has changed."""
         seen = SourceStateSeen(state, detail)
         if seen != self._source_state:
             self._source_state = seen
             self.observations.append(seen)
 
     def note(self, event: str, detail: str) -> None:
-        """Leave a note for operators."""
+        """Add a note for operators."""
         self._effects.append(Note(event, detail))
 
     def send(self, send: Send) -> None:
-        """Send a message."""
+        """Add a message to send."""
         self._effects.append(send)
 
     def answer(self, answer: Answer) -> None:
-        """Answer an operation, behind what this event led to observing."""
+        """Answer an operation, after the observations of the same event."""
         self._effects.append(Answered(answer))
 
-    def awake(self) -> None:
-        """The timer is spent, even if the clock was set back meanwhile and its time has not come."""
+    def timer_expired(self) -> None:
+        """Note that the timer has expired, even if the clock was set back and its time has not come."""
         self._wake_at = NEVER
 
     def take_effects(self) -> list[Effect]:
-        """Return all there is."""
+        """Return all effects so far, and forget them."""
         effects, self._effects = self._effects, []
         if self.observations:
             effects.insert(0, Observed(tuple(self.observations)))
@@ -92,9 +89,9 @@ class Outbox:
         return effects
 
     def hand_out(self, wake_at: int, now: int) -> list[Effect]:
-        """Return all there is, and when to be woken: at ``wake_at``, unless a timer ends sooner."""
+        """Return all effects so far, and a timer for ``wake_at`` unless an earlier one is set."""
         effects = self.take_effects()
-        # Each message moves the deadlines on; an early tick costs less than a timer set again each time.
+        # Each message postpones the deadlines: an early expiry costs less than setting a timer each time.
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= now):
             self._wake_at = wake_at
             effects.append(WakeAt(wake_at))
@@ -106,30 +103,32 @@ PendingT = TypeVar("PendingT")
 
 
 class Timers(Generic[NameT]):
-    """Times at which something is due, by its name; nanoseconds. The first one is always at hand.
+    """Deadlines by name, in nanoseconds, with the earliest one at hand.
 
-    One that is put off is found when its earlier time comes, so that putting it off costs next to nothing.
+    A postponed deadline stays in the heap until its earlier time comes, so that postponing costs next to
+    nothing.
     """
 
     def __init__(self) -> None:
         self._times: dict[NameT, int] = {}
-        self._heap: list[tuple[int, int, NameT]] = []  # an entry of each name is not behind its time
+        # each name has an entry that is not later than its time
+        self._heap: list[tuple[int, int, NameT]] = []
         self._count = 0
 
     def set(self, name: NameT, time: int) -> None:
-        """``name`` is due at ``time``, and at no other."""
+        """Set the deadline ``name`` to ``time``, in place of any earlier one."""
         before = self._times.get(name, NEVER)
         self._times[name] = time
         if time < before:
             self._push(name, time)
 
     def cancel(self, name: NameT) -> None:
-        """``name`` is not due any more."""
+        """Remove the deadline ``name``; unknown names are ignored."""
         self._times.pop(name, None)
 
     @property
     def first(self) -> int:
-        """When the first one is due; `NEVER` where none is."""
+        """The time of the earliest deadline; `NEVER` where there is none."""
         while self._heap:
             time, _, name = self._heap[0]
             due = self._times.get(name)
@@ -141,7 +140,7 @@ class Timers(Generic[NameT]):
         return NEVER
 
     def take(self, now: int) -> list[NameT]:
-        """Return those that are due, in the order of their times; they are not any more."""
+        """Remove the deadlines that are due, and return their names in the order of their times."""
         due: list[NameT] = []
         while self.first <= now:
             _, _, name = heapq.heappop(self._heap)
@@ -155,13 +154,13 @@ class Timers(Generic[NameT]):
 
 
 REMEMBERED: Final = 1_000
-"""Operations without an answer that are known still, the latest ones."""
+"""Operations without an answer that are still known, the latest ones."""
 
 
 class Pending(Generic[NameT, PendingT]):
-    """What was sent once and waits for its answer.
+    """Requests that were sent once and wait for their answers.
 
-    One that is not answered in time is known a while longer: a late answer still says what became of it.
+    A request without an answer in time is remembered for a while: a late answer still has its outcome.
     """
 
     def __init__(self) -> None:
@@ -178,28 +177,28 @@ class Pending(Generic[NameT, PendingT]):
         self._timers.set(name, deadline)
 
     def find(self, name: NameT) -> PendingT | None:
-        """Return what has no answer yet; ``None`` where there is none of this name, or not any more."""
+        """Return a request without an answer; ``None`` where it is unknown or no longer remembered."""
         return self._waiting.get(name) or self._unanswered.get(name)
 
     def end(self, name: NameT) -> PendingT | None:
-        """Return what has its answer now; ``None`` as of `find`."""
+        """Remove and return a request that is answered; ``None`` as of `find`."""
         self._timers.cancel(name)
         return self._waiting.pop(name, None) or self._unanswered.pop(name, None)
 
     def values(self) -> Iterable[PendingT]:
-        """Return all that are waited for, in the order in which they were begun."""
+        """Return all requests that wait, in the order in which they were begun."""
         return self._waiting.values()
 
     def overdue(self, now: int) -> list[PendingT]:
-        """Return those whose time is over: they are waited for no longer."""
+        """Return the requests whose deadline has passed; they no longer wait."""
         return self._give_up(self._timers.take(now))
 
     def abandon(self) -> list[PendingT]:
-        """Return all that are waited for: they are not any more."""
+        """Return all requests that wait; they no longer do."""
         return self._give_up(list(self._waiting))
 
     def forget(self, chosen: Callable[[PendingT], bool]) -> list[PendingT]:
-        """Return those chosen that are waited for; a late answer to one of them says nothing any more."""
+        """Return the chosen requests that wait, and forget them: a late answer to one of them is ignored."""
         for name in [name for name, what in self._unanswered.items() if chosen(what)]:
             del self._unanswered[name]
         names = [name for name, what in self._waiting.items() if chosen(what)]
@@ -218,12 +217,12 @@ class Pending(Generic[NameT, PendingT]):
 
     @property
     def next_deadline(self) -> int:
-        """When `overdue` has something to return; `NEVER` where nothing is waited for."""
+        """The time at which `overdue` returns something; `NEVER` where no request waits."""
         return self._timers.first
 
 
 class NotSentError(Exception):
-    """Nothing is sent of an operation, with this outcome; ``text`` says why, for people."""
+    """An operation cannot be sent, and has this outcome; ``text`` is the reason, for people."""
 
     def __init__(self, outcome: Outcome, text: str) -> None:
         self.outcome = outcome

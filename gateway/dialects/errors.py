@@ -1,14 +1,14 @@
-"""The two errors of every dialect: the peer's bytes were wrong, or our own call was."""
+"""The two errors of every dialect: invalid bytes of a peer, and invalid calls of the gateway itself."""
 
 from __future__ import annotations
 
 
 class ProtocolError(Exception):
-    """A peer sent what its protocol does not allow.
+    """A peer sent bytes that its protocol does not allow.
 
     Args:
-        expected: what should have stood there, in words.
-        found: what did, shortened for people.
+        expected: a description of what the protocol requires there.
+        found: what was found, shortened for people.
         offset: octets (or characters, in a text dialect) from the start of the body.
     """
 
@@ -21,4 +21,4 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(Exception):
-    """We asked a codec or session for something that its protocol cannot say."""
+    """The gateway called a codec or session with something that the protocol cannot express."""

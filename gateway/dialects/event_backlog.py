@@ -13,16 +13,16 @@ from gateway.model.observations import Severity
 SECOND = 1_000_000_000
 MAX_WAITING = 5_000
 MAX_AGE = 900 * SECOND
-"""Nanoseconds. Older events are of no use any more; lasting conditions are values of their objects."""
+"""Nanoseconds. Older events are useless; conditions that last are values of their objects, too."""
 
 EventT = TypeVar("EventT")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class WaitingEvent(Generic[EventT]):
-    """An event; ``number`` gives the order in which events came, ``time`` is its own (ns).
+    """An event; ``number`` is its position in the order of arrival, ``time`` is its own (ns).
 
-    ``identity`` tells it from every other event, also when the link returns it.
+    ``identity`` distinguishes it from every other event, also when the link returns it.
     """
 
     number: int
@@ -42,10 +42,11 @@ class Loss:
 
 
 class EventBacklog(Generic[EventT]):
-    """Keeps events in order. Where there is no room, the oldest of the lowest severity is lost.
+    """Keeps events in order. If there is no room, the oldest of the lowest severity is lost.
 
     Args:
-        limit: events kept, and as many of those taken lately, in case the link gives them back.
+        limit: events that are kept; as many of those taken lately are kept for the case that the link returns
+            them.
     """
 
     def __init__(self, limit: int = MAX_WAITING) -> None:
@@ -70,7 +71,7 @@ class EventBacklog(Generic[EventT]):
             self._lose(next(queue for queue in self._waiting.values() if queue).popleft())
 
     def give_back(self, identities: Iterable[str]) -> None:
-        """The link could not send these: they wait again, in their old places."""
+        """Put events back in their old positions, because the link could not send them."""
         returned = [self._taken.pop(identity, None) for identity in identities]
         for waiting in sorted((one for one in returned if one is not None), reverse=True):
             self._waiting[waiting.severity].appendleft(waiting)
@@ -79,7 +80,7 @@ class EventBacklog(Generic[EventT]):
             self._lose(next(queue for queue in self._waiting.values() if queue).popleft())
 
     def take(self, now: int) -> list[EventT]:
-        """All that wait, in order, but those too old at ``now``."""
+        """Return all waiting events in order, except those that are too old at ``now``."""
         waited = list(heapq.merge(*self._waiting.values()))
         for queue in self._waiting.values():
             queue.clear()
@@ -97,14 +98,14 @@ class EventBacklog(Generic[EventT]):
         return events
 
     def forget_before(self, time: int) -> None:
-        """Another agent has published what happened before ``time`` (ns)."""
+        """Forget events from before ``time`` (ns), which another agent has published."""
         for severity, queue in self._waiting.items():
             self._waiting[severity] = deque(event for event in queue if event.time >= time)
         self._count = sum(map(len, self._waiting.values()))
         self._lost = []
 
     def take_loss(self) -> Loss | None:
-        """What was lost since this was last asked."""
+        """Return the loss since the last call; ``None`` where nothing was lost."""
         if not self._lost:
             return None
         lost, self._lost = self._lost, []

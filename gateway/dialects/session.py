@@ -1,8 +1,8 @@
 """The interface of every session: ``handle(event, now)`` returns effects.
 
 A session is a conversation with peers in one dialect and one role, without I/O: no socket, no clock, no log.
-What happens is one of `Event`, what the session wants done is one of `Effect`; both unions are closed. A
-driver (`gateway.links.session_driver`) hands in events with the time, and carries effects out in their order.
+Its inputs are the union `Event`, its outputs the union `Effect`; both are closed. A
+driver (`gateway.links.session_driver`) passes events with the time, and carries effects out in their order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.model.values import Value, Values
 
 _MILLISECOND: Final = 1_000_000
 NEVER: Final = 1 << 63
-"""A time that does not come."""
+"""A time that never comes."""
 
 # Events of a link to an AMQP broker.
 
@@ -29,9 +29,9 @@ class Delivery:
     """A message that arrived over AMQP.
 
     ``user_id`` is the sender as the broker checked it (AMQP 0-9-1 ``user-id``), empty where there is none.
-    ``timestamp`` is the sender's, in nanoseconds, 0 where there is none. ``expiration`` is how many
-    milliseconds after it the sender wants it no longer carried out, 0 for no limit. ``message_id`` is the
-    sender's; some peers put that of a request on its reply, instead of a correlation id.
+    ``timestamp`` is the sender's, in nanoseconds, 0 where there is none. ``expiration`` is the number of
+    milliseconds after it within which the request must be carried out, 0 for no limit. ``message_id`` is the
+    sender's; some peers copy that of a request to its reply, instead of a correlation id.
     """
 
     exchange: str
@@ -48,14 +48,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class LinkUp:
-    """The session's queue is bound and consumed; its name, ``reply_to``, is the key for replies."""
+    """The session's queue is bound and consumed; its name, ``reply_to``, is the routing key of replies."""
 
     reply_to: str
 
 
 @dataclass(frozen=True, slots=True)
 class LinkDown:
-    """Nothing arrives and nothing can be sent; ``detail`` says why, for people."""
+    """Nothing arrives and nothing can be sent; ``detail`` is the reason, for people."""
 
     detail: str
 
@@ -65,8 +65,8 @@ class BacklogFollows:
     """Messages that waited in a durable queue are delivered next, and `LinkUp` follows them.
 
     Attributes:
-        missed: why messages before them may be lost; empty where none are.
-        waiting: how many messages wait, about.
+        missed: the reason why earlier messages may be lost; empty where none are.
+        waiting: the approximate number of messages that wait.
     """
 
     missed: str
@@ -75,7 +75,7 @@ class BacklogFollows:
 
 @dataclass(frozen=True, slots=True)
 class LossSuspected:
-    """Messages may have been lost on the way, none of them before ``since`` (nanoseconds; 0: none was)."""
+    """Messages may have been lost in transit, none of them from before ``since`` (ns; 0: none was lost)."""
 
     reason: str
     since: int = 0
@@ -83,16 +83,16 @@ class LossSuspected:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """These messages certainly were not sent and will not be, or came back; ``reason`` says why, for people.
+    """These messages certainly were not sent and will not be, or were returned; ``reason`` is for people.
 
-    It precedes `LinkDown`, which leaves open what became of all other messages.
+    It precedes `LinkDown`, which leaves the fate of all other messages open.
     """
 
     sends: Sequence[Send]
     reason: str
 
 
-# Events of a listener for byte streams. Connections have numbers that are never used again.
+# Events of a listener for byte streams. Numbers of connections are never used again.
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Peer:
 
     Attributes:
         address: an IP address.
-        name: the common name of its certificate, as checked; empty where none is required.
+        name: the common name of its verified certificate; empty where none is required.
     """
 
     address: str
@@ -141,7 +141,7 @@ class BytesReceived:
 
 @dataclass(frozen=True, slots=True)
 class PeerDisconnected:
-    """A connection has ended, whoever ended it; ``reason`` says why, for people. It comes once."""
+    """A connection has ended, whichever side ended it; ``reason`` is for people. It is reported once."""
 
     connection: int
     reason: str
@@ -149,7 +149,7 @@ class PeerDisconnected:
 
 @dataclass(frozen=True, slots=True)
 class ListenerStops:
-    """The listener ends: the last chance to write something. Each connection is closed after it."""
+    """The listener is about to end: the last chance to write something. Then each connection is closed."""
 
 
 # Events of any session.
@@ -157,7 +157,7 @@ class ListenerStops:
 
 @dataclass(frozen=True, slots=True)
 class TimerExpired:
-    """The time that the session asked for by `WakeAt` has come."""
+    """The time that the session requested by `WakeAt` has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class PropertiesMissing:
 
 
 Operation: TypeAlias = MethodCall | ObjectModify | ObjectFetch
-"""What a user wants done. The session answers each by `Answered`, in the end and perhaps at once."""
+"""A user's request. The session answers each by `Answered`, at once or later."""
 
 Event: TypeAlias = (
     Delivery
@@ -185,14 +185,14 @@ Event: TypeAlias = (
     | PeerDisconnected
     | ListenerStops
 )
-"""All that can happen to a session; each session documents which of them it takes."""
+"""All inputs of sessions; each session documents which of them it accepts."""
 
 # Effects.
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a link binds its queue to before it says that it is connected."""
+    """A binding that a link makes for its queue before it reports that it is connected."""
 
     exchange: str
     routing_key: str
@@ -202,13 +202,13 @@ class Binding:
 class Send:
     """Publish ``body``; ``expiration`` is milliseconds that the broker may keep it, 0 for no limit.
 
-    ``not_after`` (nanoseconds, the gateway's clock; 0 for no such time) marks what must be carried out once
-    or never, and not later: it is not sent after that time, expires then wherever it waits, and is never
-    sent again. Its session gets `NotSent` where it certainly was not sent.
-    ``message_id`` is the same however often a message is sent, so that who receives it twice can tell.
-    ``persistent``: it is published once, so that it should outlive a restart of the broker where it waits
+    ``not_after`` (nanoseconds, the gateway's clock; 0 for no such time) marks a request that must be carried
+    out at most once, and not later: it is not sent after that time, expires then wherever it waits, and is
+    never sent again. Its session gets `NotSent` where it certainly was not sent.
+    ``message_id`` stays the same when a message is sent again, so that the receiver can detect a duplicate.
+    ``persistent``: the message is published once, and should outlive a restart of the broker where it waits
     in a durable queue.
-    ``mandatory``: the broker returns it where it leads into no queue; its session gets `NotSent` then.
+    ``mandatory``: the broker returns the message where no queue takes it; its session gets `NotSent` then.
     """
 
     exchange: str
@@ -224,13 +224,13 @@ class Send:
     mandatory: bool = False
 
     def is_too_late(self, now: int) -> bool:
-        """Whether it must not be sent any more."""
+        """Return whether the message must not be sent any more."""
         return 0 < self.not_after <= now
 
     def lifetime(self, sent: int) -> int:
-        """Milliseconds that it may live from ``sent`` on, which is the time that travels with it; 0: any.
+        """Return the milliseconds that the message may live from ``sent``, its published time; 0: no limit.
 
-        An AMQP time counts whole seconds: whoever rounds it down gives the rest here.
+        An AMQP timestamp has whole seconds: a caller that rounds it down passes the rounded time.
         """
         if not self.not_after:
             return self.expiration
@@ -239,31 +239,31 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The source reported this: apply all of it at once."""
+    """Observations of the source, which must be applied at once."""
 
     observations: tuple[Observation, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of an operation that a console session was given; it follows what was observed of it."""
+    """The outcome of an operation; it follows the observations that belong to it."""
 
     answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A console called a method of one of an agent's objects: carry it out, and report what came of it.
+    """A console called a method of an agent's object: carry it out, and report the outcome.
 
     Attributes:
-        handle: distinguishes calls; what came of the call is reported with it.
-        key: of the object's class.
-        number: of the object within the agent.
-        method: of the class.
-        arguments: the ``IN`` and ``INOUT`` ones in the schema's order, as the schema allows them; absent
-            where an optional one was empty.
-        user_id: who called, as the broker checked it.
-        deadline: nanoseconds of the clock; it must not be begun later.
+        handle: identifies the call; its outcome is reported with it.
+        key: the class of the object.
+        number: the number of the object within the agent.
+        method: the name of the method.
+        arguments: the ``IN`` and ``INOUT`` ones in the schema's order, checked against it; optional ones that
+            were empty are absent.
+        user_id: the caller, as the broker checked it.
+        deadline: nanoseconds of the clock; the call must not begin later.
     """
 
     handle: int
@@ -280,8 +280,8 @@ class ModifyAsked:
     """A console gave properties of an object other values: as one, once; report what came of it.
 
     Attributes:
-        handle, key, number, user_id, deadline: as of `Called`.
-        values: by the names of the properties, as the schema allows them.
+        handle, key, number, user_id, deadline: as in `Called`.
+        values: the values by the names of the properties, checked against the schema.
     """
 
     handle: int
@@ -294,9 +294,9 @@ class ModifyAsked:
 
 @dataclass(frozen=True, slots=True)
 class ReadAsked:
-    """A console asked for one object of an agent: read it again, and report when that is done.
+    """A console requests one object of an agent: read it again, and report when that is done.
 
-    Attributes as of `Called`.
+    The attributes are those of `Called`.
     """
 
     handle: int
@@ -308,16 +308,16 @@ class ReadAsked:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Hand in `TimerExpired` at ``time`` (nanoseconds); this replaces an earlier request."""
+    """Pass `TimerExpired` at ``time`` (nanoseconds); this replaces an earlier request."""
 
     time: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rebind:
-    """The session's queue must be bound again, and the link begin again for that; ``reason`` says why.
+    """Bind the session's queue again, with a new connection; ``reason`` is for people.
 
-    Some agents publish everything when a queue is bound, and can be asked for it in no other way.
+    Some agents publish everything when a queue is bound, and offer no other request for that.
     """
 
     reason: str
@@ -325,7 +325,7 @@ class Rebind:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something an operator may want to see in the log: ``event`` is a fixed name, ``detail`` for people.
+    """A fact for the log: ``event`` is a fixed name, ``detail`` is for people.
 
     Links and services count notes by ``event`` and limit their rate.
     """
@@ -336,7 +336,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Send ``octets`` on a connection, behind what was written before."""
+    """Send ``octets`` on a connection, after what was written before."""
 
     connection: int
     octets: bytes
@@ -344,19 +344,19 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End a connection when all that was written has left; nothing more is received on it."""
+    """End a connection when everything written has been sent; nothing more is received on it."""
 
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A line of a session that an application asked to have logged, without secrets and without its end.
+    """A line of a session whose application requested a log, without secrets and without its end.
 
     Attributes:
-        application: as it logged in; anything, so no name of a file.
-        line: octets.
-        outgoing: whether we said it.
+        application: the name under which it logged in; any text, so it is not safe as a file name.
+        line: the bytes of the line.
+        outgoing: whether the gateway sent it.
     """
 
     application: str
@@ -378,11 +378,11 @@ Effect: TypeAlias = (
     | Close
     | Logged
 )
-"""All that a session can want done."""
+"""All outputs of sessions."""
 
 
 class EventNotTakenError(LocalProtocolError):
-    """The session takes no such event: its role or its transport is another one."""
+    """The session does not accept such an event, because its role or its transport is another one."""
 
     def __init__(self, session: object, event: Event) -> None:
         super().__init__(f"{type(session).__name__} takes no {type(event).__name__}")
@@ -392,12 +392,12 @@ class Session(Protocol):
     """A conversation in one dialect and role, without I/O."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened at ``now`` (nanoseconds, the gateway's clock); return what is to be done.
+        """Process an event at ``now`` (nanoseconds, the gateway's clock); return what is to be done.
 
-        Whatever peers send, nothing is raised.
+        Invalid messages of peers never raise an exception.
 
         Raises:
-            EventNotTakenError: the session takes no such event.
+            EventNotTakenError: the session does not accept such an event.
             LocalProtocolError: the event contradicts the session's state.
         """
         ...
@@ -407,7 +407,7 @@ class ConsoleSession(Session, Protocol):
     """A session that observes a source, and carries out operations on its objects."""
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """Return what would be answered at once; ``None`` where the request would be sent. Sends nothing."""
+        """Return an answer that needs no request; ``None`` where a request would be sent. Sends nothing."""
         ...
 
 

@@ -101,11 +101,11 @@ class QmfServer:
         session = AgentConfig(
             broker=uuid.uuid4(),
             boot=0,  # the numbers of the role outlive restarts
-            obey=frozenset(publishing.allowed_users),
+            allowed_users=frozenset(publishing.allowed_users),
             management_exchange=publishing.exchange,
             direct_exchange=publishing.direct_exchange,
             publish_interval=publishing.interval,
-            reads_anew=True,
+            rereads=True,
         )
         is_rabbitmq = source.identity.kind == "rabbitmq"
         config = RoleConfig(

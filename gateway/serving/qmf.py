@@ -569,5 +569,5 @@ class QmfRole:
         status = _STATUSES.get(outcome, Status.EXCEPTION) if code is None else code
         found = tuple(self._on_wire(values.get(argument.name)) for argument in asked.outputs or ())
         outputs = found if outcome is Outcome.APPLIED else ()
-        changed = self.session.tell(asked.number, now)
+        changed = self.session.publish(asked.number, now)
         return [*changed, *self.session.method_done(asked.handle, status, text, outputs)]

@@ -80,7 +80,7 @@ class Am01Agent(AgentOnLink):
     ) -> None:
         config = Am01AgentConfig(
             revision,
-            obey=frozenset({obeyed or broker.administrator.name}),
+            allowed_users=frozenset({obeyed or broker.administrator.name}),
             package=PACKAGE,
             management_exchange=exchange,
             publish_interval=SECOND // 4,

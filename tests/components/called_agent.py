@@ -80,7 +80,7 @@ class CalledAgent(AgentOnLink):
     def answer(self, call: Called, status: int = Status.OK, text: str = "OK", outputs: Values = ()) -> None:
         """Tell what came of a call, behind what it changed."""
         now = SystemClock().now()
-        self.conversation.perform(self.session.tell(NUMBER, now))
+        self.conversation.perform(self.session.publish(NUMBER, now))
         self.conversation.perform(self.session.method_done(call.handle, status, text, outputs))
 
 

@@ -66,7 +66,7 @@ class ServedRabbitMq:
             "gateway", session.boot, classes, opened_index(folder / "index"), self._batch
         )
         self._served = self._inventory.add_source("rabbitmq", "rabbitmq")
-        users = frozenset(f"qmf:{user}" for user in session.obey)
+        users = frozenset(f"qmf:{user}" for user in session.allowed_users)
         self._operations = OperationManager(
             self._inventory,
             classes,

@@ -242,7 +242,7 @@ def test_a_line_that_was_not_finished_is_left_out(tmp_path: Path) -> None:
 
 def test_a_console_of_qmf_says_the_same_again(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
-    config = ConsoleConfig(believe_anyone=True)
+    config = ConsoleConfig(trust_anyone=True)
     captured = CapturedSession(ConsoleSession(config), CaptureFile(path, "shop", "qmf", AS_CONSOLE, START))
     captured.handle(LinkUp("q"), START)
     broker = Delivery("amq.direct", "q", b"AM2b\0\0\0\0" + bytes(16))

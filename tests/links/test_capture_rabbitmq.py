@@ -27,7 +27,7 @@ SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 async def test_a_console_says_and_observes_the_same_again(virtual_host: VirtualHost, tmp_path: Path) -> None:
     path, clock = tmp_path / "console.jsonl", SystemClock()
     user = virtual_host.broker.administrator.name
-    config = ConsoleConfig(believed=frozenset({user}))
+    config = ConsoleConfig(trusted_users=frozenset({user}))
     seen: list[Observation] = []
     session = ConsoleSession(config)
     file = CaptureFile(path, "shop", "qmf", AS_CONSOLE, clock.now())

@@ -81,7 +81,7 @@ def test_a_reference_leads_to_the_class_that_is_wanted() -> None:
 
 
 def test_lengths_ranges_and_enumerations_are_the_schemas() -> None:
-    with pytest.raises(Rejected, match="octets"):
+    with pytest.raises(Rejected, match="bytes"):
         fitted("äää", ValueType.STRING, max_length=5)
     with pytest.raises(Rejected, match="more than"):
         fitted(math.nan, ValueType.F64, maximum=1)

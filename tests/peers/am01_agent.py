@@ -232,8 +232,8 @@ class Am01AgentSession:
 
     def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         who = f"request from {delivery.user_id!r}"
-        if delivery.user_id not in self._config.obey:
-            return [Note("refused-sender", f"{who}: only configured users are obeyed")]
+        if delivery.user_id not in self._config.allowed_users:
+            return [Note("refused-sender", f"{who}: not an allowed user")]
         if not self._started:
             return [Note("not-ready", f"{who}: the objects are not known yet")]
         if not delivery.reply_to and self._revision is not Revision.NOVEMBER_2007:
@@ -271,7 +271,7 @@ class Am01AgentSession:
                 done = self._called(message, asked, now)
                 yield self._reply(asked.reply_to, done) if isinstance(done, MethodResponse) else done
             case _:
-                yield Note("unserved-message", f"{type(message).__name__} is nothing that an agent answers")
+                yield Note("unserved-message", f"{type(message).__name__} is not a request to an agent")
 
     def _listed(self, reply_to: str, sequence: int, messages: Iterable[Message]) -> Iterator[Effect]:
         for message in messages:
@@ -377,7 +377,7 @@ class Am01AgentConfig:
 
     Attributes:
         revision: what it speaks.
-        obey: the users whose requests are served, as the broker checked them.
+        allowed_users: the users whose requests are served, as the broker checked them.
         broker: names this incarnation, to consoles of March 2008; a new one at each start.
         package: in keys of calls until January 2008, whose classes have none.
         publish_interval: between two publications of what changed.
@@ -390,7 +390,7 @@ class Am01AgentConfig:
     """
 
     revision: Revision
-    obey: frozenset[str] = field(default_factory=frozenset)
+    allowed_users: frozenset[str] = field(default_factory=frozenset)
     broker: UUID = NO_BROKER
     package: str = DEFAULT_PACKAGE
     management_exchange: str = addresses.MANAGEMENT_EXCHANGE

@@ -29,7 +29,9 @@ class Scene:
     """An agent session; consoles' messages are written here."""
 
     def __init__(self, revision: Revision, settings: Mapping[str, object] | None = None) -> None:
-        config = Am01AgentConfig(revision, obey=frozenset({CONSOLE_USER}), broker=BROKER, package="shop")
+        config = Am01AgentConfig(
+            revision, allowed_users=frozenset({CONSOLE_USER}), broker=BROKER, package="shop"
+        )
         config = replace(config, **settings or {})  # type: ignore[arg-type]  # its fields
         self.session = Am01AgentSession(config, [tank()], [leak()])
         self.revision = revision

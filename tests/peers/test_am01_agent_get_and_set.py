@@ -74,7 +74,9 @@ def test_a_reference_to_nothing_is_not_set() -> None:
     schema = ClassSchema(
         ClassKey("shop", "tank"), (Element("owner", ValueType.REFERENCE, access=Access.READ_WRITE),)
     )
-    config = Am01AgentConfig(Revision.FEBRUARY_2008, obey=frozenset({CONSOLE_USER}), get_and_set=True)
+    config = Am01AgentConfig(
+        Revision.FEBRUARY_2008, allowed_users=frozenset({CONSOLE_USER}), get_and_set=True
+    )
     session = Am01AgentSession(config, [schema])
     session.put(ManagedObject(schema.key, 1, START, (Reference("0-0-0-0-4"),), (), START))
     session.start(START)

@@ -109,7 +109,7 @@ class Plant:
         self.index = opened_index(folder / "index")
         self.inventory = Inventory("gw", 1, ClassRegistry({}), self.index, self._batch)
         self.source = self.inventory.add_source("plant", "ami")
-        session = AgentConfig(UUID(int=9), 0, frozenset({USER}), publish_interval=5 * SECOND, reads_anew=True)
+        session = AgentConfig(UUID(int=9), 0, frozenset({USER}), publish_interval=5 * SECOND, rereads=True)
         config = RoleConfig(
             session,
             self.source.identity.number,
@@ -118,7 +118,7 @@ class Plant:
             missed_since=missed_since,
         )
         self.role = QmfRole(config, self.source.by_row)
-        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({USER})))
+        self.console = ConsoleSession(ConsoleConfig(trusted_users=frozenset({USER})))
         self.console_does(self.console.handle(LinkUp("reply"), self.now))
         self.do(self.role.handle(LinkUp(""), self.now))
 

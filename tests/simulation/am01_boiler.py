@@ -41,7 +41,7 @@ def am01_console(revision: Revision) -> Callable[[int], Am01ConsoleSession]:
     def console(_epoch: int) -> Am01ConsoleSession:
         return Am01ConsoleSession(
             Am01ConsoleConfig(
-                believed=frozenset({AGENT_USER}),
+                trusted_users=frozenset({AGENT_USER}),
                 heartbeats=HeartbeatRules(interval=5 * SECOND),
                 request_deadline=5 * SECOND,
                 revisions=frozenset({revision}),
@@ -67,7 +67,7 @@ class Am01BoilerAgent(BoilerProcess):
     ) -> None:
         config = Am01AgentConfig(
             revision,
-            obey=frozenset({CONSOLE_USER}),
+            allowed_users=frozenset({CONSOLE_USER}),
             broker=UUID(int=scheduler.random.getrandbits(128)),
             package=BOILER.key.package,
             publish_interval=5 * SECOND,

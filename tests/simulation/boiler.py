@@ -119,7 +119,7 @@ class BoilerAgent(BoilerProcess):
     def __init__(self, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int) -> None:
         broker_id = UUID(int=scheduler.random.getrandbits(128))
         config = AgentConfig(
-            broker_id, boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
+            broker_id, boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, rereads=True
         )
         self._session = session = AgentSession(config, [BOILER])
         super().__init__(
@@ -143,7 +143,7 @@ class BoilerAgent(BoilerProcess):
             assert isinstance(call.arguments[0], int)
             self._boiler.set(call.arguments[0])
         self._put()
-        self._perform(self._session.tell(NUMBER, self._clock.now()))
+        self._perform(self._session.publish(NUMBER, self._clock.now()))
         self._after(lambda: self._perform(self._session.method_done(call.handle, Status.OK, "OK")))
 
     def _read(self, asked: ReadAsked) -> None:
@@ -169,7 +169,7 @@ def am2_console(_epoch: int) -> NativeConsole:
     return NativeConsole(
         ConsoleSession(
             ConsoleConfig(
-                believed=frozenset({AGENT_USER}),
+                trusted_users=frozenset({AGENT_USER}),
                 heartbeats=HeartbeatRules(interval=10 * SECOND),
                 request_deadline=5 * SECOND,
             )

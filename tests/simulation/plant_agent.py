@@ -55,7 +55,7 @@ class PlantAgent:
             boot,
             frozenset({CONSOLE_USER}),
             publish_interval=PUBLISH_INTERVAL,
-            reads_anew=random.random() < 0.5,
+            rereads=random.random() < 0.5,
         )
         self._is_alive = True
         self.session = AgentSession(config, TOLD)
@@ -154,7 +154,7 @@ class PlantAgent:
             self._done(call, Status.UNKNOWN_OBJECT, "UnknownObject")
             return
         outputs = self._change(thing, call)
-        self.conversation.perform(self.session.tell(call.number, self._clock.now()))
+        self.conversation.perform(self.session.publish(call.number, self._clock.now()))
         self._later(lambda: self._done(call, Status.OK, "OK", outputs))
 
     def _change(self, thing: Thing, call: Called) -> tuple[int, ...]:

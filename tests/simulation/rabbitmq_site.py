@@ -83,12 +83,12 @@ class RabbitMqSite:
         boot = next(self._boots)
         self._stage.scheduler.tell("rabbitmq-agent", f"starts, boot {boot}")
         session = AgentConfig(
-            self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, reads_anew=True
+            self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, rereads=True
         )
         config = RabbitMqSourceConfig(
             user="gateway",
             management_virtual_host=MANAGEMENT_HOST,
-            allowed_users=session.obey,
+            allowed_users=session.allowed_users,
             writer=WRITER,
         )
         run = AgentRun(

@@ -122,7 +122,7 @@ class ConsoleOverAmqp:
         """A core begins to watch the source."""
         stage = self.stage
         config = ConsoleConfig(
-            believed=frozenset({AGENT_USER}),
+            trusted_users=frozenset({AGENT_USER}),
             heartbeats=HeartbeatRules(interval=10 * SECOND),
             request_deadline=5 * SECOND,
         )

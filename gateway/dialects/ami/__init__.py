@@ -1,7 +1,7 @@
 """AMI (3forge's Realtime Messages): the codec of its text lines, both directions.
 
-`lines` parts octets into lines, `codec` turns a line into one of the frozen `instructions`, `writer` does
-the reverse. "Out" is what an application sends to a relay, "in" what a relay sends back, as in AMI's
+`lines` splits octets into lines, `codec` converts lines to the frozen `instructions` and back.
+"Out" is what an application sends to a relay, "in" what a relay sends back, as in AMI's
 documents. No I/O of any kind.
 
 Sources, as the comments name them: the *interface document* ("AMI Backend Interface", which breaks off in

@@ -1,4 +1,4 @@
-"""Lines to instructions and back, in the form of the documents. A line that is refused has no effect."""
+"""Converts lines to instructions and back, as the documents define them. A rejected line has no effect."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from gateway.dialects.ami.values import LONG_LIMIT, Long, quoted, write_value
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 
 PASSING: Final = "ALU"
-"""One-letter keys that a relay lets pass where an instruction does not define them."""
+"""One-letter keys that a relay accepts although an instruction does not define them."""
 
 HIDDEN: Final = "__"
-"""Types that begin so are a relay's own."""
+"""The prefix of types that a relay uses itself."""
 
 _DATES: Final = DateRules()
 _SELECTION: Final = re.compile(r"([0-9]{1,9})(?:(-)([0-9]{1,9})?)?")
@@ -53,7 +53,7 @@ _TRIGGERS: Final = {one.value: one for one in Trigger}
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a line says, and what it was forgiven to say it."""
+    """The instruction of a line, and the deviations that a lenient reading accepted."""
 
     instruction: Instruction | Comment
     deviations: frozenset[Deviation] = frozenset()
@@ -66,12 +66,12 @@ def read_line(octets: bytes, reading: Reading = Reading.LENIENT, dates: DateRule
     """Read one line, without its end.
 
     Args:
-        octets: as `lines.Lines` parts them.
-        reading: how strictly.
-        dates: what dates in it leave open.
+        octets: a line as `lines.Lines` returns it.
+        reading: how strictly it is read.
+        dates: how incomplete dates in it are completed.
 
     Raises:
-        ProtocolError: it is no instruction. ``offset`` counts from the begin of the line.
+        ProtocolError: it is no instruction. ``offset`` counts from the beginning of the line.
     """
     leniency = Leniency(reading)
     text = _read_text(octets, leniency)
@@ -81,20 +81,20 @@ def read_line(octets: bytes, reading: Reading = Reading.LENIENT, dates: DateRule
     parts = read_parts(text, leniency, dates)
     read = _READERS.get(parts.letter)
     if read is None:
-        # A relay also knows V, for its plugins, which no document mentions.
+        # A relay also accepts V, for its plugins, which no document mentions.
         raise ProtocolError(f"a type of instruction ({''.join(_READERS)})", parts.letter)
     instruction = read(parts, Fields(parts, leniency))
     return Received(instruction, frozenset(leniency.deviations) if leniency.deviations else _NOTHING)
 
 
 def stated_sequence(octets: bytes) -> int | None:
-    """Return the number that a line gives itself, even if it is refused otherwise: a reply repeats it."""
+    """Return the sequence number of a line, even if the line is rejected otherwise: a reply repeats it."""
     found = _NUMBERED.match(octets)
     return None if found is None else int(found[1])
 
 
 def _read_text(octets: bytes, leniency: Leniency) -> str:
-    """Octets as text: what is not ASCII is UTF-8 where it can be, else Latin-1. Relays garble it."""
+    """Decode octets: those that are not ASCII as UTF-8 if possible, else as Latin-1. Relays garble them."""
     if b"\r" in octets:
         leniency.forgive(Deviation.CARRIAGE_RETURN, "one", octets.index(b"\r"))
         octets = octets.replace(b"\r", b"")
@@ -113,7 +113,7 @@ def _read_login(parts: Parts, fields: Fields) -> Instruction:
     process_id = fields.text("I")
     names = fields.optional_text("O")
     options = frozenset() if names is None else _read_named(names, _OPTIONS, "options of L")
-    # The interface document says PL, the vendor's page P (and PL in its summary).
+    # The interface document has PL, the vendor's page P (and PL in its summary).
     plugin = fields.optional_text("PL") or ""
     short = fields.optional_text("P") or ""
     if plugin and short:
@@ -124,7 +124,7 @@ def _read_login(parts: Parts, fields: Fields) -> Instruction:
 
 
 def _read_named(names: str, known: dict[str, Any], what: str) -> frozenset[Any]:
-    """Names with commas between them, without blanks, in their case: so a relay wants them."""
+    """Read names with commas between them, without blanks, case-sensitive, as a relay requires."""
     found = names.split(",")
     if not known.keys() >= set(found):
         raise ProtocolError(f"{what} ({', '.join(known)}), with commas and without blanks", "others")
@@ -161,7 +161,7 @@ def _read_object(parts: Parts, fields: Fields) -> Instruction:
     deleted = fields.has("L", 0)
     values = fields.rest(PASSING)
     sequence, now = parts.sequence, parts.now
-    if deleted:  # so it does in a relay; the documents have this of alerts only
+    if deleted:  # a relay deletes the object; the documents define this for alerts only
         fields.forgive(Deviation.DELETE_BY_LEVEL)
         del values["L"]
         return Delete(kind, object_id, values, sequence=sequence, now=now)
@@ -223,7 +223,7 @@ def _read_response(parts: Parts, fields: Fields) -> Instruction:
         fields.integer("S"),
         fields.optional_text("M"),
         fields.optional_text("X"),
-        fields.rest(f"{PASSING}V"),  # V are values to a relay, in no document
+        fields.rest(f"{PASSING}V"),  # a relay sends values as V, which no document mentions
         sequence=parts.sequence,
         now=parts.now,
     )
@@ -258,7 +258,7 @@ def _read_execute(parts: Parts, fields: Fields) -> Instruction:
         fields.text("C"),
         fields.text("U"),
         fields.optional_text("O"),
-        # No document has these three, which a relay sends; but reserved keys are its own to use.
+        # A relay sends these three, which no document has; reserved keys are the protocol's to define.
         fields.optional_text("T"),
         fields.optional_text("S"),
         fields.optional_json("V"),
@@ -287,22 +287,22 @@ _READERS: Final[dict[str, _Reader]] = {
 
 
 class LineEnd(enum.Enum):
-    """What ends a line; the second one is LF and then CR, as the interface document has it."""
+    """The end of a line; the second one is LF and then CR, as in the interface document."""
 
     UNIX = b"\n"
     WINDOWS = b"\n\r"
 
 
 _Pairs: TypeAlias = Iterable[tuple[str, str | None]]
-"""Keys with values as they are written; ``None`` is left out."""
+"""Keys with encoded values; pairs with ``None`` are left out."""
 
 
 def write_instruction(instruction: Instruction, end: LineEnd = LineEnd.UNIX) -> bytes:
-    """Return the line, with its end.
+    """Return the instruction as a line, with its end.
 
     Raises:
-        LocalProtocolError: something in it cannot be said: a key that is none or is reserved, a value or
-            number that does not fit, a type that relays keep for themselves, or more than readers here take.
+        LocalProtocolError: it cannot be expressed: a key is invalid or reserved, a value or number does not
+            fit, a type is reserved for relays, or a bound of readers is exceeded.
     """
     pairs, values = _WRITERS[type(instruction)](instruction)
     parts = [
@@ -395,7 +395,7 @@ def _write_command(one: Command) -> _Written:
         raise LocalProtocolError("fields of a command must have names without commas")
     triggers = ",".join(each.value for each in Trigger if each in one.triggers)
     if not triggers:
-        raise LocalProtocolError("a command needs something that calls it")
+        raise LocalProtocolError("a command needs a trigger")
     pairs = (
         ("I", quoted(one.command_id)),
         ("N", quoted(one.name)),
@@ -461,7 +461,7 @@ def _write_execute(one: Execute) -> _Written:
     return pairs, one.values
 
 
-# Each function takes the class that it stands under, which the type of a table cannot say.
+# Each function takes the class of its key, which the type of a table cannot express.
 _WRITERS: Final[Mapping[type[object], Callable[[Any], _Written]]] = {
     Login: _write_login,
     Status: lambda one: ((), one.values),

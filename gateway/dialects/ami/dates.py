@@ -1,8 +1,8 @@
 """Dates in the patterns of Java's `SimpleDateFormat`, read leniently as Java does by default.
 
-Names of months, days and zones are English. The relay's time zone is not told by any document (it is that
-of its machine), so it is a setting. One version of the relay loses the first character of the text: a defect,
-not repeated here.
+Names of months, days and zones are English. No document says which time zone a relay uses (it is that
+of its machine), so it is a setting. One version of the relay drops the first character of the text: a
+defect that is not imitated here.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ ZONES: Final[Mapping[str, int]] = {
 
 
 FIRST_YEAR, LAST_YEAR = 1583, 9999
-"""Years that dates may lie in: before the first one Java counts by the Julian calendar."""
+"""Years that dates may lie in: before the first one, Java uses the Julian calendar."""
 
 _DAY: Final = 86_400_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY: Final = date(FIRST_YEAR, 1, 1).toordinal()
-_LAST_DAY: Final = date(LAST_YEAR, 12, 30).toordinal()  # one left for time zones
+_LAST_DAY: Final = date(LAST_YEAR, 12, 30).toordinal()  # one day remains for time zones
 _WEEK: Final = 7
 
 FIRST_INSTANT: Final = (_FIRST_DAY - _EPOCH_DAY) * _DAY
 LAST_INSTANT: Final = (_LAST_DAY + 1 - _EPOCH_DAY) * _DAY
-"""Milliseconds since 1970 UTC: the first one that a date may have, and the first one that none has."""
+"""Milliseconds since 1970 UTC: the first valid instant, and the first one after the last valid."""
 
 
 class DateField(enum.Enum):
@@ -94,7 +94,7 @@ _F: Final = DateField
 
 
 class DateFields:
-    """Fields in the order in which they were set."""
+    """Fields of a date, with the order in which they were set; the later ones decide, as in Java."""
 
     def __init__(self) -> None:
         self._values: dict[DateField, int] = {}
@@ -102,7 +102,7 @@ class DateFields:
         self._newest = 0
 
     def set(self, field: DateField, value: int) -> None:
-        """Set a field; of two settings the later one counts."""
+        """Set a field; a later setting replaces an earlier one."""
         self._values[field] = value
         self._newest += 1
         self._stamps[field] = self._newest
@@ -110,8 +110,8 @@ class DateFields:
     def instant(self, zone: tzinfo) -> int | None:
         """Return milliseconds since 1970 UTC; ``None`` where the date lies out of bounds.
 
-        ``zone`` counts where no offset was set. Of a time that a clock shows twice the later one is meant, a
-        time that it leaves out is counted on from before the gap.
+        ``zone`` is used where no offset was set. A time that a clock shows twice is the later one; a time
+        that the clock skips is counted on from before the gap.
         """
         if self._get(_F.ERA, 1) != 1:
             return None
@@ -134,7 +134,7 @@ class DateFields:
         return self._values.get(field, default)
 
     def _stamp(self, *fields: DateField) -> int:
-        """When the last of these fields was set; 0 if one of them was not."""
+        """Return when the last of these fields was set; 0 if one of them was not."""
         stamps = [self._stamps.get(field, 0) for field in fields]
         return max(stamps) if all(stamps) else 0
 
@@ -171,7 +171,7 @@ class DateFields:
         return self._counted_in_month(first, year)
 
     def _form(self) -> DateField:
-        """Which field says the day: the one that was set last, of those that say enough."""
+        """Return the field that determines the day: the one that was set last, of those that are complete."""
         week_day = _F.DAY_OF_WEEK
         stamps = {
             _F.DAY_OF_MONTH: self._stamp(_F.DAY_OF_MONTH),
@@ -189,12 +189,12 @@ class DateFields:
         best = max(stamps.values())
         if not best:
             return _F.DAY_OF_MONTH
-        # Where a day of the week was set last it completes all: the field beside it that was set last counts.
+        # A day of the week that was set last completes several forms: the last set field beside it decides.
         equal = [field for field, stamp in stamps.items() if stamp == best]
         return max(equal, key=self._stamp)
 
     def _in_week(self, first: int, week: int) -> int:
-        """The day of the week, or Sunday, in a week that is counted from the one with ``first`` in it."""
+        """Return the day of the week, or Sunday, in a week that is counted from that of ``first``."""
         week_day = (self._get(_F.DAY_OF_WEEK, 1) - 1) % _WEEK
         return _on_or_before(first, 1) + week_day + _WEEK * (week - 1)
 
@@ -210,34 +210,34 @@ class DateFields:
         if first is None:
             return None
         week_day, week = self._get(_F.DAY_OF_WEEK, 1), self._get(_F.WEEK_OF_YEAR, 1)
-        if not 1 <= week_day <= _WEEK:  # such a one was counted from Monday
+        if not 1 <= week_day <= _WEEK:  # Java counts such a day from Monday
             week, week_day = week + (week_day - 1) // _WEEK, week_day % _WEEK + 1
         return _on_or_before(first, 1) + week_day - 1 + _WEEK * (week - 1)
 
 
 def _first_of_month(year: int, month: int) -> int | None:
-    """The number of a month's first day; months may run over. ``None`` out of bounds."""
+    """Return the number of a month's first day; months may overflow. ``None`` where it is out of bounds."""
     year, month = year + month // 12, month % 12
     return date(year, month + 1, 1).toordinal() if FIRST_YEAR <= year <= LAST_YEAR else None
 
 
 def _on_or_before(day: int, week_day: int) -> int:
-    """The last such day of the week that is not later than ``day``; Sunday is 1."""
+    """Return the last such day of the week that is not later than ``day``; Sunday is 1."""
     return day - (day - (week_day - 1)) % _WEEK
 
 
 def _zone_offset(wall: int, zone: tzinfo) -> int:
-    """Milliseconds east of Greenwich of a zone's clock when it shows that time."""
+    """Return the offset of a zone in milliseconds east of Greenwich when its clock shows that time."""
     moment = (_EPOCH + timedelta(milliseconds=wall)).replace(tzinfo=zone)
     offsets = [moment.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1)]
     return min(offsets) // timedelta(milliseconds=1)
 
 
 MAX_PATTERN: Final = 100
-"""Characters of a pattern."""
+"""Characters of a pattern, at most."""
 
 MAX_DATE: Final = 400
-"""Characters of a date's text."""
+"""Characters of a date's text, at most."""
 
 _MONTHS: Final = (
     *("January", "February", "March", "April", "May", "June", "July"),
@@ -246,19 +246,18 @@ _MONTHS: Final = (
 _DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _LETTERS: Final = frozenset("GyYMLwWDdFEuaHkKhmsSzZX")
 _PART: Final = re.compile(r"'((?:[^']|'')*)'(?!')|(([a-zA-Z])\3*)|([^'a-zA-Z]+)", re.DOTALL)
-_NUMBER: Final = re.compile(r"-?[0-9]++(?!E-?[0-9])")  # Java reads 2E3 as 2000: refused, as nobody means it
+_NUMBER: Final = re.compile(r"-?[0-9]++(?!E-?[0-9])")  # Java reads 2E3 as 2000: rejected as unintended
 _BLANKS: Final = re.compile(r"[ \t]*")
 _WRITTEN: Final = "yyyy-MM-dd HH:mm:ss.SSS Z"
 
 
 @dataclass(frozen=True, slots=True)
 class DateRules:
-    """What dates leave open.
+    """The settings by which incomplete dates are completed.
 
     Attributes:
-        zone: whose clock is meant where a date names no zone.
-        century: two digits of a year mean one of the hundred years from this one on (in Java those
-            from 80 years ago).
+        zone: the time zone of dates that name none.
+        century: the first of the hundred years that two digits of a year can mean (in Java, 80 years ago).
     """
 
     zone: tzinfo = UTC
@@ -279,7 +278,7 @@ class _NoDate(Exception):  # noqa: N818  it is caught where the error is made
 
 
 class _Parsing:
-    """A text on its way through a pattern."""
+    """A text that is being read by a pattern."""
 
     def __init__(self, text: str, rules: DateRules) -> None:
         self.text = text
@@ -288,7 +287,7 @@ class _Parsing:
         self.fields = DateFields()
 
     def number(self, width: int | None) -> str:
-        """Read a number; ``width`` bounds it where digits of another follow, blanks counted."""
+        """Read a number; ``width`` bounds it, with its blanks, where another number follows at once."""
         end = len(self.text) if width is None else self.position + width
         if end > len(self.text):
             raise _NoDate
@@ -305,7 +304,7 @@ class _Parsing:
         self.position = found.end()
 
     def name(self, names: tuple[tuple[str, int], ...]) -> int:
-        """Read the longest of names that stands there, in any case; return its number."""
+        """Read the longest matching name, in any case; return its number."""
         rest = self.text[self.position : self.position + 40].lower()
         fitting = [(len(name), number) for name, number in names if rest.startswith(name)]
         if not fitting:
@@ -324,18 +323,18 @@ _Field: TypeAlias = Callable[[_Parsing, int, "int | None"], None]
 
 
 def read_date(text: str, pattern: str, rules: DateRules, leniency: Leniency, position: int = 0) -> int:
-    """Return milliseconds since 1970 UTC.
+    """Return the time of a date in milliseconds since 1970 UTC.
 
     Args:
         text: the date.
-        pattern: in the letters of ``SimpleDateFormat``.
-        rules: see there.
-        leniency: whether text after the date is forgiven; Java does not look at it.
-        position: where the date stands in its line, for errors.
+        pattern: a pattern in the letters of ``SimpleDateFormat``.
+        rules: the settings for incomplete dates.
+        leniency: whether text after the date is accepted; Java ignores it.
+        position: the position of the date in its line, for errors.
 
     Raises:
-        ProtocolError: the pattern is none, the text does not fit it, a number has more than 10 digits, a zone
-            has a name that is not known here, or the date lies before 1583 or after 9999.
+        ProtocolError: the pattern is invalid, the text does not fit it, a number has more than 10 digits, a
+            zone has an unknown name, or the date lies before 1583 or after 9999.
     """
     if len(text) > MAX_DATE:
         raise ProtocolError(f"a date of at most {MAX_DATE} characters", f"{len(text)}", position)
@@ -364,7 +363,7 @@ def read_date(text: str, pattern: str, rules: DateRules, leniency: Leniency, pos
 
 @lru_cache(maxsize=256)
 def _parts(pattern: str) -> tuple[_Part, ...] | None:
-    """Return the letters and texts of a pattern; ``None`` where it is none."""
+    """Return the letters and texts of a pattern; ``None`` where it is invalid."""
     parts: list[_Part] = []
     position = 0
     while position < len(pattern):
@@ -384,7 +383,7 @@ def _parts(pattern: str) -> tuple[_Part, ...] | None:
 
 
 def _is_number(part: _Part) -> bool:
-    """Whether digits follow: a number before them has as many digits as its field has letters."""
+    """Return whether a part is digits: a number right before it has as many digits as it has letters."""
     if isinstance(part, str) or part.letter in "GEazZX":
         return False
     return part.letter not in "ML" or part.count <= 2  # noqa: PLR2004  names from three letters on
@@ -409,7 +408,7 @@ def _month(parsing: _Parsing, count: int, width: int | None) -> None:
 
 
 def _number(field: DateField, zero: int | None = None) -> _Field:
-    """A number; ``zero`` is another way to say 0: hour 24, or 12 of a half of a day."""
+    """Return a reader of a number; ``zero`` is an alternative for 0: hour 24, or 12 in half a day."""
 
     def read(parsing: _Parsing, _: int, width: int | None) -> None:
         number = int(parsing.number(width))
@@ -446,13 +445,13 @@ _TWO_DIGITS_AND_COLON: Final = re.compile(r"([0-9]{2}):([0-9]{2})")
 
 
 def _zone(parsing: _Parsing, _: int, __: int | None) -> None:
-    """A name, ``GMT+5:30`` or ``+0530``: z and Z read all of them."""
+    """Read a name, ``GMT+5:30`` or ``+0530``: z and Z accept all of them."""
     parsing.skip_blanks()
     if parsing.text[parsing.position : parsing.position + 1] in ("+", "-"):
         _offset(parsing, _NO_COLON)
         return
     minutes = parsing.name(_ZONE_NAMES)
-    # Only behind GMT itself is an offset looked for.
+    # An offset can follow only GMT itself.
     named = parsing.text[parsing.position - 3 : parsing.position].upper()
     if named == "GMT" and parsing.text[parsing.position : parsing.position + 1] in ("+", "-"):
         _offset(parsing, _COLON)
@@ -512,10 +511,10 @@ _FIELDS: Final[dict[str, _Field]] = {
 
 
 def write_date(milliseconds: int) -> tuple[str, str]:
-    """Return a date and its pattern for a time in milliseconds since 1970 UTC, the zone in it.
+    """Return a date with its zone, and its pattern, for a time in milliseconds since 1970 UTC.
 
     Raises:
-        LocalProtocolError: it lies before 1583 or after 9999.
+        LocalProtocolError: the time lies before 1583 or after 9999.
     """
     if not FIRST_INSTANT <= milliseconds < LAST_INSTANT:
         raise LocalProtocolError(f"{milliseconds} ms are no date from {FIRST_YEAR} to {LAST_YEAR}")

@@ -1,4 +1,4 @@
-"""How strictly a line is read, and what a lenient reading let pass."""
+"""How strictly a line is read, and which deviations a lenient reading accepted."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gateway.dialects.errors import ProtocolError
 
 
 class Reading(enum.Enum):
-    """``STRICT`` takes what the documents allow, ``LENIENT`` also what a relay was seen to take."""
+    """``STRICT`` accepts what the documents allow, ``LENIENT`` also what a relay was observed to accept."""
 
     STRICT = "strict"
     LENIENT = "lenient"
 
 
 class Deviation(enum.Enum):
-    """What the documents do not allow and a relay takes; the value says what should have stood there."""
+    """A form that a relay accepts although the documents do not; the value describes the correct form."""
 
     COMMENT = "an instruction, not a comment"
     LOWER_CASE_TYPE = "an upper-case type"
@@ -35,10 +35,10 @@ class Deviation(enum.Enum):
 
 
 class Leniency:
-    """What one line is forgiven: nothing when read strictly.
+    """Collects the deviations of one line; a strict reading accepts none.
 
     Attributes:
-        deviations: what was forgiven so far.
+        deviations: the deviations so far.
     """
 
     __slots__ = ("deviations", "lenient")
@@ -48,7 +48,7 @@ class Leniency:
         self.deviations: set[Deviation] = set()
 
     def forgive(self, deviation: Deviation, found: str, offset: int) -> None:
-        """Note a deviation.
+        """Accept a deviation.
 
         Raises:
             ProtocolError: the reading is strict.

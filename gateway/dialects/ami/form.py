@@ -1,9 +1,9 @@
-"""The form of a command: what people are asked before it is called, as JSON in its key A.
+"""The form of a command: the questions to the user before it is called, as JSON in its key A.
 
 The pages name ``form.inputs[]`` (label, var, type, required, pattern, value, options), ``form.buttons[]``,
-width, height and ``timeout``. How options look they do not say: a list of texts, a list of objects with
-a value and a label (or text, or name), and an object of values and labels are read. What else stands in a
-form is passed over.
+width, height and ``timeout``. They do not define the shape of options: a list of texts, a list of objects
+with a value and a label (or text, or name), and an object of values and labels are accepted. Other keys of a
+form are ignored.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from gateway.model.schema import Argument, Method, NamedValue
 from gateway.model.values import ValueType
 
 MAX_INPUTS: Final = 100
-"""Inputs of a form, and buttons."""
+"""Largest number of inputs of a form, and of buttons."""
 
 MAX_OPTIONS: Final = 1000
-"""Options of an input."""
+"""Largest number of options of an input."""
 
 MAX_FORM: Final = 1 << 16
-"""Characters of a form's JSON."""
+"""Largest number of characters of a form's JSON."""
 
 MAX_TIMEOUT: Final = 24 * 60 * 60 * 1000
-"""Milliseconds."""
+"""Longest timeout in milliseconds."""
 
 _LABELS: Final = ("label", "text", "name")
 
 
 class InputType(enum.Enum):
-    """How an input is asked for."""
+    """The control for an input."""
 
     TEXT = "text"
     TEXTAREA = "textarea"
     SELECT = "select"
     HIDDEN = "hidden"
-    """Not asked for: its value is sent."""
+    """The user is not asked: the value is sent."""
     PASSWORD = "password"  # noqa: S105  a kind of input
 
 
@@ -52,10 +52,10 @@ class Input:
     """One thing that is asked.
 
     Attributes:
-        variable: the key under which the answer comes.
-        pattern: a regular expression that the answer must match; empty for any.
-        value: what is there before something is typed.
-        options: the only answers, if any are named.
+        variable: the key of the user's answer.
+        pattern: a regular expression that the answer must match; empty for none.
+        value: the initial value.
+        options: the only permitted answers, if any are named.
     """
 
     variable: str
@@ -69,9 +69,9 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is asked, and for how many milliseconds an answer of the application is waited for.
+    """The questions to the user, and the milliseconds for which an answer of the application is awaited.
 
-    ``width`` and ``height`` are in pixels. ``None`` where nothing is said.
+    ``width`` and ``height`` are in pixels. ``None`` stands for an absent value.
     """
 
     inputs: tuple[Input, ...] = ()
@@ -82,10 +82,10 @@ class Form:
 
 
 def read_form(text: str, position: int = 0) -> Form:
-    """Return the form that is written as JSON; ``position`` is where it stands in its line.
+    """Return the form that JSON describes; ``position`` is that of the JSON in its line.
 
     Raises:
-        ProtocolError: it is no JSON, not of this shape, or more than the bounds allow.
+        ProtocolError: it is not JSON, not of this shape, or exceeds a bound.
     """
     if len(text) > MAX_FORM:
         raise ProtocolError(f"a form of at most {MAX_FORM} characters", f"{len(text)}", position)
@@ -128,13 +128,13 @@ class _FormReader:
         return None if value is None else self._plain(value, name)
 
     def _plain(self, value: object, name: str) -> str:
-        """Numbers and flags may stand where text is meant: a script that makes JSON writes them so."""
+        """Return a text; numbers and booleans are accepted, because scripts that write JSON use them."""
         if not isinstance(value, str | int | float):
             raise self._fail(f"{name} as text")
         return value if isinstance(value, str) else json.dumps(value)
 
     def number(self, inner: Mapping[str, object], name: str, outer: Mapping[str, object]) -> int | None:
-        """A number of the form. ``timeout`` stands beside ``form`` in a relay's example: both are read."""
+        """Return a number of the form. A relay's example has ``timeout`` beside ``form``: both are read."""
         value = inner.get(name, outer.get(name))
         if value is None:
             return None
@@ -196,7 +196,7 @@ def write_form(form: Form) -> str:
     """Return the form as JSON.
 
     Raises:
-        LocalProtocolError: it is more than the bounds allow.
+        LocalProtocolError: it exceeds a bound.
     """
     inputs = [_written_input(one) for one in form.inputs]
     buttons = [{"label": one.label, "value": one.value} for one in form.buttons]
@@ -227,7 +227,7 @@ def _written_input(one: Input) -> dict[str, object]:
 
 
 def form_arguments(form: Form | None) -> tuple[Argument, ...]:
-    """Return what is asked as arguments of a method: text, absent where nothing has to be said."""
+    """Return the inputs as arguments of a method: texts, optional where no answer is required."""
     return tuple(_argument(one) for one in form.inputs) if form is not None else ()
 
 
@@ -244,5 +244,5 @@ def _argument(one: Input) -> Argument:
 
 
 def form_method(name: str, form: Form | None, label: str = "", description: str = "") -> Method:
-    """Return a method that asks what the form does."""
+    """Return a method whose arguments are the form's inputs."""
     return Method(name, form_arguments(form), label, description)

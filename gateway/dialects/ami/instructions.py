@@ -1,8 +1,8 @@
 """The instructions of AMI, both directions, as frozen values.
 
 ``values`` are the parameters that an instruction does not define: metrics, columns, arguments, in the order
-in which they stand. A key that is not there is not in the mapping; one that is there with ``None`` clears
-what it names. Optional keys of an instruction are ``None`` or empty where they are absent.
+in which they stand. A key that is absent is not in the mapping; ``None`` clears the value of its key.
+Optional keys of an instruction are ``None`` or empty where they are absent.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Values: TypeAlias = Mapping[str, AmiValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Instruction:
-    """What every instruction may say of itself.
+    """The fields of every instruction.
 
     Attributes:
-        sequence: its number. Documents let a login be 0 and the others follow; a relay does not look.
-        now: when it was sent, milliseconds since 1970 UTC.
+        sequence: its number. By the documents, a login has 0 and the others follow; a relay does not check.
+        now: the time of sending, milliseconds since 1970 UTC.
     """
 
     letter: ClassVar[str]
@@ -33,17 +33,17 @@ class _Instruction:
 
 
 class Option(enum.Enum):
-    """What a login asks of its session."""
+    """An option that a login sets for its session."""
 
     QUIET = "QUIET"
-    """Nothing is sent back but commands to be executed."""
+    """The relay sends nothing but commands to be executed."""
     LOG = "LOG"
     UNIX = "UNIX"
     """Lines to the application end with LF."""
     WINDOWS = "WINDOWS"
     """Lines to the application end with LF CR."""
     TTY = "TTY"
-    """A person types."""
+    """A person types at a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class Login(_Instruction):
     """Begins an application's session.
 
     Attributes:
-        process_id: names the application, the same one after a restart. Several connections may share it.
-        options: see there.
-        plugin: a Java class. The interface document calls it PL, the pages P.
+        process_id: the name of the application, the same after a restart. Several connections may share it.
+        options: the options of the session.
+        plugin: a Java class. The interface document calls its key PL, the pages P.
     """
 
     letter = "L"
@@ -65,7 +65,7 @@ class Login(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Status(_Instruction):
-    """Metrics of the application: those that are told change, the others stay."""
+    """Metrics of the application: those that it contains change, the others stay."""
 
     letter = "S"
     values: Values = field(default_factory=dict)
@@ -73,11 +73,11 @@ class Status(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Alert(_Instruction):
-    """An alert; deprecated for `ObjectUpdate`. To a relay level 0 takes it back.
+    """An alert; deprecated for `ObjectUpdate`. For a relay, level 0 ends it.
 
     Attributes:
         expires: as in `ObjectUpdate`.
-        assignee: whose it is.
+        assignee: the user that the alert is assigned to.
     """
 
     letter = "A"
@@ -91,12 +91,13 @@ class Alert(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class ObjectUpdate(_Instruction):
-    """Creates an object, or changes those of its columns that are told.
+    """Creates an object, or changes those of its columns that the instruction contains.
 
     Attributes:
-        type: its table.
-        object_id: unique for the application in the table; ``None`` where each is a new object.
-        expires: milliseconds: negative from receipt on, positive since 1970 UTC, 0 never; ``None`` as before.
+        type: the table of the object.
+        object_id: unique for the application in the table; ``None`` where each instruction is a new object.
+        expires: milliseconds: negative from receipt on, positive since 1970 UTC, 0 never; ``None``:
+            unchanged.
         alert_id: deprecated.
     """
 
@@ -110,7 +111,7 @@ class ObjectUpdate(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Delete(_Instruction):
-    """Deletes an object. ``object_id`` is ``None`` (a relay) where ``values`` tell which one."""
+    """Deletes an object. ``object_id`` is ``None`` (for a relay) where ``values`` identify the object."""
 
     letter = "D"
     type: str
@@ -127,7 +128,7 @@ class Selection:
 
 
 class Trigger(enum.Enum):
-    """What calls a command."""
+    """An action that calls a command."""
 
     NOW = "now"
     USER_CLICK = "user_click"
@@ -136,31 +137,31 @@ class Trigger(enum.Enum):
 
 
 BY_CLICK: Final = frozenset({Trigger.USER_CLICK})
-"""What calls a command that names no trigger."""
+"""The triggers of a command that names none."""
 
 ONE_ROW: Final = Selection()
-"""How many rows a command needs that does not say it."""
+"""The selection of a command that names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command(_Instruction):
-    """Defines a command that people can call.
+    """Defines a command that users can call.
 
     Attributes:
-        command_id: what `Execute` repeats.
-        name: in the menu; dots make submenus.
-        level: of permission; 0 withdraws the command.
-        form: what is asked before.
-        where: which rows have it, in the vendor's own language; so are ``panel_where`` and ``enabled_when``.
+        command_id: the name that `Execute` repeats.
+        name: the name in the menu; dots make submenus.
+        level: the permission level; 0 withdraws the command.
+        form: the questions to the user before the call.
+        where: which rows have it, in the vendor's own language, as ``panel_where`` and ``enabled_when``.
         panel_where: which panels have it.
-        help: shown to people.
-        priority: 0 stands first.
+        help: a text for users.
+        priority: the position in the menu; 0 is first.
         enabled_when: when it can be called.
-        fields: which columns of the rows are wanted.
-        selection: how many rows.
-        style: of the menu, as JSON.
-        triggers: what calls it.
-        script: run in place of the call, or with it.
+        fields: the columns of the rows that the call contains.
+        selection: how many rows are needed.
+        style: the style of the menu, as JSON.
+        triggers: the actions that call it.
+        script: a script that runs in place of the call, or with it.
     """
 
     letter = "C"
@@ -182,13 +183,13 @@ class Command(_Instruction):
 
 
 class ResponseStatus(enum.IntEnum):
-    """What becomes of the dialog after a command; others may come, and are kept."""
+    """The effect of a response on the command's dialog; other numbers occur, and are kept."""
 
     OKAY = 0
     CLOSE_DIALOG = 1
     KEEP_DIALOG = 2
     CLOSE_AND_UPDATE = 3
-    """Its values are columns to change in the row."""
+    """The values of the response are columns to change in the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +214,14 @@ class Exit(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Help(_Instruction):
-    """Asks for a text about instructions."""
+    """Requests a text about instructions."""
 
     letter = "H"
 
 
 @dataclass(frozen=True, slots=True)
 class Pause(_Instruction):
-    """Holds the lines behind it up, for tests."""
+    """Delays the lines after it, for tests."""
 
     letter = "P"
     milliseconds: int
@@ -228,10 +229,10 @@ class Pause(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Reply(_Instruction):
-    """What a relay says of an instruction (M). The pages show it without a time, a relay tells one.
+    """A relay's reply to an instruction (M). The pages show it without a time, a relay sends one.
 
     Attributes:
-        answers: the number of the instruction.
+        answers: the sequence number of the instruction.
         status: 0 is success.
     """
 
@@ -244,17 +245,17 @@ class Reply(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Execute(_Instruction):
-    """A relay calls a command (E).
+    """A relay's call of a command (E).
 
     Attributes:
-        request_id: what the `Response` repeats.
-        command_id: of the `Command`.
-        user: who calls.
-        object_id: where one row is meant.
-        type: of the rows; this and what follows comes from a relay and is in no document.
-        session: of the user.
-        rows: the columns that were asked for, of several rows.
-        values: what the form asked, and the columns of one row.
+        request_id: the id that the `Response` repeats.
+        command_id: the id of the `Command`.
+        user: the caller.
+        object_id: the row, where the call concerns one.
+        type: the table of the rows; this and the following are sent by a relay, and in no document.
+        session: the user's session.
+        rows: the requested columns of several rows.
+        values: the answers to the form, and the columns of one row.
     """
 
     letter = "E"

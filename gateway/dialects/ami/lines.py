@@ -1,8 +1,8 @@
-"""Octets to lines, one instruction or comment each, whatever pieces they come in.
+"""Splits octets into lines, one instruction or comment each, however the octets are fragmented.
 
 A line ends with LF. The interface document has LF CR, other software sends CR LF: one CR on either side of
 a line belongs to its end. A backslash right before the end joins a line with the next one, in quotes and
-outside (a relay does; no document mentions it). Empty lines mean nothing and are left out.
+outside (a relay does so; no document mentions it). Empty lines have no meaning and are dropped.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Final, TypeAlias
 from gateway.dialects.errors import ProtocolError
 
 IAC: Final = 0xFF
-"""The octet that begins a command; at the begin of a connection it tells that the client is a terminal."""
+"""The octet that begins a Telnet command (RFC 854). First on a connection, it means a terminal client."""
 
 MAX_COMMAND: Final = 256
-"""Octets of one sub-negotiation; more than that are dropped without looking for its end."""
+"""Octets of one sub-negotiation; longer ones are dropped without a search for their end."""
 
 _BEGIN, _FIRST_OPTION, _LAST_OPTION = 0xFA, 0xFB, 0xFE
 _END: Final = b"\xff\xf0"
 
 
 class Telnet:
-    """Takes the commands out, also those that come in pieces."""
+    """Removes Telnet commands (RFC 854), also those that arrive in pieces."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, octets: bytes) -> bytes:
-        """Return what is left of ``octets``; an unfinished command is kept for the next call."""
+        """Return ``octets`` without commands; an unfinished command is kept for the next call."""
         octets = self._held + octets
         self._held = b""
         left = bytearray()
@@ -46,7 +46,7 @@ class Telnet:
 
 
 def _command_end(octets: bytes, begin: int) -> int | None:
-    """Where the command ends that begins there; ``None`` if its end has not come."""
+    """Return where the command that begins there ends; ``None`` if its end has not arrived."""
     if begin + 1 == len(octets):
         return None
     code = octets[begin + 1]
@@ -60,23 +60,24 @@ def _command_end(octets: bytes, begin: int) -> int | None:
 
 
 MAX_LINE: Final = 1 << 20
-"""Octets of a line, all that was joined to it included. No document has a bound; a relay's buffer grows."""
+"""Octets of a line, with all that is joined to it. No document has a bound; a relay's buffer grows."""
 
 Piece: TypeAlias = bytes | ProtocolError
-"""A line without its end, or an error in the place of one that was too long."""
+"""A line without its end, or an error in place of a line that was too long."""
 
 _BACKSLASH, _CR = b"\\", b"\r"
 
 
 class Lines:
-    """What one connection has sent so far, as lines.
+    """Splits the octets of one connection into lines.
 
     Args:
-        longest: octets of a line, as `MAX_LINE`. More are not kept: an error stands in the line's place, and
-            all of it up to its end is passed over, with the lines that it would have been joined with.
+        longest: octets of a line, as `MAX_LINE`. A longer line is not kept: an error takes its place, and the
+            rest of it up to its end is dropped, with the lines that would have been joined to it.
 
     Attributes:
-        interactive: whether the first octet was telnet's: a person types (a relay does it the same way).
+        interactive: whether the first octet was Telnet's, so that a person types (a relay decides the same
+            way).
     """
 
     def __init__(self, longest: int = MAX_LINE) -> None:
@@ -111,7 +112,7 @@ class Lines:
         return pieces
 
     def end(self) -> int:
-        """The connection ended: return how many octets of an unfinished line are lost, 0 for none."""
+        """End the connection; return the number of octets of an unfinished line, which are lost."""
         lost = len(self._joined) + len(self._partial.removeprefix(_CR))
         self._joined.clear()
         self._partial.clear()
@@ -119,13 +120,13 @@ class Lines:
         return lost
 
     def _add(self, part: bytes, pieces: list[Piece]) -> None:
-        """Add octets to the line that has not ended."""
+        """Add octets to the unfinished line."""
         if self._skipping:
             self._tail = (self._tail + part[-2:])[-2:]
             return
         self._partial += part
         length = len(self._joined) + len(self._partial)
-        if length > self._longest + 2:  # both carriage returns that may belong to ends
+        if length > self._longest + 2:  # both carriage returns that may belong to line ends
             self._skip(pieces)
 
     def _skip(self, pieces: list[Piece]) -> None:

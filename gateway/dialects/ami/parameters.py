@@ -1,4 +1,4 @@
-"""The parts of a line: its head (type, number, time) and its parameters, in the order in which they stand."""
+"""The parts of a line: its head (type, number, time) and its parameters, in their order."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from gateway.dialects.ami.values import (
 from gateway.dialects.errors import ProtocolError
 
 MAX_PARAMETERS: Final = 10_000
-"""Parameters of an instruction."""
+"""Largest number of parameters of an instruction."""
 
 MAX_KEY: Final = 200
-"""Characters of a key."""
+"""Largest number of characters of a key."""
 
 _HEAD: Final = re.compile(r"([A-Z])(?:#([0-9]{1,18}))?(?:@([0-9]{1,18}))?(?=\||\Z)")
 _TYPE: Final = re.compile(r"[A-Za-z]")
 _MARK: Final = re.compile(r"([#@])([0-9]*)")
 _MARKS: Final = {"#": "sequence", "@": "now"}
-# "_" stands in keys of the pages' examples; the interface document says alphanumeric.
+# Keys in the pages' examples contain "_"; the interface document says alphanumeric.
 _KEY: Final = re.compile(r"\|([A-Za-z0-9_]*)")
 
-# What most parameters are: short numbers that fit their types, texts without escapes and controls. All others
-# take the long way, which reads the same from these: the tests hold both against each other.
+# The form of most parameters: short numbers that fit their types, texts without escapes and controls. All
+# others are read by `_read_parameter`, with the same result for these: the tests compare the two.
 _PLAIN: Final = re.compile(
     r"""\|([A-Za-z0-9_]{1,100}+)=(?:
         "([ !#-\[\]-~]*+)"
@@ -64,7 +64,7 @@ _READERS: Final[tuple[Any, ...]] = (
     lambda _: False,
     lambda _: None,
 )
-"""What makes a value of each group of `_PLAIN`."""
+"""The constructor of the value of each group of `_PLAIN`."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Parts:
 
 
 def read_parts(text: str, leniency: Leniency, dates: DateRules) -> Parts:
-    """Part a line that is no comment.
+    """Split a line that is not a comment.
 
     Raises:
         ProtocolError: it does not follow the grammar.
@@ -102,7 +102,7 @@ def read_parts(text: str, leniency: Leniency, dates: DateRules) -> Parts:
 
 
 def _read_plain(text: str, position: int, parameters: dict[str, AmiValue], leniency: Leniency) -> int:
-    """Read plain parameters as far as they go; return where that ends."""
+    """Read plain parameters as long as they are plain; return the position behind them."""
     found, count, before = None, 0, len(parameters)
     for count, found in enumerate(iter(_PLAIN.scanner(text, position).match, None), 1):  # type: ignore[attr-defined]  # noqa: B007  used below
         group = found.lastindex
@@ -130,7 +130,7 @@ def _read_head(text: str, leniency: Leniency) -> tuple[Parts, int]:
 
 
 def _read_mark(text: str, position: int, parts: Parts, leniency: Leniency) -> int:
-    """Read ``#5`` or ``@1700000000000``; a relay takes them in any order, and behind parameters, too."""
+    """Read ``#5`` or ``@1700000000000``; a relay accepts them in any order, and behind parameters, too."""
     found = _MARK.match(text, position)
     if found is None:
         raise ProtocolError("|, # or @", "something else", position)
@@ -147,14 +147,14 @@ def _read_mark(text: str, position: int, parts: Parts, leniency: Leniency) -> in
 
 
 def _read_parameter(text: str, position: int, parts: Parts, leniency: Leniency, dates: DateRules) -> int:
-    """Read one parameter of whatever form, or a mark; return where it ends."""
+    """Read one parameter of any form, or a mark; return the position behind it."""
     if text[position] != "|":
         return _read_mark(text, position, parts, leniency)
     found = _KEY.match(text, position)
     assert found is not None
     key, end = found[1], found.end()
     if not key or text[end : end + 1] != "=":
-        # A relay lets a key of one character pass at the end of a line: a slip of it, not followed here.
+        # A relay accepts a key of one character without a value at the end of a line; this is not imitated.
         raise ProtocolError("a key (letters and digits), = and a value", "something else", position)
     if len(key) > MAX_KEY:
         raise ProtocolError(f"a key of at most {MAX_KEY} characters", f"{len(key)}", position)
@@ -167,22 +167,22 @@ def _read_parameter(text: str, position: int, parts: Parts, leniency: Leniency, 
 
 
 def is_reserved(key: str) -> bool:
-    """Whether a key is kept for instructions: one or two upper-case letters."""
+    """Return whether a key is reserved for instructions: one or two upper-case letters."""
     return len(key) <= 2 and key.isalpha() and key.isupper()  # noqa: PLR2004  that many
 
 
 def is_key(key: str) -> bool:
-    """Whether this can be a key."""
+    """Return whether a text is a valid key."""
     found = _KEY.fullmatch(f"|{key}")
     return found is not None and 0 < len(key) <= MAX_KEY
 
 
 class Fields:
-    """The parameters of an instruction, of which those that it defines are taken out by type.
+    """The parameters of an instruction; those that it defines are taken out by key and type.
 
     Args:
-        parts: of the line.
-        leniency: whether reserved keys that the instruction does not define are forgiven.
+        parts: the parts of the line.
+        leniency: whether reserved keys that the instruction does not define are accepted.
     """
 
     def __init__(self, parts: Parts, leniency: Leniency) -> None:
@@ -191,14 +191,14 @@ class Fields:
         self._leniency = leniency
 
     def text(self, key: str) -> str:
-        """Take a text that must be there. An enum is one: the two differ in how they are stored only."""
+        """Take a required text. An enum is one: the two differ in how a relay stores them only."""
         value = self.optional_text(key)
         if value is None:
             raise self._misses(key, "a string")
         return value
 
     def optional_text(self, key: str) -> str | None:
-        """Take a text; ``None`` where it is absent, or null."""
+        """Take a text; ``None`` where it is absent or null."""
         value = self._left.pop(key, None)
         if value is None:
             return None
@@ -207,25 +207,25 @@ class Fields:
         return str(value)
 
     def integer(self, key: str) -> int:
-        """Take an int that must be there."""
+        """Take a required int."""
         value = self.optional_integer(key)
         if value is None:
             raise self._misses(key, "an int")
         return value
 
     def optional_integer(self, key: str) -> int | None:
-        """Take an int; ``None`` where it is absent, or null."""
+        """Take an int; ``None`` where it is absent or null."""
         return self._optional_number(key, int, "an int")
 
     def sequence(self, key: str) -> int:
-        """Take the number of an instruction, which may be a long, too."""
+        """Take the sequence number of an instruction, which may also be a long."""
         value = self._left.pop(key, None)
         if not isinstance(value, int) or isinstance(value, bool | Utc):
             raise self._misses(key, "a number")
         return int(value)
 
     def optional_long(self, key: str) -> int | None:
-        """Take a long; ``None`` where it is absent, or null. A relay refuses ints; documents are silent."""
+        """Take a long; ``None`` where it is absent or null. A relay rejects ints; documents are silent."""
         return self._optional_number(key, Long, "a long (with L)")
 
     def _optional_number(self, key: str, of_type: type[int], what: str) -> int | None:
@@ -237,34 +237,34 @@ class Fields:
         return int(value)
 
     def optional_json(self, key: str) -> Json | None:
-        """Take a JSON document; ``None`` where it is absent, or null."""
+        """Take a JSON document; ``None`` where it is absent or null."""
         value = self._left.pop(key, None)
         if value is not None and not isinstance(value, Json):
             raise self._misses(key, "JSON")
         return value
 
     def has(self, key: str, value: AmiValue) -> bool:
-        """Whether exactly this stands under a key."""
+        """Return whether a key has exactly this value."""
         return type(self._left.get(key)) is type(value) and self._left[key] == value
 
     def forgive(self, deviation: Deviation) -> None:
-        """As `Leniency.forgive`."""
+        """Accept a deviation, as `Leniency.forgive` does."""
         self._leniency.forgive(deviation, self._letter, 0)
 
     def _misses(self, key: str, what: str) -> ProtocolError:
         return ProtocolError(f"{what} as {key} of {self._letter}", "something else, or nothing")
 
     def rest(self, passing: str = "") -> dict[str, AmiValue]:
-        """Return what is left, which is the application's own.
+        """Return the parameters that were not taken: those of the application.
 
         Args:
-            passing: one-letter keys that a relay lets pass, though nothing defines them.
+            passing: one-letter keys that a relay accepts without a definition.
 
         Raises:
-            ProtocolError: a reserved key is among it. A relay looks at those of one letter only.
+            ProtocolError: one of them is reserved. A relay checks keys of one letter only.
         """
         for key in self._left:
-            if len(key) <= 2 and is_reserved(key):  # noqa: PLR2004  short ones only, quickly
+            if len(key) <= 2 and is_reserved(key):  # noqa: PLR2004  cheap test of the length first
                 if len(key) == 1 and key not in passing:
                     raise ProtocolError(
                         f"a key that {self._letter} defines, or one that is not reserved", key
@@ -273,9 +273,9 @@ class Fields:
         return self._left
 
     def nothing_left(self) -> None:
-        """Make sure that all was taken."""
+        """Raise `ProtocolError` if parameters were not taken."""
         if self._left:
             raise ProtocolError(f"no other key in {self._letter}", f"{len(self._left)}")
 
 
-assert INT_LIMIT > 10**9  # an int of nine digits needs no look at its size
+assert INT_LIMIT > 10**9  # an int of nine digits needs no check of its size

@@ -1,8 +1,8 @@
-"""The relay session: AMI's console, to which applications connect and tell what they manage.
+"""The relay session: AMI's console, to which applications connect and report their objects.
 
-What an application tells is kept: AMI has no way to ask for it. Its types of objects (T) become classes, the
-keys that it uses their elements, its commands methods of its own object. `relay_instructions` has what each
-instruction does; who says what in which order is in the interface document and in the vendor's pages.
+Reports are kept, because AMI has no request for them. Types of objects (T) become classes, the
+keys of an application their elements, its commands methods of its own object. `relay_instructions` carries
+out each instruction; the interface document and the vendor's pages define who sends what in which order.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ __all__ = ["LoginRules", "RelayConfig", "RelayLimits", "RelaySession"]
 
 
 class RpcClient:
-    """Calls commands.
+    """Calls the commands of applications.
 
     Args:
-        config: of the session.
-        objects: of all applications.
-        applications: all of them.
-        calls: that are open.
-        lines: through which instructions leave.
-        out: what is to be done.
+        config: the configuration of the session.
+        objects: the objects of all applications.
+        applications: all applications.
+        calls: the open calls.
+        lines: sends instructions.
+        out: collects the effects.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RpcClient:
         self._out = out
 
     def call(self, call: MethodCall, now: int) -> None:
-        """Send a call, or answer at once why it is not sent."""
+        """Send a call, or answer it at once with the reason why it is not sent."""
         request_id = self._calls.next_id
         try:
             connection, offered, prepared, line = self._checked(call, request_id, now)
@@ -87,7 +87,7 @@ class RpcClient:
         self._lines.say(connection, line, write_instruction(prepared.shown).strip())
 
     def precheck(self, call: MethodCall, now: int) -> Answer | None:
-        """What `call` would answer at once; ``None`` where it would send it."""
+        """Return the answer that `call` would give at once; ``None`` where it would send the call."""
         try:
             self._checked(call, self._calls.next_id, now)
         except NotSentError as error:
@@ -97,7 +97,7 @@ class RpcClient:
     def _checked(
         self, call: MethodCall, request_id: str, now: int
     ) -> tuple[Connection, Offer, Prepared, bytes]:
-        """Where a call is to be sent, what it calls, with what, and its line."""
+        """Return the connection, the command, its arguments and its line; raise `NotSentError` otherwise."""
         connection, offered = self._offered(call, now)
         prepared = self._prepared(call, offered, request_id, now)
         try:
@@ -107,7 +107,7 @@ class RpcClient:
         return connection, offered, prepared, line
 
     def fetch(self, fetch: ObjectFetch) -> None:
-        """Answer that nothing can be read."""
+        """Answer that AMI cannot read an object again."""
         application = self._applications.by_name(fetch.agent)
         if application is None or not self._objects.has(fetch.native_id):
             outcome, text = Outcome.OBJECT_GONE, "there is no such object"
@@ -115,11 +115,11 @@ class RpcClient:
             outcome, text = Outcome.SOURCE_DOWN, "the application is not connected"
         else:
             outcome = Outcome.NOT_NOW
-            text = "AMI has no request for an object: what is shown is what its application told last"
+            text = "AMI has no request for an object: what is shown is what its application reported last"
         self._out.answer(Answer(fetch.token, outcome, f"not read: {text}"))
 
     def _offered(self, call: MethodCall, now: int) -> tuple[Connection, Offer]:
-        """The command that is meant, and where it is to be sent."""
+        """Return the command that is called, and the connection that offers it."""
         if call.deadline <= now:
             raise NotSentError(Outcome.NOT_NOW, "no time was left for it")
         if self._calls.is_full:
@@ -153,8 +153,8 @@ class RpcClient:
 class RelaySession:
     """A relay of AMI for all applications that connect to one listener, without I/O.
 
-    What is observed by one event is one `Observed`, behind which stand answers and what is written. Agents of
-    the source are the applications, by the name they log in with.
+    The observations of one event are one `Observed`, before answers and written lines. The agents of
+    the source are the applications, by the name of their login.
     """
 
     def __init__(self, config: RelayConfig) -> None:
@@ -174,15 +174,15 @@ class RelaySession:
 
     @property
     def schemas(self) -> tuple[ClassSchema, ...]:
-        """The latest version of each class that grows: worth keeping for `RelayConfig.schemas`."""
+        """The latest version of each class that grows, to be kept for `RelayConfig.schemas`."""
         return self._objects.schemas
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: C901, PLR0912  a case for each event
-        """Take in what happened; as `Session.handle`, for all events of a listener and for operations.
+        """Process an event; as `Session.handle`, for all events of a listener and for operations.
 
-        A command is called once. ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent. ``UNKNOWN``:
-        no answer in time, or the connection ended, or an answer that does not say it; another may follow when
-        it comes late. AMI has no request to read or set an object.
+        A command is called once. After ``SOURCE_DOWN`` and the outcomes of a check, nothing was sent.
+        ``UNKNOWN`` stands for no answer in time, a connection that ended, or an answer without a result; a
+        late answer may follow it. AMI has no request to read or set an object.
         """
         match event:
             case BytesReceived(connection, octets):
@@ -203,7 +203,7 @@ class RelaySession:
             case ObjectModify():
                 self._out.answer(cannot_be_set(event))
             case ObjectsRestored(objects):
-                self._objects.tell_classes()  # no event of an application leads to these
+                self._objects.report_classes()  # no event of an application causes this
                 Restoring(self._config, self._objects, self._applications, self._out).restore(objects, now)
             case Listening():
                 self._begin()
@@ -216,16 +216,16 @@ class RelaySession:
         return self._finish()
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """As `ConsoleSession.precheck` of every dialect."""
+        """Return what `ConsoleSession.precheck` documents."""
         if isinstance(request, ObjectModify):
             return cannot_be_set(request)
         return self._client.precheck(request, now)
 
     def _begin(self) -> None:
-        """The source is synchronised, though no application may have connected yet."""
+        """Report the source as synchronised, although no application may have connected yet."""
         self._out.observe(SourceStateSeen(SourceState.SYNCHRONISED, "listening for applications"))
         self._out.observe(*(EventLearned(schema) for schema in self._events.schemas))
-        self._objects.tell_classes()
+        self._objects.report_classes()
 
     def _accept(self, connection: int, peer: Peer, now: int) -> None:
         if len(self._connections) >= self._config.limits.connections:
@@ -248,9 +248,9 @@ class RelaySession:
         self._end_if_over(known, now)
 
     def _pass_time(self, now: int) -> None:
-        """Objects expire, calls are given up, classes are observed again."""
+        """Expire objects, give up calls, and observe changed classes."""
         self._out.woken()
-        # A connection that waits for longer than this waits since before the clock was set back.
+        # A pause that ends later than this began before the clock was set back.
         longest = self._config.limits.pause
         for known in self._connections.values():
             if known.paused_until and not known.paused_until - longest <= now < known.paused_until:
@@ -262,12 +262,12 @@ class RelaySession:
         for one in self._calls.give_up_overdue(now):
             self._out.answer(one)
         self._objects.pass_time(now)
-        self._applications.tell_counts(now)
+        self._applications.report_counts(now)
 
     # The ends of connections.
 
     def _greet_terminal(self, known: Connection, now: int) -> None:
-        """Its first octet was telnet's: a person types, who must sit at this machine."""
+        """Treat the peer as a terminal, because its first octet was Telnet's; it must be local."""
         if self._config.logins.terminal and is_local(known.peer):
             known.end = known.end if known.application is not None else LineEnd.WINDOWS
         else:
@@ -276,7 +276,7 @@ class RelaySession:
 
     def _end_if_over(self, known: Connection, now: int) -> None:
         if known.over:
-            self._end(known, "it said that it ends (X)", now)
+            self._end(known, "it sent an end of session (X)", now)
 
     def _end(self, known: Connection, reason: str, now: int) -> None:
         known.over = True
@@ -287,7 +287,7 @@ class RelaySession:
         self._forget(known, reason, now)
 
     def _forget(self, known: Connection, reason: str, now: int) -> None:
-        """Objects stay; what is open with a connection ends with it."""
+        """End all that depends on a connection; objects stay."""
         for one in self._calls.lose(known.number, reason):
             self._out.answer(one)
         self._applications.log_out(known, reason, now)
@@ -295,12 +295,12 @@ class RelaySession:
     # Time.
 
     def _login_deadline(self, known: Connection) -> int:
-        """Until when it must have logged in; 0 where it has, or is over."""
+        """Return the deadline of its login; 0 where it has logged in, or has ended."""
         waits = known.application is None and not known.over
         return known.opened + self._config.logins.within if waits else 0
 
     def _finish(self) -> list[Effect]:
-        """Hand out what is to be done, and when to be woken."""
+        """Return all effects, with the time of the next timer."""
         times = [self._objects.next_time, self._applications.next_time]
         for known in self._connections.values():
             times += [known.paused_until, self._login_deadline(known)]

@@ -1,4 +1,4 @@
-"""Applications of a relay: who may log in, and what is told of each."""
+"""Applications of a relay: their logins, and the observations of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.dialects.ami.instructions import Login, Option
 from gateway.dialects.ami.relay_config import SECOND, RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
-from gateway.dialects.ami.relay_objects import Objects, Told
+from gateway.dialects.ami.relay_objects import Objects, Report
 from gateway.dialects.ami.relay_schemas import (
     APPLICATION,
     APPLICATION_CLASS,
@@ -30,28 +30,28 @@ from gateway.model.schema import EventSchema, Method
 from gateway.model.values import Value
 
 _MANY = 1_000
-"""Objects of an application, from which on its logins may not follow each other too closely,"""
+"""Number of objects of an application from which on its logins must be `_PAUSE` apart."""
 _PAUSE = 10 * SECOND
-"""that is not closer than this: with each, all of them are told again."""
+"""Nanoseconds between logins of such an application, because each login reports all objects again."""
 _REFUSALS_INTERVAL = 60 * SECOND
-"""Between two events that tell of one application's refused instructions."""
-Tellings: TypeAlias = tuple[tuple[Table, Told], ...]
+"""Nanoseconds between two events about refused instructions of one application."""
+Reports: TypeAlias = tuple[tuple[Table, Report], ...]
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 def is_local(peer: Peer) -> bool:
-    """Whether somebody connected from the same machine."""
+    """Return whether a peer is connected from this machine."""
     return peer.address.startswith(_LOOPBACK)
 
 
 class Applications:
-    """Those that are connected, or have been.
+    """The applications that are connected, or have been.
 
     Args:
-        config: of the session.
-        objects: of theirs.
-        events: of the relay.
-        out: what is to be done.
+        config: the configuration of the session.
+        objects: the objects of all applications.
+        events: the events of the relay.
+        out: collects the effects.
     """
 
     def __init__(self, config: RelayConfig, objects: Objects, events: Events, out: Collected) -> None:
@@ -65,24 +65,24 @@ class Applications:
         self._table = objects.table(
             package, APPLICATION_CLASS, APPLICATION, "Application", "An application of AMI."
         )
-        text = "What applications tell of themselves."
+        text = "What applications report of themselves."
         self._metrics_table = objects.table(package, METRICS_CLASS, METRICS, "Metrics", text)
 
     def by_id(self, native_id: str) -> Application | None:
-        """The application of this native id."""
+        """Return the application of this native id; ``None`` if it is unknown."""
         return self._by_id.get(native_id)
 
     def by_name(self, name: str) -> Application | None:
-        """The application of this name."""
+        """Return the application of this name; ``None`` if it is unknown."""
         return self._known.get(name)
 
     # Logging in.
 
     def log_in(self, connection: Connection, login: Login, now: int) -> None:
-        """Let an application in.
+        """Log an application in.
 
         Raises:
-            RefusedError: it may not, now or at all; nothing has changed.
+            RefusedError: it may not log in, now or at all; nothing has changed.
         """
         self._admit(connection, login)
         name = login.process_id
@@ -91,7 +91,7 @@ class Applications:
         oldest = None if application is not None else self._to_be_forgotten()
         application = application or Application(name)
         metrics = self._metrics(name, login.values, now)
-        self._objects.check((self._table, self._told(application, now)), *metrics)
+        self._objects.check((self._table, self._report_of(application, now)), *metrics)
         if oldest is not None:
             self._forget(oldest, now)
         first = not application.connections
@@ -102,25 +102,25 @@ class Applications:
         application.address, application.certificate = connection.peer.address, connection.peer.name
         self._known[name] = self._by_id[application_id(name)] = application
         self._set_up(connection, application, login.options)
-        self._tell_login(application, metrics, first=first, now=now)
+        self._report_login(application, metrics, first=first, now=now)
 
-    def _tell_login(self, application: Application, metrics: Tellings, *, first: bool, now: int) -> None:
-        """Tell it, with all that it had before: it vouches for that again, as AMI has it."""
+    def _report_login(self, application: Application, metrics: Reports, *, first: bool, now: int) -> None:
+        """Report it with all its objects, which it confirms by its login, as AMI defines it."""
         name = application.name
         if first:
             self._out.observe(ResyncBegan(name))
-        for table, told in metrics:
-            self._objects.tell_checked(table, told, now)
-        self.tell(application, now)
+        for table, report in metrics:
+            self._objects.report_checked(table, report, now)
+        self.report(application, now)
         if first:
             application.logins += 1
             number = application.logins
-            self._objects.tell_all(name, lambda: self._told_all(application, number))
+            self._objects.report_all(name, lambda: self._all_reported(application, number))
         certificate = application.certificate or None
         self.event(self._events.logged_in, application, now, application.address, certificate)
 
-    def _told_all(self, application: Application, login: int) -> None:
-        """All that it had was told, unless it has gone meanwhile."""
+    def _all_reported(self, application: Application, login: int) -> None:
+        """End the resynchronisation when all objects have been reported, unless it has disconnected."""
         if application.connections and application.logins == login:
             self._out.observe(ResyncEnded(complete=True, agent=application.name))
 
@@ -148,10 +148,10 @@ class Applications:
             raise RefusedError("it was here a moment ago and has many objects: wait for 10 s")
 
     def _to_be_forgotten(self) -> Application | None:
-        """Who has not been connected for longest, where there is no room for another one else.
+        """Return the application that was disconnected for longest, if a new one needs its place.
 
         Raises:
-            RefusedError: there is no room.
+            RefusedError: all are connected.
         """
         limits = self._config.limits
         if len(self._known) < limits.applications:
@@ -162,7 +162,7 @@ class Applications:
         return min(gone, key=lambda one: one.since)
 
     def _forget(self, application: Application, now: int) -> None:
-        self._tell_refusals(application, now)
+        self._report_refusals(application, now)
         self._objects.end_all(application.name, now)
         self._out.observe(AgentGone(application.name, "it made room for another application"))
         del self._known[application.name], self._by_id[application_id(application.name)]
@@ -177,68 +177,68 @@ class Applications:
         if Option.WINDOWS in options or Option.TTY in options:
             connection.end = LineEnd.WINDOWS
 
-    def restore(self, name: str, told: Mapping[str, Value | None], created: int, now: int) -> None:
-        """One was known before the gateway was started again; it is not connected yet.
+    def restore(self, name: str, elements: Mapping[str, Value | None], created: int, now: int) -> None:
+        """Restore an application that was known before the restart; it is not connected yet.
 
         Args:
-            name: of the application.
-            told: elements of its object as they were told last.
-            created: when that came into being, nanoseconds.
-            now: nanoseconds.
+            name: the name of the application.
+            elements: the last reported values of its object's elements.
+            created: when its object was created, nanoseconds.
+            now: the time, nanoseconds.
 
         Raises:
-            RefusedError: there is no room for it.
+            RefusedError: the bounds leave no room for it.
         """
         if len(self._known) >= self._config.limits.applications:
             raise RefusedError("there is no room for it")
-        options = str(told.get("options") or "").split(",")
-        since = told.get("since")
+        options = str(elements.get("options") or "").split(",")
+        since = elements.get("since")
         application = Application(
             name,
             since=since if isinstance(since, int) else now,
-            plugin=str(told.get("plugin") or ""),
+            plugin=str(elements.get("plugin") or ""),
             options=frozenset(option for option in Option if option.value in options),
-            address=str(told.get("address") or ""),
-            certificate=str(told.get("certificate") or ""),
+            address=str(elements.get("address") or ""),
+            certificate=str(elements.get("certificate") or ""),
         )
-        known = replace(self._told(application, now), created=created)
+        known = replace(self._report_of(application, now), created=created)
         self._objects.check((self._table, known))
         self._known[name] = self._by_id[application_id(name)] = application
-        self._objects.tell_checked(self._table, known, now)
-        application.told_at = now
+        self._objects.report_checked(self._table, known, now)
+        application.reported_at = now
 
-    # What is told of them.
+    # Observations of applications.
 
-    def tell_metrics(self, application: Application, metrics: Mapping[str, AmiValue], now: int) -> None:
-        """Metrics were told, in part.
+    def report_metrics(self, application: Application, metrics: Mapping[str, AmiValue], now: int) -> None:
+        """Report metrics, which may be a part of all.
 
         Raises:
-            RefusedError: they are more than the bounds allow.
+            RefusedError: they exceed the bounds.
         """
-        for table, told in self._metrics(application.name, metrics, now):
-            self._objects.tell(table, told, now)
+        for table, report in self._metrics(application.name, metrics, now):
+            self._objects.report(table, report, now)
 
-    def _metrics(self, name: str, metrics: Mapping[str, AmiValue], now: int) -> Tellings:
-        """What there is to tell of them: nothing where nothing is there, and nothing was."""
+    def _metrics(self, name: str, metrics: Mapping[str, AmiValue], now: int) -> Reports:
+        """Return the report of metrics; none where there are no values, and were none."""
         if not metrics:
             return ()
         native_id, table = metrics_id(name), self._metrics_table
         if native_id not in table.rows and all(value is None for value in metrics.values()):
             return ()
-        return ((table, Told(name, native_id, now, (name,), (), metrics)),)
+        return ((table, Report(name, native_id, now, (name,), (), metrics)),)
 
-    def tell(self, application: Application, now: int) -> None:
-        """Tell of an application as it stands."""
-        row = self._objects.tell_checked(self._table, self._told(application, now), now)
-        # Without a connection they are shown as they were: whoever comes back offers them again.
+    def report(self, application: Application, now: int) -> None:
+        """Report an application in its present state."""
+        row = self._objects.report_checked(self._table, self._report_of(application, now), now)
+        # A disconnected application is shown with its methods: it offers them again when it returns.
         if application.connections and self._objects.call_by(row, _methods(application), now):
             reason = "the commands that it has left are not shown: it has changed them too often"
             self._out.note("commands-hidden", f"{application.name!r}: {reason}")
             application.note_refusal(reason)
-        application.changed, application.told_at = False, now
+        application.changed, application.reported_at = False, now
 
     def check_commands(self, application: Application) -> None:
-        """Make sure that the commands which it offers now can be shown.
+        """Check that the commands which it offers now can be shown.
 
         Raises:
             RefusedError: it has changed them too often.
@@ -246,7 +246,7 @@ class Applications:
         row = self._table.rows[application_id(application.name)]
         self._objects.check_methods(row, _methods(application))
 
-    def _told(self, application: Application, now: int) -> Told:
+    def _report_of(self, application: Application, now: int) -> Report:
         name = application.name
         options = ",".join(one.value for one in Option if one in application.options)
         properties = (
@@ -268,36 +268,36 @@ class Applications:
             application.repeated,
             application.lag,
         )
-        return Told(name, application_id(name), now, properties, statistics)
+        return Report(name, application_id(name), now, properties, statistics)
 
-    def tell_counts(self, now: int) -> None:
-        """Tell of those whose counts have changed, if they were not told just now."""
+    def report_counts(self, now: int) -> None:
+        """Report the applications whose counts have changed, at most once in an interval."""
         for application in self._known.values():
-            if not 0 <= now - application.refusals_told_at < _REFUSALS_INTERVAL:
-                self._tell_refusals(application, now)
-            if not application.changed or 0 <= now - application.told_at < self._config.tell_interval:
+            if not 0 <= now - application.refusals_reported_at < _REFUSALS_INTERVAL:
+                self._report_refusals(application, now)
+            if not application.changed or 0 <= now - application.reported_at < self._config.report_interval:
                 continue
             missing, repeated = application.gap_missing, application.gap_repeated
             if missing or repeated:
                 application.gap_missing = application.gap_repeated = 0
                 severity = Severity.WARNING
                 self.event(self._events.sequence_gap, application, now, missing, repeated, severity=severity)
-            self.tell(application, now)
+            self.report(application, now)
 
-    def _tell_refusals(self, application: Application, now: int) -> None:
-        """Tell that something was refused, at once and then once a minute: nobody else may know."""
+    def _report_refusals(self, application: Application, now: int) -> None:
+        """Report refused instructions, at once and then once a minute: the application may be QUIET."""
         if not application.refusals:
             return
-        refusals, application.refusals, application.refusals_told_at = application.refusals, 0, now
+        refusals, application.refusals, application.refusals_reported_at = application.refusals, 0, now
         arguments = (refusals, application.refusal)
         self.event(self._events.refused, application, now, *arguments, severity=Severity.WARNING)
 
     @property
     def next_time(self) -> int:
-        """When `tell_counts` has something to do; 0 for never."""
+        """The time at which `report_counts` has something to do; 0 for never."""
         known = self._known.values()
-        times = [one.told_at + self._config.tell_interval for one in known if one.changed]
-        times += [one.refusals_told_at + _REFUSALS_INTERVAL for one in known if one.refusals]
+        times = [one.reported_at + self._config.report_interval for one in known if one.changed]
+        times += [one.refusals_reported_at + _REFUSALS_INTERVAL for one in known if one.refusals]
         return min(times, default=0)
 
     def event(
@@ -308,14 +308,14 @@ class Applications:
         *arguments: Value | None,
         severity: Severity = Severity.INFO,
     ) -> None:
-        """Something happened that is told once."""
+        """Report an event of an application."""
         name = application.name
         self._out.observe(EventSeen(schema.key, name, time, severity, (name, *arguments)))
 
     # Logging out.
 
     def log_out(self, connection: Connection, reason: str, now: int) -> None:
-        """A connection is over: objects stay, but nobody vouches for them without another connection."""
+        """End a connection's login: objects stay, but are stale without another connection."""
         application = connection.application
         if application is None:
             return
@@ -325,7 +325,7 @@ class Applications:
             application.since = now
         severity = LOGGED_OUT_SEVERITY[connection.said_goodbye]
         self.event(self._events.logged_out, application, now, reason, severity=severity)
-        self.tell(application, now)
+        self.report(application, now)
         if not application.connections:
             self._out.observe(AgentLost(application.name, f"not connected: {reason}"))
 

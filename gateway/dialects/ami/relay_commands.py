@@ -1,7 +1,7 @@
 """Commands of applications as methods, and calls of methods as instructions.
 
-A call is sent once and answered once. One that is not answered in time is known a while longer: a late
-answer still says what became of it.
+A call is sent once and answered once. One that is not answered in time is remembered for a while: a late
+answer still has its outcome.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from gateway.model.validation import validate
 from gateway.model.values import Value, Values, ValueType
 
 _SHORT: Final = 4
-"""Characters below which something is masked only where it stands alone: half of all words have an ``e``."""
+"""Texts of fewer characters are masked only as whole words: most words contain an ``e``."""
 
 
 class Unseen:
-    """What was typed unseen for one call.
+    """The secret inputs of one call.
 
     Args:
-        typed: by the variables of the command's form.
+        typed: the inputs by the variables of the command's form.
     """
 
     def __init__(self, typed: Mapping[str, str]) -> None:
@@ -43,9 +43,9 @@ class Unseen:
         self._pattern = re.compile("|".join(map(_pattern, longest_first))) if longest_first else None
 
     def left_out(self, response: Response) -> Response:
-        """A response as it may be shown: without the values of those variables, and masked in texts.
+        """Return a response that may be shown: without the values of those variables, and masked in texts.
 
-        Numbers under other keys stay: nobody can tell them from what is measured.
+        Numbers under other keys stay: they cannot be distinguished from measurements.
         """
         if not self._variables:
             return response
@@ -66,7 +66,7 @@ def _pattern(typed: str) -> str:
 
 
 REPLY: Final = "reply"
-"""The output of every method: what the application answered beside status and text."""
+"""The output of every method: the values of the application's answer, beside status and text."""
 
 _MOST_TEXT: Final = 1_000
 """Characters of a description."""
@@ -77,11 +77,11 @@ class Offer:
     """A command that can be called.
 
     Attributes:
-        command: as its application defined it.
-        method: what it is shown as.
-        inputs: those that are arguments, in the order of the arguments.
-        takes_rows: whether two arguments follow: a type, and an object or several.
-        unseen: variables whose values are not to be shown.
+        command: the command as its application defined it.
+        method: the method that represents it.
+        inputs: the inputs that are arguments, in the order of the arguments.
+        takes_rows: whether two more arguments follow: a type, and one object or several.
+        unseen: variables whose values must not be shown.
     """
 
     command: Command
@@ -92,16 +92,16 @@ class Offer:
 
     @property
     def timeout(self) -> int:
-        """Milliseconds that an answer is waited for by its form; 0 where it does not say."""
+        """Milliseconds that the form allows for an answer; 0 where it names no time."""
         form = self.command.form
         return (form.timeout or 0) if form is not None else 0
 
 
 def offer(command: Command, secrets: SecretRules) -> Offer | None:
-    """What a command offers to people; ``None`` where only layouts call it.
+    """Return the method of a command; ``None`` where only layouts call it.
 
     Raises:
-        RefusedError: what is typed into its form could not be sent.
+        RefusedError: an input of its form could not be sent.
     """
     inputs = command.form.inputs if command.form is not None else ()
     for one in inputs:
@@ -115,7 +115,7 @@ def offer(command: Command, secrets: SecretRules) -> Offer | None:
     takes_rows = command.selection.most != 0
     if takes_rows:
         arguments += _row_arguments(command, taken)
-    description = "Values that it answered with."
+    description = "Values of the answer."
     arguments.append(Argument(REPLY, ValueType.MAP, Direction.OUT, optional=True, description=description))
     label, text = secrets.masked_uris(command.name), secrets.masked_uris(_description(command))
     method = Method(command.command_id, tuple(arguments), label, text)
@@ -132,18 +132,18 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def _asked(one: Input, secrets: SecretRules, taken: set[str]) -> Argument:
-    """What is typed unseen has a name that tells it, so that no record shows it."""
+    """Return the argument of an input; a secret one has a name that marks it, so that no record shows it."""
     name, default = one.variable, one.value
     if one.type is InputType.PASSWORD and not secrets.hides(name):
         name = f"{name}_password"
     if default is not None and (secrets.hides(name) or secrets.masked_uris(default) != default):
-        default = None  # it is sent all the same where nothing is given
+        default = None  # the application's default is sent all the same if the argument is absent
     return Argument(
         _unused(name, taken),
         ValueType.STRING,
         default=default,
         label=one.label,
-        # The application's own expressions are not run: one could take for ever.
+        # The application's own expressions are not evaluated: one could take for ever.
         description=f"Matches {one.pattern}" if one.pattern else "",
         values=one.options,
         optional=not one.required or one.value is not None,
@@ -153,13 +153,13 @@ def _asked(one: Input, secrets: SecretRules, taken: set[str]) -> Argument:
 def _row_arguments(command: Command, taken: set[str]) -> tuple[Argument, Argument]:
     least, most = command.selection.least, command.selection.most
     if most == 1:
-        which = "The id of the object that is meant."
+        which = "The id of the object."
     else:
-        which = f"Ids of the objects that are meant, as a JSON list: {least} to {most or 'any number'}."
+        which = f"Ids of the objects, as a JSON list: {least} to {most or 'any number'}."
     kind = Argument(
         _unused("type", taken),
         ValueType.STRING,
-        description="The type (T) of what is meant.",
+        description="The type (T) of the objects.",
         optional=not least,
     )
     name = "object" if most == 1 else "objects"
@@ -168,7 +168,7 @@ def _row_arguments(command: Command, taken: set[str]) -> tuple[Argument, Argumen
 
 
 def _description(command: Command) -> str:
-    """What the application says of it. Conditions are in the vendor's own language, and only shown."""
+    """Return the application's description. Conditions are in the vendor's language, and only shown."""
     parts = (
         command.help,
         f"For objects where {command.where}." if command.where else "",
@@ -182,18 +182,18 @@ def _description(command: Command) -> str:
 
 
 FindRow = Callable[[str, str], Row | None]
-"""The object of a type, by its id, among those of the application that is called."""
+"""Returns the object of a type and an id, of the application that is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A call, checked.
+    """A checked call.
 
     Attributes:
-        instruction: to be sent.
-        shown: the same without what was typed unseen.
-        row: the only object that is meant; ``None`` where there is none, or there are several.
-        unseen: what was typed so.
+        instruction: the instruction to be sent.
+        shown: the same without secret inputs.
+        row: the object that it concerns; ``None`` where there is none, or there are several.
+        unseen: the secret inputs.
     """
 
     instruction: Execute
@@ -203,10 +203,10 @@ class Prepared:
 
 
 def prepare(one: Offer, call: MethodCall, request_id: str, user: str, find: FindRow) -> Prepared:
-    """Turn a call into an instruction.
+    """Convert a call to an instruction.
 
     Raises:
-        NotSentError: the arguments are not the method's.
+        NotSentError: the arguments are not valid for the method.
     """
     wanted = [argument for argument in one.method.arguments if argument.direction is not Direction.OUT]
     if len(call.arguments) != len(wanted):
@@ -241,7 +241,7 @@ def _check(argument: Argument, value: object) -> None:
 
 
 def _typed(one: Offer, arguments: Values) -> dict[str, AmiValue]:
-    """What stands for the form: what was given, else what the form has there by itself."""
+    """Return the values of the form: the arguments, and the form's own values where they are absent."""
     given = dict(zip((each.variable for each in one.inputs), arguments, strict=False))
     form = one.command.form
     values: dict[str, AmiValue] = {}
@@ -305,7 +305,7 @@ def _plain(value: AmiValue) -> object:
 
 
 _DONE: Final = frozenset((ResponseStatus.OKAY, ResponseStatus.CLOSE_AND_UPDATE))
-"""The others tell what becomes of a dialog, and not whether something was done."""
+"""Statuses that report success. The others only define what happens to a dialog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,11 +313,11 @@ class OpenCall:
     """A call that was sent.
 
     Attributes:
-        call: what the session was given.
-        connection: number of the one that it went over.
+        call: the request to the session.
+        connection: the number of its connection.
         deadline: nanoseconds.
-        row: the one object that it is about; ``None`` where there is none, or there are several.
-        unseen: what was typed so for it.
+        row: the object that it concerns; ``None`` where there is none, or there are several.
+        unseen: its secret inputs.
     """
 
     call: MethodCall
@@ -331,7 +331,7 @@ class Calls(Pending[str, OpenCall]):
     """The calls of a session, by their request ids.
 
     Args:
-        limit: those that are waited for at once.
+        limit: the number of calls that may wait at once.
     """
 
     def __init__(self, limit: int) -> None:
@@ -341,44 +341,44 @@ class Calls(Pending[str, OpenCall]):
 
     @property
     def is_full(self) -> bool:
-        """Whether no more can be waited for."""
+        """Whether no further call may wait."""
         return len(self) >= self._limit
 
     @property
     def next_id(self) -> str:
-        """A request id that was never used; the same until `ask` uses it."""
+        """An unused request id; it stays the same until `ask` uses it."""
         return f"g{self._number + 1}"
 
     def ask(self, call: OpenCall) -> None:
-        """Wait for the answer to this, whose id is `next_id`."""
+        """Wait for the answer to a call, whose id is `next_id`."""
         self.begin(self.next_id, call, call.deadline)
         self._number += 1
 
     def find_on(self, connection: int, request_id: str) -> OpenCall | None:
-        """The call that is open on a connection, or was given up."""
+        """Return the call that is open on a connection, or was given up; ``None`` if there is none."""
         found = self.find(request_id)
         return found if found is not None and found.connection == connection else None
 
     def give_up_overdue(self, now: int) -> list[Answer]:
-        """Answers for those whose time is over."""
+        """Return the answers to calls whose time is over."""
         text = "the application has not answered in time"
         return [Answer(one.call.token, Outcome.UNKNOWN, text) for one in self.overdue(now)]
 
     def lose(self, connection: int, reason: str) -> list[Answer]:
-        """Answers for those that went over a connection, which is over."""
+        """Return the answers to calls on a connection that has ended."""
         text = f"the connection ended before an answer came: {reason}"
         lost = self.forget(lambda one: one.connection == connection)
         return [Answer(one.call.token, Outcome.UNKNOWN, text) for one in lost]
 
 
 def answer(call: OpenCall, response: Response, values: dict[str, Value], secrets: SecretRules) -> Answer:
-    """What a response says of a call.
+    """Return the outcome that a response reports.
 
-    Status 0 is okay, and 3 closes the dialog and changes the row: it was done. 1 and 2 close the dialog or
-    keep it open, for whatever reason, and others are nowhere told: nobody can say what was done.
+    Statuses 0 (okay) and 3 (close the dialog and change the row) report success. 1 and 2 close the dialog or
+    keep it open for an unknown reason, and other numbers are undocumented: the outcome is unknown.
     """
     text = one_line(secrets.masked_uris(response.text or ""))
     outcome = Outcome.APPLIED if response.status in _DONE else Outcome.UNKNOWN
     if outcome is Outcome.UNKNOWN:
-        text = f"answered with status {response.status}, which does not tell whether it was done: {text}"
+        text = f"answered with status {response.status}, which does not say whether it was done: {text}"
     return Answer(call.call.token, outcome, text.rstrip(": "), response.status, (values or None,))

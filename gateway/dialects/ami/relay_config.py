@@ -1,4 +1,4 @@
-"""How a relay session behaves."""
+"""The configuration of a relay session."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 
 MILLISECOND: Final = 1_000_000
-"""In nanoseconds; so are the others."""
+"""One millisecond in nanoseconds, the unit of all durations here."""
 SECOND: Final = 1_000 * MILLISECOND
 MINUTE: Final = 60 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class LoginRules:
-    """Who may log in. AMI has no passwords: whoever may connect can say anything, within these rules.
+    """The applications that may log in. AMI has no passwords: any client may claim any name, by these rules.
 
     Attributes:
-        names: applications (I of L) that may; ``None`` for any.
-        certificates: common names of certificates that may; ``None`` for any, and for none at all.
-        own_name: an application must be called as its certificate is.
-        within: a connection that has not logged in after this is ended.
-        log: whether an application can have its session logged (option LOG).
-        terminal: whether a person can type (option TTY, telnet), from the same machine only.
-        pause: whether P holds lines up, which is meant for tests.
+        names: the permitted names of applications (I of L); ``None`` permits all.
+        certificates: the permitted common names of certificates; ``None`` permits all, and clients without
+            one.
+        own_name: whether an application's name must be that of its certificate.
+        within: the time after which a connection without a login is ended.
+        log: whether an application can request a log of its session (option LOG).
+        terminal: whether a person can type (option TTY, Telnet), from the same machine only.
+        pause: whether P delays lines, which is intended for tests.
     """
 
     names: frozenset[str] | None = None
@@ -41,29 +42,29 @@ class LoginRules:
 
 @dataclass(frozen=True, slots=True)
 class RelayLimits:
-    """What applications may take. What is more is refused, and nothing is cut.
+    """Bounds for applications. What exceeds them is refused as a whole; nothing is truncated.
 
-    Of types, shared keys and versions no application can have more than it leaves to the others.
+    No application can use more types, shared keys and versions than it leaves to the others.
 
     Attributes:
-        connections: open at a time.
+        connections: open connections.
         line: octets of a line with all that is joined to it.
-        applications: known at a time; one that is not connected makes room for a new one, with its objects.
-        types: of objects (T).
-        keys: of a type, of all alerts, and of all applications' metrics.
+        applications: known applications; a disconnected one makes room for a new one, and loses its objects.
+        types: types of objects (T).
+        keys: keys of a type, of all alerts, and of all applications' metrics.
         name: characters of a type, of an object's id, of an application's name, of a command's id.
-        objects: of all applications, alerts among them.
-        objects_each: of one application.
-        inserted: objects without id of one application; the oldest of more ends.
-        octets: that all values take, about.
-        commands: of one connection.
-        command_octets: of the definitions of these.
-        operations: calls under way at once.
-        held_lines: that wait behind a P, of one connection.
-        held_octets: of these lines.
-        pause: nanoseconds that a P may hold lines up.
-        versions: of classes; at most half of them differ by commands. Whose are used up may not change a
-            class any more.
+        objects: objects of all applications, including alerts.
+        objects_each: objects of one application.
+        inserted: objects without id of one application; beyond it the oldest one ends.
+        octets: approximate octets of all values.
+        commands: commands of one connection.
+        command_octets: octets of their definitions.
+        operations: calls that are under way.
+        held_lines: lines of one connection that wait behind a P.
+        held_octets: octets of these lines.
+        pause: nanoseconds that a P may delay lines.
+        versions: versions of classes; at most half of them differ by commands. An application that has used
+            its share may not change a class any more.
     """
 
     connections: int = 64
@@ -87,23 +88,23 @@ class RelayLimits:
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """All that can be chosen about a relay session. Durations are nanoseconds.
+    """The settings of a relay session. Durations are nanoseconds.
 
     Attributes:
-        package: of the classes that types of objects (T) become.
-        relay_package: of the relay's own: applications, alerts, events.
+        package: the package of the classes that types of objects (T) become.
+        relay_package: the package of the relay's own classes and events.
         reading: how strictly lines are read.
-        dates: what dates in lines leave open, their time zone above all.
-        secrets: which keys are dropped, what is masked.
-        user: who calls commands, as applications are told (U of E).
-        call_seconds: that an application has to answer a call whose form does not say it.
-        settle: how long a class that has gained something waits for more before it is told again; doubled
-            while it goes on gaining,
-        settle_longest: up to this.
-        at_once: objects that are told again, or expire, in one turn; the others follow at once, in turns of
-            their own, so that nobody else waits for many.
-        tell_interval: counts of an application are told no more often than this.
-        schemas: classes known from before: their elements stay the same ones.
+        dates: how incomplete dates are completed, above all by their time zone.
+        secrets: the rules by which keys are dropped and values masked.
+        user: the name of the user that calls commands (U of E).
+        call_seconds: seconds for an application's answer where the form of the command names no time.
+        settle: how long a class with a new element waits for more of them before it is reported; doubled
+            as long as further ones come,
+        settle_longest: up to this time.
+        at_once: objects that are reported again, or expire, in one turn; the others follow in further turns,
+            between which other events are processed.
+        report_interval: the shortest time between two reports of an application's counts.
+        schemas: classes from before a restart, whose elements stay the same.
     """
 
     package: str = "ami"
@@ -118,5 +119,5 @@ class RelayConfig:
     settle: int = SECOND // 4
     settle_longest: int = MINUTE
     at_once: int = 1_000
-    tell_interval: int = SECOND
+    report_interval: int = SECOND
     schemas: tuple[ClassSchema, ...] = ()

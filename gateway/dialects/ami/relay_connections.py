@@ -1,4 +1,4 @@
-"""Connections of a relay, and the applications behind them."""
+"""Connections of a relay, and the applications that use them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST: Final = (1 << 63) - 1
 
 @dataclass(slots=True)
 class Sequence:
-    """The numbers that one connection gives its instructions, and those that replies carry.
+    """Sequence numbers: those of one connection's instructions, and those of the replies.
 
     Attributes:
-        missing: numbers that were passed over since they were told last.
-        repeated: numbers that had come before, since they were told last.
+        missing: numbers that were skipped since the last report.
+        repeated: numbers that occurred before, since the last report.
     """
 
     missing: int = 0
@@ -30,10 +30,10 @@ class Sequence:
     _replies: int = 0
 
     def take(self, number: int | None) -> int:
-        """An instruction came with this number, or without one; returns what the reply to it says.
+        """Count an instruction with this number, or without one; return the number of its reply.
 
-        No document says what follows from a gap, and a relay does not look. Replies to what has no number are
-        counted on from the last number, as a relay does it.
+        No document defines the effect of a gap, and a relay ignores it. Replies to instructions without a
+        number continue the last number, as those of a relay do.
         """
         if number is None:
             number = self._replies
@@ -48,19 +48,19 @@ class Sequence:
 
 @dataclass(slots=True, eq=False)
 class Application:
-    """An application, by the name it logs in with.
+    """An application, by the name of its login.
 
     Attributes:
-        name: which agents of the source have.
-        connections: that are logged in, by number.
-        logins: how often it came when it had no connection.
-        since: when it was connected first of these, or ended the last, nanoseconds.
-        plugin: a class that is never loaded.
-        changed: whether its counts have changed since they were told.
-        told_at: when they were told, nanoseconds.
-        refusals: instructions refused since that was told at ``refusals_told_at`` (nanoseconds); ``refusal``:
-            why the last one was.
-        lag: milliseconds; ``None`` where no instruction told its time.
+        name: its name, which is that of the agent.
+        connections: its connections that are logged in, by number.
+        logins: how often it logged in while it had no connection.
+        since: the beginning of its first connection, or the end of its last one, nanoseconds.
+        plugin: a Java class, which is never loaded.
+        changed: whether its counts have changed since the last report.
+        reported_at: the time of the last report, nanoseconds.
+        refusals: instructions refused since the report at ``refusals_reported_at`` (nanoseconds);
+            ``refusal``: the reason of the last one.
+        lag: milliseconds; ``None`` where no instruction had a time.
     """
 
     name: str
@@ -79,14 +79,14 @@ class Application:
     gap_repeated: int = 0
     refusals: int = 0
     refusal: str = ""
-    refusals_told_at: int = 0
+    refusals_reported_at: int = 0
     lag: int | None = None
     changed: bool = False
-    told_at: int = 0
+    reported_at: int = 0
 
     @property
     def offers(self) -> dict[str, tuple[Connection, Offer]]:
-        """Its commands, and the connection each goes over: where two have the same, the later one."""
+        """Its commands with their connections: where two connections have the same command, the later one."""
         return {
             name: (connection, offer)
             for connection in self.connections.values()
@@ -95,12 +95,12 @@ class Application:
         }
 
     def note_refusal(self, reason: str) -> None:
-        """Something of it was refused, which is counted and told."""
+        """Count a refused instruction, for the next report."""
         self.refused += 1
         self.refusals, self.refusal = self.refusals + 1, reason
 
     def note_sequence(self, sequence: Sequence) -> None:
-        """Take over what a connection counted."""
+        """Add the counts of a connection."""
         self.missing = min(self.missing + sequence.missing, _MOST)
         self.gap_missing = min(self.gap_missing + sequence.missing, _MOST)
         self.repeated += sequence.repeated
@@ -110,19 +110,19 @@ class Application:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A connection.
+    """A connection of a client.
 
     Attributes:
-        number: that the listener knows it by.
-        opened: nanoseconds.
-        application: once it has logged in.
-        offers: its commands, by id; ``None`` for those that people cannot call.
-        offer_octets: that the definition of each took; in all, ``offered_octets``.
-        held: lines that wait behind a P, and their octets.
-        paused_until: nanoseconds; 0 where it is not.
-        pause_reply: what is told then.
-        over: whether nothing more is heard from it; ``closed``: whether the listener was told so.
-        said_goodbye: whether it ended in good order (X).
+        number: its number at the listener.
+        opened: the time at which it was accepted, nanoseconds.
+        application: its application after the login.
+        offers: its commands, by id; ``None`` for those that users cannot call.
+        offer_octets: octets of the definition of each; ``offered_octets`` is their sum.
+        held: lines that wait behind a P; ``held_octets``: their octets.
+        paused_until: the end of the pause, nanoseconds; 0 without one.
+        pause_reply: the reply that is sent then.
+        over: whether no further lines are read; ``closed``: whether the listener was asked to close it.
+        said_goodbye: whether the application ended its session in good order (X).
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""What a relay session wants done, collected until it is handed out in the order in which it holds."""
+"""The effects of one event of a relay session, collected in the order in which they must be applied."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gateway.model.operations import Answer
 
 
 class RefusedError(Exception):
-    """An instruction is refused, and changes nothing; the text is what its application is told."""
+    """An instruction is refused and has no effect; the text is the reply to its application."""
 
 
 class Collected:
-    """Of one call of the session: observations first, then answers, then what is written."""
+    """The effects of one event: observations first, then answers, then written lines."""
 
     def __init__(self) -> None:
         self._observations: list[Observation] = []
@@ -24,11 +24,11 @@ class Collected:
         self._wake_at = 0
 
     def observe(self, *observations: Observation) -> None:
-        """The source told this."""
+        """Add observations."""
         self._observations += observations
 
     def answer(self, answer: Answer) -> None:
-        """This came of a call."""
+        """Add the answer to a call."""
         self._answers.append(answer)
 
     def write(self, connection: int, line: bytes) -> None:
@@ -36,19 +36,19 @@ class Collected:
         self._lines.setdefault(connection, bytearray()).extend(line)
 
     def close(self, connection: int) -> None:
-        """End a connection behind what is written."""
+        """End a connection after what is written."""
         self._closed.append(connection)
 
     def log(self, logged: Logged) -> None:
-        """A line for the log that an application asked for."""
+        """Add a line to the log that an application requested."""
         self._logged.append(logged)
 
     def note(self, event: str, detail: str) -> None:
-        """Something for the gateway's own log."""
+        """Add a note to the gateway's own log."""
         self._notes.append(Note(event, detail))
 
     def take(self, wake_at: int) -> list[Effect]:
-        """All of it, and when to be woken (0: not); the time only where it is another one than before."""
+        """Return all effects, with a timer for ``wake_at`` (0: none) unless it is set already."""
         effects: list[Effect] = []
         if self._observations:
             effects.append(Observed(tuple(self._observations)))
@@ -66,5 +66,5 @@ class Collected:
         return effects
 
     def woken(self) -> None:
-        """What was wished is over."""
+        """Note that the timer has expired."""
         self._wake_at = 0

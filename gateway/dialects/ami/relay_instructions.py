@@ -1,6 +1,6 @@
-"""Lines of applications, carried out: what each instruction does. One that is refused changes nothing.
+"""Carries out the lines of applications. An instruction that is refused has no effect.
 
-Lines are held up behind P, carried out one after the other, answered and logged.
+Lines are delayed by P, carried out in order, answered and logged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gateway.dialects.ami.relay_commands import Calls, Offer, answer, offer
 from gateway.dialects.ami.relay_config import MILLISECOND, RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
-from gateway.dialects.ami.relay_objects import Objects, Told
+from gateway.dialects.ami.relay_objects import Objects, Report
 from gateway.dialects.ami.relay_schemas import (
     ALERT,
     ALERT_CLASS,
@@ -58,10 +58,10 @@ HELP: Final = (
     "A alert (deprecated), X exit, H help, P pause"
 )
 ACCEPTED: Final = "ACK"
-"""What instructions with a sequence number are told that change what is known."""
+"""The reply to numbered instructions that change objects."""
 
 ALERT_KEY: Final = "A"
-"""Of the alert that an object says it belongs to."""
+"""The key of the alert that an object belongs to."""
 
 EXPIRED: Final = "Expiry time (E) is past: the object has expired"
 _LAST_TIME: Final = (1 << 63) - 1
@@ -69,11 +69,11 @@ _LAST_TIME: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Where an instruction came from.
+    """The origin of an instruction.
 
     Attributes:
-        octets: that its line took.
-        now: nanoseconds.
+        octets: octets of its line.
+        now: the time of receipt, nanoseconds.
     """
 
     connection: Connection
@@ -83,15 +83,15 @@ class Arrived:
 
 
 class Instructions:
-    """Carries them out.
+    """Carries out instructions.
 
     Args:
-        config: of the session.
-        objects: of all applications.
-        applications: all of them.
-        calls: that are open.
-        events: of the relay.
-        out: what is to be done.
+        config: the configuration of the session.
+        objects: the objects of all applications.
+        applications: all applications.
+        calls: the open calls.
+        events: the events of the relay.
+        out: collects the effects.
     """
 
     def __init__(
@@ -127,13 +127,13 @@ class Instructions:
         }
 
     def carry_out(self, connection: Connection, one: Instruction | Comment, octets: int, now: int) -> str:
-        """Do what an instruction says; returns what its sender is told.
+        """Carry out an instruction; return the text of the reply.
 
         Args:
-            connection: that it came on.
+            connection: the connection that it arrived on.
             one: the instruction.
-            octets: that its line took.
-            now: nanoseconds.
+            octets: octets of its line.
+            now: the time of receipt, nanoseconds.
 
         Raises:
             RefusedError: it is refused.
@@ -151,7 +151,7 @@ class Instructions:
             case Exit():
                 return self._exit(connection, one, now)
             case Reply() | Execute():
-                raise RefusedError("M and E are what a relay says")
+                raise RefusedError("M and E are sent by relays only")
         if connection.application is None:
             raise RefusedError(f"Must login (L) before {one.letter}")
         arrived = Arrived(connection, connection.application, octets, now)
@@ -159,7 +159,7 @@ class Instructions:
         return text if one.sequence is None or isinstance(one, Command | Response) else ACCEPTED
 
     def as_shown(self, connection: Connection, one: Instruction | Comment) -> Instruction | Comment:
-        """An instruction, to be carried out next, without what was typed unseen for the call it answers."""
+        """Return an instruction without the secret inputs of the call that it answers, for the log."""
         if not isinstance(one, Response):
             return one
         call = self._calls.find_on(connection.number, one.request_id)
@@ -177,12 +177,12 @@ class Instructions:
 
     def _exit(self, connection: Connection, one: Exit, now: int) -> str:
         if connection.application is not None:
-            self._applications.tell_metrics(connection.application, one.values, now)
+            self._applications.report_metrics(connection.application, one.values, now)
         connection.over = connection.said_goodbye = True
         return ""
 
     def _status(self, arrived: Arrived, one: Status) -> str:
-        self._applications.tell_metrics(arrived.application, one.values, _sampled(one, arrived.now))
+        self._applications.report_metrics(arrived.application, one.values, _sampled(one, arrived.now))
         return "OK, status accepted"
 
     # Objects.
@@ -198,7 +198,7 @@ class Instructions:
                 raise self._refused_new(table, f"an object's id (I) must be of at most {limit} characters")
             native_id, shown = object_id(name, one.type, one.object_id), one.object_id
         try:
-            text = self._tell(table, arrived, one, native_id, (name, shown))
+            text = self._report(table, arrived, one, native_id, (name, shown))
         except RefusedError as error:
             raise self._refused_new(table, str(error)) from error
         if one.object_id is None:
@@ -217,7 +217,7 @@ class Instructions:
         assignee = None if one.assignee is None else self._config.secrets.masked_uris(one.assignee)
         if one.level:
             fixed = (name, one.alert_id, one.type, one.level, assignee)
-            text = self._tell(self._alerts, arrived, one, native_id, fixed)
+            text = self._report(self._alerts, arrived, one, native_id, fixed)
         else:
             self._end(self._alerts, native_id, arrived)
             text = ""
@@ -231,16 +231,16 @@ class Instructions:
         )
         return text or "OK, object accepted"
 
-    def _tell(
+    def _report(
         self, table: Table, arrived: Arrived, one: ObjectUpdate | Alert, native_id: str, fixed: Values
     ) -> str:
-        """Tell an object, which may have expired with it; returns a text if it has."""
-        now, former = arrived.now, table.rows.get(native_id)
+        """Report an object; return a text if it has expired already."""
+        now, previous = arrived.now, table.rows.get(native_id)
         expires = _expiry(one.expires, now)
         expired = expires is not None and 0 < expires <= now
-        shown = expires if expires is not None else (former.expires if former is not None else 0)
+        shown = expires if expires is not None else (previous.expires if previous is not None else 0)
         values = (*fixed, shown or None)
-        told = Told(
+        report = Report(
             arrived.application.name,
             native_id,
             _sampled(one, now),
@@ -249,7 +249,7 @@ class Instructions:
             _values(one),
             None if expired else expires,
         )
-        row = self._objects.tell(table, told, now)
+        row = self._objects.report(table, report, now)
         if expired:
             self._objects.end(row, now)
         return EXPIRED if expired else ""
@@ -290,18 +290,18 @@ class Instructions:
             self._offer(arrived, known_as, offer(one, self._config.secrets))
             connection.offer_octets[known_as] = arrived.octets
             connection.offered_octets = taken + arrived.octets
-        self._applications.tell(arrived.application, arrived.now)
+        self._applications.report(arrived.application, arrived.now)
         return "OK, command accepted"
 
     def _offer(self, arrived: Arrived, known_as: str, offered: Offer | None) -> None:
         offers = arrived.connection.offers
-        former = dict(offers)
+        previous = dict(offers)
         offers[known_as] = offered
         try:
             self._applications.check_commands(arrived.application)
         except RefusedError:
             offers.clear()
-            offers.update(former)
+            offers.update(previous)
             raise
 
     def _response(self, arrived: Arrived, one: Response) -> str:
@@ -314,8 +314,8 @@ class Instructions:
             row = call.row
             if row is not None and row.is_there:
                 sampled = _sampled(one, arrived.now)
-                told = Told(row.agent, row.native_id, sampled, row.properties, (), one.values)
-                self._objects.tell(row.table, told, arrived.now)
+                report = Report(row.agent, row.native_id, sampled, row.properties, (), one.values)
+                self._objects.report(row.table, report, arrived.now)
             else:
                 text = "OK, response accepted; there is no one object that its values could change"
         self._calls.end(one.request_id)
@@ -323,21 +323,21 @@ class Instructions:
         return text
 
     def _shown(self, values: Mapping[str, AmiValue]) -> dict[str, Value]:
-        """Values as a map of the model: those that are there, and no secrets."""
+        """Return values as a map of the model: without absent ones and secrets."""
         secrets = self._config.secrets
         shown = ((key, in_a_map(value, secrets)) for key, value in values.items() if not secrets.hides(key))
         return {key: value for key, value in shown if value is not None}
 
 
 def _values(one: ObjectUpdate | Alert) -> Mapping[str, AmiValue]:
-    """What an instruction tells of an object: its alert (deprecated) under the key by which it came."""
+    """Return the values of an object, with its alert (deprecated) under the key in which it arrived."""
     if isinstance(one, Alert) or one.alert_id is None:
         return one.values
     return {**one.values, ALERT_KEY: one.alert_id}
 
 
 def _expiry(milliseconds: int | None, now: int) -> int | None:
-    """When an object expires, nanoseconds; 0 for never, which is what is too far off to be told, too."""
+    """Return when an object expires, in nanoseconds; 0 for never, and for times beyond 64 bits."""
     if milliseconds is None:
         return None
     time = milliseconds * MILLISECOND if milliseconds > 0 else now - milliseconds * MILLISECOND
@@ -345,22 +345,22 @@ def _expiry(milliseconds: int | None, now: int) -> int | None:
 
 
 def _sampled(one: Status | ObjectUpdate | Alert | Response, now: int) -> int:
-    """When it was true: never later than it arrived, however an application's clock goes."""
+    """Return the time of the values, which is not later than their arrival, whatever the sender's clock."""
     return min(one.now * MILLISECOND, now) if one.now else now
 
 
 def logged_line(
     octets: bytes, one: Instruction | Comment, secrets: SecretRules, *, as_came: bool = True
 ) -> bytes:
-    """The line of an instruction: as it came where nothing in it is secret.
+    """Return the line of an instruction for the log: unchanged where it contains no secrets.
 
     Args:
         octets: the line.
-        one: what it says; without something that is secret where it is not ``as_came``.
-        secrets: what else is.
-        as_came: whether ``octets`` say no more than that.
+        one: its instruction; without secret inputs where it is not ``as_came``.
+        secrets: the rules for other secrets.
+        as_came: whether ``one`` is unchanged from ``octets``.
     """
-    if isinstance(one, Comment):  # it may be an instruction that was taken out, with all that it says
+    if isinstance(one, Comment):  # it may be an instruction that was commented out, with its secrets
         return f"# a comment of {len(octets)} octets".encode()
     changes: dict[str, Any] = {}
     values: Mapping[str, AmiValue] = getattr(one, "values", {})
@@ -368,7 +368,7 @@ def logged_line(
     if shown != values:
         changes["values"] = shown
     if isinstance(one, Command) and one.form is not None:
-        changes["form"] = None  # it may bring passwords that are filled in
+        changes["form"] = None  # it may contain initial values of passwords
     if not changes and as_came:
         return _masked(octets, secrets)
     try:
@@ -389,12 +389,12 @@ def _masked(octets: bytes, secrets: SecretRules) -> bytes:
 
 
 class LineByLine:
-    """Takes what connections say.
+    """Processes the lines of connections.
 
     Args:
-        config: of the session.
-        instructions: what lines lead to.
-        out: what is to be done.
+        config: the configuration of the session.
+        instructions: carries instructions out.
+        out: collects the effects.
     """
 
     def __init__(self, config: RelayConfig, instructions: Instructions, out: Collected) -> None:
@@ -403,7 +403,7 @@ class LineByLine:
         self._out = out
 
     def take(self, known: Connection, piece: Piece, now: int) -> None:
-        """A line came: carry it out, or hold it up."""
+        """Process a line, or hold it behind a pause."""
         if not known.paused_until:
             self._carry_out(known, piece, now)
             return
@@ -415,7 +415,7 @@ class LineByLine:
         known.held_octets += octets
 
     def resume(self, known: Connection, now: int) -> None:
-        """A pause is over: say so, and go on up to the next one."""
+        """End a pause: send its reply, and process held lines up to the next pause."""
         number, text = known.pause_reply
         known.paused_until = 0
         self._reply(known, number, 0, text)
@@ -425,7 +425,7 @@ class LineByLine:
             self._carry_out(known, piece, now)
 
     def finish(self, known: Connection, now: int) -> None:
-        """Carry out what is held up, as nothing more will be said: it was said before the end."""
+        """Process the held lines of a connection that has ended: they were sent before its end."""
         while known.held and not known.over:
             self._carry_out(known, known.held.popleft(), now)
         lost = known.lines.end()
@@ -433,7 +433,7 @@ class LineByLine:
             self._out.note("line-unfinished", f"{who(known)}: {lost} octets without an end of the line")
 
     def say(self, known: Connection, line: bytes, shown: bytes) -> None:
-        """Send a line, with its end; ``shown`` is what a log may have of it."""
+        """Send a line with its end; ``shown`` is its form for the log."""
         self._out.write(known.number, line)
         self._log(known, shown, outgoing=True)
 
@@ -464,7 +464,7 @@ class LineByLine:
             self._reply(known, number, 0, text)
 
     def _count(self, known: Connection, one: Instruction | Comment, now: int) -> int:
-        """An instruction was carried out; returns the number that the reply to it has."""
+        """Count an instruction that was carried out; return the number of its reply."""
         number = known.sequence.take(_sequence(one))
         application = known.application
         if application is not None:
@@ -476,7 +476,7 @@ class LineByLine:
         return number
 
     def _refuse(self, known: Connection, reason: str, sequence: int | None) -> None:
-        """A line has no effect: its sender is told why, and it is counted."""
+        """Reply to a line that has no effect, and count it."""
         text = one_line(self._config.secrets.masked_uris(reason))
         number = known.sequence.take(sequence)
         application = known.application
@@ -488,7 +488,7 @@ class LineByLine:
         self._reply(known, number, 1, text)
 
     def _reply(self, known: Connection, number: int, status: int, text: str) -> None:
-        """Say what became of an instruction (M): as in the pages, without a time and number of its own."""
+        """Reply to an instruction (M): as in the pages, without a time and a number of its own."""
         if not known.quiet:
             line = write_instruction(Reply(number, status, text), known.end)
             self.say(known, line, line.strip())
@@ -499,8 +499,8 @@ class LineByLine:
 
 
 def who(known: Connection) -> str:
-    """Who is at the other end, for people."""
-    name = known.application.name if known.application is not None else "nobody yet"
+    """Return a description of the peer, for people."""
+    name = known.application.name if known.application is not None else "no application"
     return f"{name!r} from {known.peer.address}"
 
 

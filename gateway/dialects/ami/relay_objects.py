@@ -1,4 +1,4 @@
-"""The objects of all applications of a relay: made, changed, expired and ended, within bounds."""
+"""The objects of all applications of a relay: created, changed, expired and ended, within bounds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gateway.model.values import Values
 
 
 class Allowance:
-    """Something of which there is so much for all applications together.
+    """A limited supply that all applications share.
 
-    Whoever takes of it leaves at least as much as it has taken itself: the first one can have half, and one
-    that comes behind several greedy ones still finds some.
+    An application can take at most as much as it leaves to the others: the first one can have half, and one
+    that comes after several greedy ones still finds some.
 
     Args:
-        most: that there is.
+        most: the whole supply.
     """
 
     def __init__(self, most: int) -> None:
@@ -35,11 +35,11 @@ class Allowance:
         self._by: Counter[str] = Counter()
 
     def has(self, who: str, amount: int = 1) -> bool:
-        """Whether an application may take so much."""
+        """Return whether an application may take this amount."""
         return self._taken + self._by[who] + amount <= self._most
 
     def take(self, who: str, amount: int = 1) -> None:
-        """It has taken this, whether it might or not; a negative amount is given back."""
+        """Take an amount without a check; a negative amount is returned to the supply."""
         self._taken += amount
         self._by[who] += amount
         if not self._by[who]:
@@ -47,42 +47,42 @@ class Allowance:
 
 
 _SIZE: Final = 64 << 20
-"""Characters that all versions of classes may take."""
+"""Characters of the descriptions of all versions of classes."""
 
 
 class Versions:
-    """The versions of all classes that were told, and whose doing each was.
+    """The versions of all classes that were reported, and the application that caused each.
 
-    Nobody can take one back: norths, event log and objects that ended may still mean it. One that was told
-    before costs nothing when it comes again.
+    No version can be withdrawn: front ends, event log and ended objects may still refer to it. A version that
+    was reported before costs nothing when it is used again.
 
     Args:
-        most: versions; half of them may differ by methods.
+        most: the number of versions; half of them may differ by methods.
     """
 
     def __init__(self, most: int) -> None:
-        self._told: set[ClassKey] = set()
+        self._reported: set[ClassKey] = set()
         self._count, self._size = Allowance(most), Allowance(_SIZE)
         self._with_methods, self._methods_size = Allowance(most // 2), Allowance(_SIZE // 2)
         self._expected: dict[Table | Row, str] = {}
 
     def check(self, who: str, classes: int = 1) -> None:
-        """Make sure that an application may change so many classes.
+        """Check that an application may change this number of classes.
 
         Raises:
-            RefusedError: it must not any more.
+            RefusedError: its share is used up.
         """
         if not self._count.has(who, classes) or not self._size.has(who):
             raise RefusedError("it has changed classes as often as it may since the gateway was started")
 
     def check_methods(self, row: Row) -> None:
-        """Make sure that a row's methods may change: with half of all, so that keys have the others.
+        """Check that a row's methods may change. They have half of all versions; keys keep the others.
 
-        An application may define its commands again as often as it likes, with what it has just now to choose
-        from; that must not end what it, or anybody, can tell.
+        An application may redefine its commands as often as it likes, and combine them differently. That must
+        not use up the versions that objects need.
 
         Raises:
-            RefusedError: they must not any more.
+            RefusedError: the share is used up.
         """
         if row in self._expected:
             return
@@ -91,13 +91,13 @@ class Versions:
         self.check(row.agent)
 
     def is_needed(self, table: Table, *, grows: bool) -> bool:
-        """Whether telling an object in a table, which ``grows`` by it or not, makes one more version."""
+        """Return whether a report of an object in a table needs a new version; ``grows``: it adds columns."""
         if table in self._expected:
             return False
         return grows or (not table.rows and not (table.is_settled and self._knows(table.version())))
 
     def expect(self, what: Table | Row, who: str) -> None:
-        """An application has changed a table, or a row's methods: a version of that will be told."""
+        """Reserve a version for an application that has changed a table, or a row's methods."""
         if what not in self._expected:
             self._expected[what] = who
             self._count.take(who)
@@ -105,7 +105,7 @@ class Versions:
                 self._with_methods.take(who)
 
     def forget(self, what: Table | Row) -> str | None:
-        """That version is told, or will never be; returns whose doing it would have been."""
+        """Release a reserved version; return the application that it was reserved for."""
         who = self._expected.pop(what, None)
         if who is not None:
             self._count.take(who, -1)
@@ -113,11 +113,11 @@ class Versions:
                 self._with_methods.take(who, -1)
         return who
 
-    def told(self, version: Version, row: Row | None = None) -> bool:
-        """A version is told, with this row under it; returns whether it is a new one."""
+    def add(self, version: Version, row: Row | None = None) -> bool:
+        """Count a reported version, with the first row that uses it; return whether it is a new one."""
         if self._knows(version):
             return False
-        self._told.add(version.schema.key)
+        self._reported.add(version.schema.key)
         who = "" if row is None else (self.forget(row.table) or row.agent)
         self._count.take(who)
         self._size.take(who, version.size)
@@ -127,29 +127,29 @@ class Versions:
         return True
 
     def _knows(self, version: Version) -> bool:
-        return version.schema.key in self._told
+        return version.schema.key in self._reported
 
 
 _AT_ONCE: Final = 1
-"""A time that is past."""
+"""A time in the past."""
 _FEW: Final = 64
-"""Former times of expiry that are not worth sweeping."""
+"""Number of outdated entries in the heap of expiry times that need no clean-up."""
 _ROW: Final = 512
-"""Octets that an object takes without values."""
+"""Octets of an object without its values."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What is told of one object.
+class Report:
+    """The report of one object.
 
     Attributes:
-        agent: whose it is.
-        native_id: of the object.
-        sampled: when it was true, nanoseconds.
-        properties: values of the fixed elements; ``statistics`` as well.
-        values: by key; ``None`` takes one away, and those that are not here stay.
-        expires: nanoseconds; 0 for never, ``None`` as before.
-        created: when a new one came into being, nanoseconds; 0 for when it was told.
+        agent: the application.
+        native_id: the native id of the object.
+        sampled: the time of the values, nanoseconds.
+        properties: values of the fixed properties; ``statistics`` likewise.
+        values: values by key; ``None`` removes one, and keys that are missing here stay unchanged.
+        expires: nanoseconds; 0 for never, ``None`` for unchanged.
+        created: the creation of a new object, nanoseconds; 0 for the time of the report.
     """
 
     agent: str
@@ -163,7 +163,7 @@ class Told:
 
 
 class Objects:
-    """Tables by the names of their classes, and what bounds them all."""
+    """The tables by the names of their classes, with the bounds that they share."""
 
     def __init__(self, config: RelayConfig, out: Collected) -> None:
         self._config = config
@@ -184,7 +184,7 @@ class Objects:
         self._waiting: deque[Row | Callable[[], None]] = deque()
 
     def table(self, package: str, name: str, fixed: Fixed, label: str = "", description: str = "") -> Table:
-        """The table of a class, which is made where there is none."""
+        """Return the table of a class; it is created if it does not exist."""
         table = self._tables.get((package, name))
         if table is None:
             pace = Pace(self._config.settle, self._config.settle_longest)
@@ -199,23 +199,23 @@ class Objects:
         return table
 
     def find(self, kind: str) -> Table | None:
-        """The table of a type of objects (T), if there is one."""
+        """Return the table of a type of objects (T); ``None`` if there is none."""
         table = self._tables.get((self._config.package, class_name(kind)))
         return table if table is not None and table.label == kind else None
 
     def has(self, native_id: str) -> bool:
-        """Whether there is an object of this native id."""
+        """Return whether an object has this native id."""
         return any(native_id in table.rows for table in self._tables.values())
 
     def know_type(self, schema: ClassSchema, fixed: Fixed) -> None:
-        """There was a type of objects (T) before the gateway was started, whoever began it."""
+        """Add a type of objects (T) from before the restart, whichever application began it."""
         self._begin(self.table(self._config.package, schema.key.name, fixed, schema.label), "")
 
     def table_of_type(self, kind: str, fixed: Fixed, agent: str) -> Table:
-        """The table of a type of objects (T), which an application may begin.
+        """Return the table of a type of objects (T); create it for the application if necessary.
 
         Raises:
-            RefusedError: there are too many types, or it has begun too many, or its name is no name.
+            RefusedError: there are too many types, the application has too many, or the name is invalid.
         """
         name = class_name(kind)
         table = self._tables.get((self._config.package, name))
@@ -237,26 +237,26 @@ class Objects:
 
     @property
     def schemas(self) -> tuple[ClassSchema, ...]:
-        """The latest version of each class that has something to tell, without methods."""
+        """The latest version of each class that has columns, without methods."""
         return tuple(table.version().schema for table in self._tables.values() if table.columns)
 
-    def tell_classes(self) -> None:
-        """Tell classes that are known from before."""
+    def report_classes(self) -> None:
+        """Report the classes from before the restart."""
         for table in self._tables.values():
             version = table.version()
-            if self._versions.told(version):
+            if self._versions.add(version):
                 self._out.observe(ClassLearned(version.schema))
 
-    def check(self, *tellings: tuple[Table, Told]) -> list[Sifted]:
-        """Make sure that all of this could be told, of one application; returns what it changes.
+    def check(self, *reports: tuple[Table, Report]) -> list[Sifted]:
+        """Check that all of this could be reported, of one application; return the changes.
 
         Raises:
-            RefusedError: it is more than the bounds allow.
+            RefusedError: it exceeds the bounds.
         """
         found: list[Sifted] = []
-        agent, growing = tellings[0][1].agent, 0
-        for table, told in tellings:
-            sifted = table.sift(told.native_id, told.values, self._secrets)
+        agent, growing = reports[0][1].agent, 0
+        for table, report in reports:
+            sifted = table.sift(report.native_id, report.values, self._secrets)
             grows = False
             if sifted.gained:
                 self._check_keys(table, agent, sifted.gained)
@@ -269,40 +269,40 @@ class Objects:
         self._check_room(agent, sum(sifted.size for sifted in found), new)
         return found
 
-    def tell(self, table: Table, told: Told, now: int) -> Row:
-        """An object is new, or has changed.
+    def report(self, table: Table, report: Report, now: int) -> Row:
+        """Report a new or changed object.
 
         Raises:
-            RefusedError: it is more than the bounds allow; nothing has changed.
+            RefusedError: it exceeds the bounds; nothing has changed.
         """
-        (sifted,) = self.check((table, told))
-        return self._tell(table, told, sifted, now)
+        (sifted,) = self.check((table, report))
+        return self._report(table, report, sifted, now)
 
-    def tell_checked(self, table: Table, told: Told, now: int) -> Row:
-        """As `tell`, of what `check` has let pass."""
-        return self._tell(table, told, table.sift(told.native_id, told.values, self._secrets), now)
+    def report_checked(self, table: Table, report: Report, now: int) -> Row:
+        """Report an object as `report` does, after `check`."""
+        return self._report(table, report, table.sift(report.native_id, report.values, self._secrets), now)
 
-    def _tell(self, table: Table, told: Told, sifted: Sifted, now: int) -> Row:
+    def _report(self, table: Table, report: Report, sifted: Sifted, now: int) -> Row:
         if sifted.gained:
             if table in self._keys:
-                self._keys[table].take(told.agent, len(table.unknown(sifted.gained)))
+                self._keys[table].take(report.agent, len(table.unknown(sifted.gained)))
             table.grow(sifted.gained, now)
             if table.due:
-                self._versions.expect(table, told.agent)
+                self._versions.expect(table, report.agent)
         row = sifted.row
         if row is None:
-            row = self._made(table, told)
-            self._change(row, told, sifted)
+            row = self._made(table, report)
+            self._change(row, report, sifted)
             self._first(row, now)
             self._bound_inserts(row, now)
             return row
-        whole = _changes_properties(row, told)
-        self._change(row, told, sifted)
+        whole = _changes_properties(row, report)
+        self._change(row, report, sifted)
         self._out.observe(row.whole() if whole else row.measured())
         return row
 
     def _bound_inserts(self, row: Row, now: int) -> None:
-        """Objects without an id can never be told again: where there are too many, the oldest end."""
+        """End the oldest of too many objects without an id, which can never be reported again."""
         if not row.transient:
             return
         inserts = self._inserts.setdefault(row.agent, deque())
@@ -314,26 +314,27 @@ class Objects:
                 self._out.note("object-dropped", f"{row.agent!r} has too many objects without an id (I)")
 
     def drop_unused(self, table: Table) -> None:
-        """Forget a table that what was refused would have begun."""
+        """Remove a table that a refused instruction has created."""
         if not table.rows and not table.columns:
             self._tables = {key: one for key, one in self._tables.items() if one is not table}
             self._types.take(self._begun.pop(table), -1)
 
     def check_methods(self, row: Row, methods: tuple[Method, ...]) -> None:
-        """Make sure that these methods of an object can be shown.
+        """Check that these methods of an object can be shown.
 
         Raises:
-            RefusedError: they cannot: its application has changed them too often.
+            RefusedError: its application has changed them too often.
         """
         if not _are_among(methods, row.shown_methods):
             self._versions.check_methods(row)
 
     def call_by(self, row: Row, methods: tuple[Method, ...], now: int) -> bool:
-        """These methods can be called on an object from now on.
+        """Set the methods that can be called on an object.
 
-        Where its application has changed them too often, it is shown with those that it was shown with last,
-        if these are among them: one that is not offered any more cannot be called, and the answer says so.
-        Returns whether those that were shown are hidden by that, as none is shown otherwise.
+        If its application has changed them too often, the object keeps the methods that it was shown with
+        last, provided that these are among them: a call of one that is no longer offered is answered
+        accordingly. Otherwise it is shown without methods. Returns whether this hides methods that were shown
+        before.
         """
         shown, before = methods, row.methods
         if methods and methods != row.methods:
@@ -352,7 +353,7 @@ class Objects:
         return bool(methods and before and not shown)
 
     def end(self, row: Row, now: int) -> None:
-        """An object is no more."""
+        """End an object."""
         del row.table.rows[row.native_id]
         self._size -= row.size
         self._count -= 1
@@ -362,39 +363,39 @@ class Objects:
         self._out.observe(row.end(now))
 
     def end_all(self, agent: str, now: int) -> None:
-        """Nothing of an application is left."""
+        """End all objects of an application."""
         for row in list(self._owned.get(agent, {}).values()):
             self.end(row, now)
         self._owned.pop(agent, None)
         self._inserts.pop(agent, None)
 
-    def tell_all(self, agent: str, told: Callable[[], None]) -> None:
-        """Tell all that an application has, as it was told last, in turns; then call ``told``.
+    def report_all(self, agent: str, reported: Callable[[], None]) -> None:
+        """Report all objects of an application with their last values, in turns; then call ``reported``.
 
-        It vouches for that from now on, so that nothing may be among it that is older.
+        The application confirms them from now on, so no values from before a restart may be among them.
         """
         owned = self._owned.get(agent, {}).values()
         for row in owned:
-            if row.doubtful:
-                known = Told(agent, row.native_id, row.sampled, row.properties, row.statistics)
-                gone = dict.fromkeys(row.doubtful)
+            if row.unconfirmed:
+                known = Report(agent, row.native_id, row.sampled, row.properties, row.statistics)
+                gone = dict.fromkeys(row.unconfirmed)
                 self._change(row, known, row.table.sift(row.native_id, gone, self._secrets))
         self._waiting += owned
-        self._waiting.append(told)
-        self._tell_waiting()
+        self._waiting.append(reported)
+        self._report_waiting()
 
     def count(self, agent: str) -> int:
-        """How many objects an application has."""
+        """Return the number of objects of an application."""
         return len(self._owned.get(agent, ()))
 
-    # What time does.
+    # Timers.
 
     def pass_time(self, now: int) -> None:
-        """End what has expired, and tell classes that have gained something.
+        """End expired objects, and report changed classes.
 
-        Whoever is woken before the time of that lives after the clock was set back.
+        A class that is due later than the longest wait is due at once: the clock was set back.
         """
-        self._tell_waiting()
+        self._report_waiting()
         for _ in range(self._config.at_once):
             if not self._expiring or self._expiring[0][0] > now:
                 break
@@ -416,9 +417,9 @@ class Objects:
             if not row.waits:
                 row.waits = True
                 self._waiting.append(row)
-        self._tell_waiting()
+        self._report_waiting()
 
-    def _tell_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         for _ in range(min(len(self._waiting), self._config.at_once)):
             one = self._waiting.popleft()
             if not isinstance(one, Row):
@@ -427,22 +428,22 @@ class Objects:
                 self._show(one)
 
     def _first(self, row: Row, now: int) -> None:
-        """Tell a new object; the first one of a class does not wait for what it may gain."""
+        """Report a new object; the first one of a class does not wait for further columns."""
         if len(row.table.rows) == 1:
             row.table.settle(now)
         self._show(row)
 
     def _show(self, row: Row) -> None:
-        """Tell a row whole, under the class as it was settled last."""
+        """Report all values of a row, in the settled version of its class."""
         row.version, row.waits = row.table.version(row.methods), False
         self._versions.forget(row)
         if row.methods:
             row.shown_methods = {method.name: method for method in row.methods}
-        if self._versions.told(row.version, row):
+        if self._versions.add(row.version, row):
             self._out.observe(ClassLearned(row.version.schema))
         self._out.observe(row.whole())
 
-    # What bounds.
+    # Bounds.
 
     def _check_keys(self, table: Table, agent: str, gained: Collection[str]) -> None:
         shared, new = self._keys.get(table), len(table.unknown(gained))
@@ -459,34 +460,34 @@ class Objects:
         if new and self.count(agent) + new > self._limits.objects_each:
             raise RefusedError(f"there are {self._limits.objects_each} objects of this application already")
 
-    def _made(self, table: Table, told: Told) -> Row:
-        created = told.created or told.sampled
-        row = Row(table, told.agent, told.native_id, created, told.sampled, told.properties)
-        row.size, row.transient = _ROW, is_insert(told.native_id)
-        table.rows[told.native_id] = row
+    def _made(self, table: Table, report: Report) -> Row:
+        created = report.created or report.sampled
+        row = Row(table, report.agent, report.native_id, created, report.sampled, report.properties)
+        row.size, row.transient = _ROW, is_insert(report.native_id)
+        table.rows[report.native_id] = row
         self._size += _ROW
         self._count += 1
-        self._owned.setdefault(told.agent, {})[told.native_id] = row
+        self._owned.setdefault(report.agent, {})[report.native_id] = row
         return row
 
-    def _change(self, row: Row, told: Told, sifted: Sifted) -> None:
+    def _change(self, row: Row, report: Report, sifted: Sifted) -> None:
         for key, value in sifted.kept.items():
             if value is None:
                 row.values.pop(key, None)
             else:
                 row.values[key] = value
-        if row.doubtful:
-            row.doubtful = row.doubtful.difference(sifted.kept)
+        if row.unconfirmed:
+            row.unconfirmed = row.unconfirmed.difference(sifted.kept)
         row.size += sifted.size
         self._size += sifted.size
-        row.sampled = told.sampled
-        row.properties, row.statistics = told.properties, told.statistics
-        if told.expires is not None and told.expires != row.expires:
-            row.expires = told.expires
+        row.sampled = report.sampled
+        row.properties, row.statistics = report.properties, report.statistics
+        if report.expires is not None and report.expires != row.expires:
+            row.expires = report.expires
             self._expect(row)
 
     def _expect(self, row: Row) -> None:
-        """Look at it when it expires. Former times of objects are passed over, and swept now and then."""
+        """Add an expiry time to the heap. Outdated entries are skipped, and removed from time to time."""
         if row.expires:
             heapq.heappush(self._expiring, (row.expires, next(self._order), row))
         if len(self._expiring) > 2 * self._count + _FEW:
@@ -494,10 +495,10 @@ class Objects:
             heapq.heapify(self._expiring)
 
 
-def _changes_properties(row: Row, told: Told) -> bool:
+def _changes_properties(row: Row, report: Report) -> bool:
     assert row.version is not None
-    return told.properties != row.properties or any(
-        column.key in told.values for column in row.version.properties
+    return report.properties != row.properties or any(
+        column.key in report.values for column in row.version.properties
     )
 
 

@@ -1,8 +1,8 @@
-"""What was known of applications before the gateway was started again: told once more, as nobody's word yet.
+"""Restores the objects of applications after a restart of the gateway, as stale until they are confirmed.
 
-Applications tell what they have to tell once. A relay that forgot it would end objects that their application
-still has, and would not know what a partial change changes. Numbers are shown until the application logs in,
-and then when it tells them: nobody knows whether those that are known are the last ones.
+Applications report an object once. A relay that forgot it would end objects that still exist, and could not
+apply partial changes. Restored statistics are shown until the application logs in, and then when it reports
+them: whether the restored ones are the last ones is unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from gateway.dialects.ami.relay_applications import Applications
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
-from gateway.dialects.ami.relay_objects import Objects, Told
+from gateway.dialects.ami.relay_objects import Objects, Report
 from gateway.dialects.ami.relay_schemas import (
     ALERT,
     ALERT_CLASS,
@@ -37,17 +37,17 @@ from gateway.model.values import Value
 _OF_RELAY: Final = {ALERT_CLASS: ALERT, METRICS_CLASS: METRICS}
 _EXPIRES: Final = "expires"
 _MOST_DIGITS: Final = 19
-"""Of a number of 64 bits."""
+"""Digits of a number of 64 bits."""
 
 
 class Restoring:
-    """Takes over what was known.
+    """Restores objects.
 
     Args:
-        config: of the session; its schemas say what the values of objects mean.
-        objects: of the session, which has none yet.
-        applications: likewise.
-        out: what is to be done.
+        config: the configuration of the session; its schemas define the values of objects.
+        objects: the objects of the session, none so far.
+        applications: the applications of the session, none so far.
+        out: collects the effects.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Restoring:
         self._schemas: dict[ClassKey, ClassSchema] = {schema.key: schema for schema in config.schemas}
 
     def restore(self, sightings: Iterable[ObjectSeen], now: int) -> None:
-        """Know these again; what has expired meanwhile, or is more than the bounds allow, is left out."""
-        # Applications last: they tell how many objects they have.
+        """Restore these objects, except those that have expired or exceed the bounds."""
+        # Applications come last, because they report the number of their objects.
         known = sorted(sightings, key=lambda one: one.key.name == APPLICATION_CLASS)
         left_out = 0
         for seen in known:
@@ -75,46 +75,46 @@ class Restoring:
             self._out.note("objects-not-restored", f"{left_out} of {len(known)} that were known")
 
     def _take(self, seen: ObjectSeen, schema: ClassSchema, now: int) -> bool:
-        told = _told(seen, schema)
+        elements = _elements(seen, schema)
         package, name = schema.key.package, schema.key.name
         if package != self._config.relay_package:
-            names = _names_of_object(seen.agent, schema.label, told)
+            names = _names_of_object(seen.agent, schema.label, elements)
             table, fixed = self._objects.table_of_type(schema.label, OBJECT, seen.agent), OBJECT
         elif name == APPLICATION_CLASS:
-            self._applications.restore(seen.agent, told, seen.created, now)
+            self._applications.restore(seen.agent, elements, seen.created, now)
             return True
         elif name in _OF_RELAY:
             fixed = _OF_RELAY[name]
-            alert = alert_id(seen.agent, str(told.get("alert")))
+            alert = alert_id(seen.agent, str(elements.get("alert")))
             names = (alert if name == ALERT_CLASS else metrics_id(seen.agent),)
             table = self._objects.table(package, name, fixed)
         else:
             return False
-        expires = told.get(_EXPIRES)
+        expires = elements.get(_EXPIRES)
         if seen.native_id not in names or (isinstance(expires, int) and 0 < expires <= now):
             return False
-        row = self._objects.tell(
+        row = self._objects.report(
             table,
-            Told(
+            Report(
                 seen.agent,
                 seen.native_id,
                 seen.sampled,
-                tuple(told.get(element.name) for element in fixed.properties),
-                tuple(told.get(element.name) for element in fixed.statistics),
-                dict(_values(told, fixed, schema)),
+                tuple(elements.get(element.name) for element in fixed.properties),
+                tuple(elements.get(element.name) for element in fixed.statistics),
+                dict(_values(elements, fixed, schema)),
                 expires if isinstance(expires, int) else 0,
                 seen.created,
             ),
             now,
         )
-        # The log thins statistics out: what it has of them need not be what was told last.
+        # The log records statistics less often: its last values need not be the last reported ones.
         measured = (one for one in schema.statistics if one.name not in fixed.names)
-        row.doubtful = frozenset(one.label or one.name for one in measured)
+        row.unconfirmed = frozenset(one.label or one.name for one in measured)
         return True
 
 
-def _told(seen: ObjectSeen, schema: ClassSchema) -> dict[str, Value | None]:
-    """Values by their elements; absent where an element cannot have it: a capture may be anybody's."""
+def _elements(seen: ObjectSeen, schema: ClassSchema) -> dict[str, Value | None]:
+    """Return values by element; without those of a wrong type, because a capture may be forged."""
     values = (*(seen.properties or ()), *(seen.statistics or ()))
     return {
         element.name: value if value is not None and validate(element, value) is None else None
@@ -122,9 +122,9 @@ def _told(seen: ObjectSeen, schema: ClassSchema) -> dict[str, Value | None]:
     }
 
 
-def _names_of_object(agent: str, kind: str, told: dict[str, Value | None]) -> tuple[str, ...]:
-    """The native ids that a session can have given an object of a type (T) of which this is told."""
-    known_as = str(told.get("object"))
+def _names_of_object(agent: str, kind: str, elements: dict[str, Value | None]) -> tuple[str, ...]:
+    """Return the native ids that a session can have given to an object of a type (T) with these values."""
+    known_as = str(elements.get("object"))
     number = known_as.removeprefix("#")
     names = (object_id(agent, kind, known_as),)
     if number == known_as or not number.isascii() or not number.isdecimal() or len(number) > _MOST_DIGITS:
@@ -133,14 +133,14 @@ def _names_of_object(agent: str, kind: str, told: dict[str, Value | None]) -> tu
 
 
 def _values(
-    told: dict[str, Value | None], fixed: Fixed, schema: ClassSchema
+    elements: dict[str, Value | None], fixed: Fixed, schema: ClassSchema
 ) -> Iterator[tuple[str, AmiValue]]:
-    """What the application told, by its keys; the label of an element is its key."""
+    """Yield the reported values by key; the label of an element is its key."""
     for element in schema.elements:
-        value = told.get(element.name)
+        value = elements.get(element.name)
         if value is None or element.name in fixed.names:
             continue
         try:
             yield element.label or element.name, from_model(value, element.type)
         except LocalProtocolError:
-            continue  # the log had something else than a value of this type
+            continue  # the log has a value of another type

@@ -1,4 +1,4 @@
-"""What a relay itself has to tell: classes of applications, their metrics and alerts, and its events."""
+"""The relay's own classes (applications, their metrics and alerts) and events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _count(name: str, description: str, unit: str) -> Element:
 
 
 _OWNER: Final = _text(
-    "application", "The application whose it is, by the name it logged in with.", index=True
+    "application", "The application that it belongs to, by the name it logged in with.", index=True
 )
 _EXPIRES: Final = Element(
     "expires", ValueType.TIME, optional=True, description="When it ends by itself; absent for never."
@@ -46,7 +46,7 @@ ALERT: Final = Fixed(
         _text("alert", "The alert's id.", index=True),
         _text("type", "What kind of alert it is."),
         Element("level", ValueType.S32, description="As the application has it; AMI knows no scale."),
-        _text("assignee", "Whose it is to look after it.", optional=True),
+        _text("assignee", "The user that the alert is assigned to.", optional=True),
         _EXPIRES,
     )
 )
@@ -57,15 +57,15 @@ APPLICATION: Final = Fixed(
     (
         _text("application", "The name it logged in with, the same after a restart.", index=True),
         Element("connected", ValueType.BOOL, description="Whether it has a connection."),
-        _text("plugin", "The class of a plugin that it asked for; it is never loaded.", optional=True),
-        _text("options", "What it asked of its session.", optional=True),
-        _text("address", "Where it connected from last."),
-        _text("certificate", "The common name of the certificate that it showed.", optional=True),
+        _text("plugin", "The class of a plugin that it requested; it is never loaded.", optional=True),
+        _text("options", "The options that it set for its session.", optional=True),
+        _text("address", "The address of its last connection."),
+        _text("certificate", "The common name of its certificate.", optional=True),
         Element("since", ValueType.TIME, description="Since when it is connected, or is not."),
     ),
     (
         _count("connections", "Open at the moment.", "connections"),
-        _count("objects", "What it told and has not ended, alerts and metrics among it.", "objects"),
+        _count("objects", "Reported and not ended, including alerts and metrics.", "objects"),
         _count("commands", "That it offers.", "commands"),
         _count("instructions", "Taken.", "instructions"),
         _count("refused", "Instructions refused.", "instructions"),
@@ -86,7 +86,7 @@ class Events:
     """The events of one relay.
 
     Args:
-        package: of theirs.
+        package: the package of the events.
     """
 
     def __init__(self, package: str) -> None:
@@ -115,7 +115,7 @@ class Events:
         )
         self.refused = event(
             "instructionsRefused",
-            "What an application told was refused. One with the option QUIET is not told so.",
+            "Instructions of an application were refused. With the option QUIET it gets no reply about that.",
             Argument("refused", number, unit="instructions", description="Since the last such event."),
             Argument("reason", string, description="Of the last one."),
         )
@@ -125,45 +125,45 @@ class Events:
             Argument("alert", string, description="Its id."),
             Argument("type", string, description="What kind of alert it is."),
             Argument("level", ValueType.S32, description="As the application has it; 0 takes it back."),
-            Argument("assignee", string, optional=True, description="Whose it is to look after it."),
-            Argument("values", ValueType.MAP, optional=True, description="All else that it told."),
+            Argument("assignee", string, optional=True, description="The user that it is assigned to."),
+            Argument("values", ValueType.MAP, optional=True, description="All other values of the report."),
         )
 
     @property
     def schemas(self) -> tuple[EventSchema, ...]:
-        """All of them."""
+        """All events of the relay."""
         return (self.logged_in, self.logged_out, self.sequence_gap, self.refused, self.alert)
 
 
 LOGGED_OUT_SEVERITY: Final = {True: Severity.INFO, False: Severity.WARNING}
-"""By whether the application said that it ends."""
+"""The severity of a logout, by whether the application announced it."""
 
 
 def application_id(name: str) -> str:
-    """The native id of an application."""
+    """Return the native id of an application."""
     return escaped(name)
 
 
 def metrics_id(name: str) -> str:
-    """The native id of an application's metrics."""
+    """Return the native id of an application's metrics."""
     return joined((escaped(name), "#metrics"))
 
 
 def alert_id(name: str, alert: str) -> str:
-    """The native id of an alert; types of objects are never empty."""
+    """Return the native id of an alert; types of objects are never empty."""
     return joined((escaped(name), "", escaped(alert)))
 
 
 def object_id(name: str, kind: str, known_as: str) -> str:
-    """The native id of an object that has an id."""
+    """Return the native id of an object with an id."""
     return joined((escaped(name), escaped(kind), escaped(known_as)))
 
 
 def insert_id(name: str, kind: str, number: int) -> str:
-    """The native id of an object without one; ``#`` never stands bare in what applications say."""
+    """Return the native id of an object without one; ``#`` is always escaped in ids of applications."""
     return joined((escaped(name), escaped(kind), f"#{number}"))
 
 
 def is_insert(native_id: str) -> bool:
-    """Whether this is what `insert_id` makes."""
+    """Return whether a native id is one of `insert_id`."""
     return _INSERT.search(native_id) is not None

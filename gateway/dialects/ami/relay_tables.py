@@ -1,4 +1,4 @@
-"""Tables of a relay: a class each, whose elements grow with the keys that applications use.
+"""Tables of a relay: one for each class, whose elements grow with the keys that applications use.
 
 A key has no declared type. Its element has the smallest type that holds each value that was reported under
 it, so that it only ever widens, and at most three times:
@@ -14,7 +14,7 @@ it, so that it only ever widens, and at most three times:
 | octets | bytes |
 | string, enum, JSON, any other time, any other mixture | string |
 
-A long of more than 53 bits has no f64 that is the same number: with decimals beside it, both are text.
+A long of more than 53 bits has no equal f64: where decimals occur beside it, both are text.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from gateway.model.values import Value, Values, ValueType
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _VALUE: Final = 64
-"""Octets that a value takes beside its own."""
+"""Octets of a value in addition to its own."""
 _HASH: Final = 16
-"""Octets that tell versions of a class apart."""
+"""Octets of the hash that distinguishes versions of a class."""
 
 
 def class_name(kind: str) -> str:
-    """The name of the class that a type of objects (T) becomes.
+    """Return the name of the class for a type of objects (T).
 
-    Types may be any text. One that norths could not show, or tell from another, is named by what can be
-    shown of it and a hash.
+    Types may be any text. The name of one that front ends could not show, or not distinguish from another, is
+    made of its plain characters and a hash.
     """
     if _PLAIN_NAME.fullmatch(kind):
         return kind
@@ -56,26 +56,26 @@ def class_name(kind: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What a class has before any key: elements whose values the relay knows."""
+    """The fixed elements of a class, whose values the relay sets."""
 
     properties: tuple[Element, ...]
     statistics: tuple[Element, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
-        """Of all of them."""
+        """The names of all of them."""
         return frozenset(element.name for element in (*self.properties, *self.statistics))
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A class as it was told: its schema, and the columns behind the fixed elements of both groups."""
+    """A reported version of a class: its schema, and the columns after the fixed elements of both groups."""
 
     schema: ClassSchema
     properties: tuple[Column, ...]
     statistics: tuple[Column, ...]
     size: int
-    """Characters that describe it."""
+    """Characters of its description."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,21 +83,21 @@ class Row:
     """An object.
 
     Attributes:
-        table: that it stands in.
-        agent: the application's name.
+        table: its table.
+        agent: the name of its application.
         native_id: unique within the relay.
         created: nanoseconds.
-        sampled: when its values were told last, nanoseconds.
-        properties: values of the fixed elements; statistics as well.
-        values: by key; those that hold secrets are not kept.
+        sampled: the time of its last values, nanoseconds.
+        properties: values of the fixed properties; ``statistics`` likewise.
+        values: values by key, without secrets.
         expires: nanoseconds; 0 for never.
-        size: octets that its values take, about.
-        methods: that can be called on it; they are part of its class.
-        version: of its class, as it was told last.
-        transient: whether it never comes back as the same one.
-        waits: whether it is to be told under the latest version, soon.
-        doubtful: keys whose values were known before a restart, and may not be the last that were told.
-        shown_methods: the last ones that it was shown with, by name.
+        size: approximate octets of its values.
+        methods: methods that can be called on it; they are part of its class.
+        version: the version of its class in the last report.
+        transient: whether it can never return as the same object.
+        waits: whether it is about to be reported in the latest version.
+        unconfirmed: keys whose values are from before a restart, and may not be the last reported ones.
+        shown_methods: the last methods that it was shown with, by name.
     """
 
     table: Table
@@ -114,50 +114,50 @@ class Row:
     version: Version | None = None
     transient: bool = False
     waits: bool = False
-    doubtful: frozenset[str] = frozenset()
+    unconfirmed: frozenset[str] = frozenset()
     shown_methods: Mapping[str, Method] = field(default_factory=dict)
 
     @property
     def is_there(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the object has not ended."""
         return self.table.rows.get(self.native_id) is self
 
     def whole(self) -> ObjectSeen:
-        """What there is to tell of it."""
+        """Return the observation of all its values."""
         values = self.values
-        told = [column.told(values.get(column.key)) for column in self._version.properties]
-        return self._seen((*self.properties, *told))
+        shown = [column.shown_value(values.get(column.key)) for column in self._version.properties]
+        return self._seen((*self.properties, *shown))
 
     def measured(self) -> ObjectSeen:
-        """Its statistics only."""
+        """Return the observation of its statistics only."""
         return self._seen(None)
 
     def _seen(self, properties: Values | None) -> ObjectSeen:
         version, values = self._version, self.values
-        measured = [column.told(values.get(column.key)) for column in version.statistics]
-        key, told = version.schema.key, (*self.statistics, *measured)
+        measured = [column.shown_value(values.get(column.key)) for column in version.statistics]
+        key, shown = version.schema.key, (*self.statistics, *measured)
         agent, native_id, transient = self.agent, self.native_id, self.transient
-        return ObjectSeen(key, agent, native_id, self.sampled, self.created, 0, properties, told, transient)
+        return ObjectSeen(key, agent, native_id, self.sampled, self.created, 0, properties, shown, transient)
 
     def end(self, now: int) -> ObjectSeen:
-        """That it is no more."""
+        """Return the observation of its end."""
         return ObjectSeen(self._version.schema.key, self.agent, self.native_id, now, self.created, now)
 
     @property
     def _version(self) -> Version:
-        assert self.version is not None  # set when it is told first
+        assert self.version is not None  # set by the first report
         return self.version
 
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """Values that were told of a row, before it has them.
+    """The changes of a report, before they are applied to a row.
 
     Attributes:
-        row: ``None`` for a new one.
-        gained: columns that they add or widen, by key.
-        kept: without those that hold secrets.
-        size: octets that the row takes more.
+        row: the row; ``None`` for a new one.
+        gained: columns that are added or widened, by key.
+        kept: the values without secrets.
+        size: the growth of the row in octets.
     """
 
     row: Row | None
@@ -168,11 +168,11 @@ class Sifted:
 
 @dataclass(slots=True)
 class Pace:
-    """How long a class that gains elements waits for more of them.
+    """The time for which a class with new elements waits for more of them.
 
     Attributes:
-        shortest: nanoseconds; so are the others.
-        longest: up to which the wait is doubled while the class goes on gaining.
+        shortest: nanoseconds, as all times here.
+        longest: the largest wait; waits are doubled as long as the class keeps growing.
     """
 
     shortest: int
@@ -181,7 +181,7 @@ class Pace:
     last: int = 0
 
     def due(self, now: int) -> int:
-        """When what is gained now is to be told."""
+        """Return when a change of now is to be reported."""
         quiet = now - self.last > 4 * self.wait
         self.wait = self.shortest if not self.wait or quiet else min(2 * self.wait, self.longest)
         return now + self.wait
@@ -191,18 +191,18 @@ class Table:
     """One class, its columns and its rows.
 
     Args:
-        package: of the class.
-        name: of the class.
-        fixed: elements that it always has.
-        pace: of its growth.
-        label: as applications call it.
-        description: of the class.
+        package: the package of the class.
+        name: the name of the class.
+        fixed: its fixed elements.
+        pace: how often it is reported as it grows.
+        label: the name that applications use.
+        description: the description of the class.
 
     Attributes:
-        columns: by key, in the order in which they were told first.
-        rows: by native id.
-        due: when it is to be told again, nanoseconds; 0 where there is nothing new.
-        label: as given.
+        columns: the columns by key, in the order in which they were first reported.
+        rows: the rows by native id.
+        due: when its new version is to be reported, nanoseconds; 0 where it has not changed.
+        label: the label that was passed.
     """
 
     def __init__(
@@ -221,15 +221,15 @@ class Table:
         self._shown: tuple[Column, ...] = ()
 
     def learn(self, schema: ClassSchema, secrets: SecretRules) -> None:
-        """Take over the elements of a version known from before."""
+        """Add the elements of a version from before the restart."""
         known = (column_of(one, secrets) for one in schema.elements if one.name not in self._names)
         self.columns = {column.key: column for column in known}
         self._shown = self._visible()
 
     def sift(self, native_id: str, values: Mapping[str, AmiValue], secrets: SecretRules) -> Sifted:
-        """What these values would change of a row, and of the columns; nothing is changed yet."""
+        """Return the changes that values would make to a row and to the columns, without making them."""
         row = self.rows.get(native_id)
-        former: Mapping[str, AmiValue] = row.values if row is not None else {}
+        previous: Mapping[str, AmiValue] = row.values if row is not None else {}
         gained: dict[str, Column] = {}
         kept: dict[str, AmiValue] = {}
         size = 0
@@ -243,13 +243,13 @@ class Table:
                 gained[key] = replace(column, sorts=column.sorts | sort)
             if not column.hidden:
                 kept[key] = without_secrets(value, secrets)
-                size += _size(kept[key]) - _size(former.get(key))
+                size += _size(kept[key]) - _size(previous.get(key))
         return Sifted(row, gained, kept, size)
 
     def grow(self, columns: Mapping[str, Column], now: int) -> None:
-        """Have these columns; `settle` tells them, unless nobody can see a difference.
+        """Add columns; `settle` makes them visible.
 
-        Without rows nobody can, either: it is settled for the first one at once.
+        A table without rows needs no settling: the first row does that at once.
         """
         seen = self.would_change(columns)
         self.columns |= columns
@@ -257,11 +257,11 @@ class Table:
             self.changed(now)
 
     def unknown(self, keys: Iterable[str]) -> list[str]:
-        """Those of these keys that it has no column for."""
+        """Return those of these keys that have no column."""
         return [key for key in keys if key not in self.columns]
 
     def would_change(self, columns: Mapping[str, Column]) -> bool:
-        """Whether anybody could see that it has these columns."""
+        """Return whether the addition of these columns would change the class."""
         return any(
             not column.hidden
             and ((before := self.columns.get(key)) is None or before.type is not column.type)
@@ -270,16 +270,16 @@ class Table:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has gained nothing since it was settled last."""
+        """Whether no column has been added since the last `settle`."""
         shown = self._visible()
         return [(one.key, one.type) for one in shown] == [(one.key, one.type) for one in self._shown]
 
     def changed(self, now: int) -> None:
-        """Its class is another one now; that is told when it is due."""
+        """Note that the class has changed, which is reported when it is due."""
         self.due = self.due or self._pace.due(now)
 
     def settle(self, now: int) -> list[Row]:
-        """What it gained holds from now on; returns the rows to be told again, whole."""
+        """Make added columns visible; return the rows that must be reported again, with all values."""
         self.due = 0
         self._pace.last = now
         if not self.is_settled:
@@ -290,7 +290,7 @@ class Table:
         return [row for row in self.rows.values() if row.version is not self.version(row.methods)]
 
     def version(self, methods: tuple[Method, ...] = ()) -> Version:
-        """The class as it was settled last, with these methods."""
+        """Return the settled version of the class with these methods."""
         known = self._versions.get(methods)
         if known is None:
             known = self._versions[methods] = self._made(methods)
@@ -326,7 +326,7 @@ TRUTH: Final = 1
 INT: Final = 2
 LONG: Final = 4
 WIDE: Final = 8
-"""A long of more bits than a double has digits for."""
+"""A long with more bits than a double's digits hold."""
 FLOAT: Final = 16
 DOUBLE: Final = 32
 TEXT: Final = 64
@@ -337,7 +337,7 @@ _NUMBERS: Final = INT | LONG | WIDE | FLOAT | DOUBLE
 _EXACT: Final = 1 << 53
 _LAST_TIME: Final = ((1 << 63) - 1) // 1_000_000
 _LARGEST_FLOAT: Final = (2 - 2**-23) * 2.0**127
-"""Applications may write a little more, which is rounded to this; here it keeps its digits, as a double."""
+"""Applications may write a slightly larger number, which a float rounds; as a double it keeps its digits."""
 _SORTS: Final[dict[type, int]] = {
     bool: TRUTH,
     int: INT,
@@ -368,7 +368,7 @@ _DECIMAL: Final = frozenset((ValueType.F32, ValueType.F64))
 
 
 def sort_of(value: AmiValue) -> int:
-    """What a value is, as one of the constants here; 0 for null."""
+    """Return the sort of a value, one of the constants above; 0 for null."""
     sort = _SORTS.get(type(value), 0)
     if sort:
         return sort
@@ -382,7 +382,7 @@ def sort_of(value: AmiValue) -> int:
 
 
 def type_of(sorts: int) -> ValueType:
-    """The smallest type for values of all these sorts, which are added up."""
+    """Return the smallest type for values of these sorts, which are combined by ``|``."""
     alone = _ALONE.get(sorts)
     if alone is not None:
         return alone
@@ -395,14 +395,14 @@ def type_of(sorts: int) -> ValueType:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A key of a type, as it stands.
+    """The column of a key.
 
     Attributes:
-        key: as applications tell it.
-        name: of the element.
-        sorts: of all values told so far, added up.
-        hidden: it holds secrets and is never told.
-        type: of the element.
+        key: the key that applications use.
+        name: the name of the element.
+        sorts: the sorts of all values so far, combined by ``|``.
+        hidden: whether it holds secrets, and is never reported.
+        type: the type of the element.
     """
 
     key: str
@@ -416,15 +416,15 @@ class Column:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it holds numbers, which are statistics; all else are properties."""
+        """Whether it holds numbers, which are statistics; all others are properties."""
         return self.type in _MEASURED
 
     def element(self) -> Element:
-        """As a schema has it. The label is the key."""
+        """Return the element of the schema. Its label is the key."""
         return Element(self.name, self.type, optional=True, label=self.key)
 
-    def told(self, value: AmiValue) -> Value | None:
-        """What stands for a value in the element; ``None`` where its type does not hold it (yet)."""
+    def shown_value(self, value: AmiValue) -> Value | None:
+        """Return the element's value; ``None`` where the element's type cannot hold it yet."""
         if value is None:
             return None
         sort = sort_of(value)
@@ -437,15 +437,15 @@ class Column:
 
 
 def column_of(element: Element, secrets: SecretRules) -> Column:
-    """The column that an element was made of, as far as its type tells."""
+    """Return the column of an element, as far as its type determines it."""
     key = element.label or element.name
     return Column(key, element.name, _OF_TYPE.get(element.type, TEXT), secrets.hides(key))
 
 
 def element_name(key: str, fixed: frozenset[str]) -> str:
-    """What the element of a key is called: as the key is, unless the class has one of that name anyway.
+    """Return the element's name for a key: the key, unless a fixed element has that name.
 
-    ``object`` becomes ``object_key`` then, ``object_key`` becomes ``object_key_key``: no two keys meet.
+    ``object`` then becomes ``object_key``, and ``object_key`` becomes ``object_key_key``: names stay unique.
     """
     stem = key
     while stem.endswith("_key"):
@@ -454,7 +454,7 @@ def element_name(key: str, fixed: frozenset[str]) -> str:
 
 
 def text_of(value: AmiValue) -> str:
-    """A value where its element is text."""
+    """Return the text of a value, for an element of type text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Utc):
@@ -475,7 +475,7 @@ def _date(milliseconds: int) -> str:
 
 
 def without_secrets(value: AmiValue, secrets: SecretRules) -> AmiValue:
-    """A value with secrets in URIs masked, and secret keys of JSON objects left out."""
+    """Return a value with secrets in URIs masked, and without secret keys of JSON objects."""
     if isinstance(value, Json):
         return _json_without_secrets(value, secrets)
     if isinstance(value, str):
@@ -484,20 +484,20 @@ def without_secrets(value: AmiValue, secrets: SecretRules) -> AmiValue:
 
 
 def in_a_map(value: AmiValue, secrets: SecretRules) -> Value | None:
-    """What stands for a value where it has no element of its own: a time is text there."""
+    """Return the model's value for use inside a map, where a time is text."""
     shown = without_secrets(value, secrets)
     return text_of(shown) if isinstance(shown, Utc) else to_model(shown)
 
 
 def _json_without_secrets(text: Json, secrets: SecretRules) -> Json:
-    """The text stays as it is unless there is something to leave out: numbers keep their digits."""
+    """Return the text unchanged unless it contains secrets, so that numbers keep their digits."""
     if ":" not in text:
-        return text  # no object with a key, and no URI
+        return text  # it has no object with a key, and no URI
     try:
         document = json.loads(text)
         scrubbed = _scrubbed(document, secrets)
     except (ValueError, RecursionError):
-        return Json("null")  # digits or nesting beyond what can be looked through: nobody knows what it holds
+        return Json("null")  # too many digits or levels to be examined: it may contain secrets
     return text if scrubbed == document else Json(json.dumps(scrubbed, separators=(",", ":")))
 
 

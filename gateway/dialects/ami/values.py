@@ -1,6 +1,6 @@
-r"""Values as they stand in parameters: their types, and how each is read and written.
+r"""Values of parameters: their types, and how each is read and written.
 
-| in a line | here |
+| in a line | in Python |
 | --- | --- |
 | ``null`` | ``None`` |
 | ``true``, ``false`` | ``bool`` |
@@ -33,7 +33,7 @@ from gateway.model.values import Value, ValueType
 
 
 class _Exact:
-    """Equal only to what has the same type in a line, too: ``5`` and ``5L`` are different values."""
+    """Equality that requires the same type: ``5`` and ``5L`` are different values."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class Double(_Exact, float):
 
 
 class Enum(_Exact, str):
-    """Text that a relay stores once and refers to; otherwise the same as a string."""
+    """Text that a relay stores once and refers to; otherwise like a string."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ class Utc(_Exact, int):
 
 
 class Json(_Exact, str):
-    """A JSON document without blanks between its parts. Numbers keep their digits."""
+    """A JSON document without blanks between its parts. Its numbers keep their digits."""
 
     __slots__ = ()
 
@@ -80,12 +80,12 @@ class Json(_Exact, str):
 AmiValue: TypeAlias = bool | int | Long | float | Double | str | Enum | Utc | Json | bytes | None
 
 MAX_DIGITS: Final = 400
-"""Characters of a number."""
+"""Largest number of characters of a number."""
 
 INT_LIMIT: Final = 1 << 31
 LONG_LIMIT: Final = 1 << 63
 FLOAT_LIMIT: Final = 3.4028235677973366e38
-"""From here on a number is no float of 32 bits."""
+"""The smallest number that is too large for a float of 32 bits."""
 
 _TIME_LIMIT: Final = 1 << 47
 
@@ -120,10 +120,10 @@ _ESCAPES: Final = {text: f"\\{letter}" for letter, text in _ESCAPED.items()}
 
 
 def read_value(text: str, position: int, leniency: Leniency, dates: DateRules) -> tuple[AmiValue, int]:
-    """Read the value that begins at ``position`` of a line; return it and where it ends.
+    """Read the value that begins at ``position`` of a line; return it and the position behind it.
 
     Raises:
-        ProtocolError: none stands there. What did is not told but for numbers: it may be a secret.
+        ProtocolError: there is no valid value. The error shows no text, which may be a secret.
     """
     quote = text[position : position + 1]
     if quote in _QUOTED:
@@ -144,7 +144,7 @@ def _read_number(token: str, position: int, leniency: Leniency) -> AmiValue:
     if _INTEGER.fullmatch(token[:-1]):
         if token[-1] == "L":
             return Long(_bounded(int(token[:-1]), LONG_LIMIT, "a long of 64 bits", position))
-        if token[-1] == "T":  # numbers may be signed; a relay refuses negative times, and those from 2^47 on
+        if token[-1] == "T":  # numbers may be signed; a relay rejects negative times, and those from 2^47 on
             return Utc(_bounded(int(token[:-1]), LONG_LIMIT, "a time of 64 bits", position))
     if _EXPONENT.fullmatch(token):
         leniency.forgive(Deviation.EXPONENT, f"{len(token)} characters with one", position)
@@ -164,7 +164,7 @@ def _bounded(number: int, limit: int, expected: str, position: int) -> int:
 
 
 def read_float(digits: str, position: int) -> float:
-    """Return the number; it keeps the digits that it was written with, also beyond those of 32 bits.
+    """Return the number; it keeps the digits that were written, also beyond those of 32 bits.
 
     Raises:
         ProtocolError: it is too large.
@@ -209,7 +209,7 @@ def _read_quoted(text: str, position: int, leniency: Leniency, dates: DateRules)
 
 
 def _unescape(raw: str, position: int, leniency: Leniency) -> str:
-    """Replace escapes. A quote of the other kind may stand bare: so it does in the pages' examples."""
+    """Replace escapes. A quote of the other kind may be unescaped, as in the pages' examples."""
     control = _RAW_CONTROL.search(raw)
     if control is not None:
         leniency.forgive(Deviation.RAW_CONTROL, repr(control[0]), position + control.start())
@@ -231,7 +231,7 @@ def _unescape(raw: str, position: int, leniency: Leniency) -> str:
 
 
 def _with_whole_characters(text: str, position: int, leniency: Leniency) -> str:
-    """Join pairs of surrogates; one alone, which no UTF-8 can carry, becomes U+FFFD."""
+    """Join pairs of surrogates; a single one, which UTF-8 cannot encode, becomes U+FFFD."""
     if _SURROGATE.search(text) is None:
         return text
     octets = text.encode("utf-16-le", "surrogatepass")
@@ -246,10 +246,10 @@ def read_json(text: str, position: int = 0) -> Json:
     """Return the document.
 
     The note "Base 64" on JSON's row in the interface document belongs to the row below it, and its example,
-    which names a key without quotes, is no JSON: a relay refuses what is none.
+    which names a key without quotes, is not JSON: a relay rejects it.
 
     Raises:
-        ProtocolError: it is no JSON, or nested deeper than Python's own reader goes.
+        ProtocolError: it is not JSON, or nested more deeply than Python's reader permits.
     """
     try:
         json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse_constant)
@@ -263,7 +263,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _read_base64(text: str, position: int) -> bytes:
-    """Both alphabets, with padding or without: relays send the second one, and nobody says what they read."""
+    """Read both alphabets, with padding or without: relays send the second one, and may read either."""
     digits = text.replace("-", "+").replace("_", "/").removesuffix("=").removesuffix("=")
     try:
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
@@ -272,10 +272,10 @@ def _read_base64(text: str, position: int) -> bytes:
 
 
 def write_value(value: AmiValue) -> str:
-    """Return a value as the documents have it.
+    """Return a value in the form of the documents.
 
     Raises:
-        LocalProtocolError: a number has more bits than its type, or is no number; a time before 1583 or
+        LocalProtocolError: a number has more bits than its type, or is NaN or infinite; a time before 1583 or
             after 9999; text with half a surrogate pair.
     """
     write = _WRITERS.get(type(value))
@@ -285,10 +285,10 @@ def write_value(value: AmiValue) -> str:
 
 
 def quoted(text: str, quote: str = '"') -> str:
-    """Return text in quotes: ASCII, with both kinds of quotes escaped, as the interface document has it.
+    """Return text in quotes: ASCII, with both kinds of quotes escaped, as in the interface document.
 
     Raises:
-        LocalProtocolError: it holds half a surrogate pair.
+        LocalProtocolError: it contains half a surrogate pair.
     """
     return quote + _TO_ESCAPE.sub(_escape, text) + quote
 
@@ -321,7 +321,7 @@ def _fitting(value: AmiValue, limit: int, name: str) -> int:
 
 
 def _decimal(number: float) -> str:
-    """Digits without an exponent, which no document has."""
+    """Return digits without an exponent, which no document has."""
     digits = format(Decimal(repr(number)), "f")
     return digits if "." in digits else f"{digits}.0"
 
@@ -345,7 +345,7 @@ def _written_utc(value: AmiValue) -> str:
     assert isinstance(value, int)
     if 0 <= value < _TIME_LIMIT:
         return f"{int(value)}T"
-    text, pattern = write_date(int(value))  # a relay refuses these as numbers
+    text, pattern = write_date(int(value))  # a relay rejects these as numbers
     return f'"{text}"T({pattern})'
 
 
@@ -365,10 +365,10 @@ _WRITERS: Final[dict[type, Callable[..., str]]] = {
 
 
 def read_json_to_write(value: Json) -> str:
-    """Return the text of a document that is one.
+    """Return the text of a valid document.
 
     Raises:
-        LocalProtocolError: it is no JSON.
+        LocalProtocolError: it is not JSON.
     """
     try:
         return str(read_json(value))
@@ -393,7 +393,7 @@ _TYPES: Final[dict[type, ValueType]] = {
 
 
 def value_type(value: AmiValue) -> ValueType | None:
-    """Return what the model calls a value's type; ``None`` for null, which has none."""
+    """Return the model's type of a value; ``None`` for null, which has none."""
     return _TYPES.get(type(value))
 
 
@@ -409,7 +409,7 @@ def to_model(value: AmiValue) -> Value | None:
 
 
 def from_model(value: Value | None, value_type: ValueType) -> AmiValue:
-    """Return the value that a line can hold for one of the model's; integers beyond 32 bits are longs.
+    """Return AMI's value for a value of the model; integers beyond 32 bits are longs.
 
     Raises:
         LocalProtocolError: AMI has no such type, a number does not fit, or a time has no whole milliseconds.

@@ -1,7 +1,7 @@
-"""Bodies of CML to messages and back, in the spelling of OpenAMQ and in that of the specification.
+"""Converts bodies of CML to messages and back, in the spelling of OpenAMQ and in that of the specification.
 
-Both spellings are read without asking which it is. Schema-replies alone have classes, groups, fields and
-enumerations, and are read and written by functions of their own.
+Both spellings are recognised. Only schema-replies have classes, groups, fields and
+enumerations, which functions of their own read and write.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _FLAGS: Final = {"0": False, "1": True}
 _INDENT: Final = "   "
 
 
-# What OpenAMQ generates, to the octet.
+# The exact form that OpenAMQ generates.
 _GENERATED_HEAD: Final = re.compile(
     rb'<\?xml version="1\.0"\?><cml version="1\.0" xmlns="http://www\.openamq\.org/schema/cml">'
     rb'<inspect-reply class="([^"<]*+)" object="([0-9]{1,10}+)" status="([^"<]*+)"(?: notice="([^"<]*+)")?>'
@@ -73,10 +73,10 @@ _OTHER_MARKUP: Final = 5
 
 
 def read_message(body: bytes) -> Received:
-    """Return what a body says: the first command in it; others after it are ignored, as OpenAMQ does.
+    """Return the message of a body: its first command; further ones are ignored, as in OpenAMQ.
 
     Raises:
-        ProtocolError: it is too long, no document of CML, or something in it breaks its form.
+        ProtocolError: it is too long, not a document of CML, or malformed.
     """
     found = _GENERATED_HEAD.match(body)
     if found is not None:
@@ -87,10 +87,10 @@ def read_message(body: bytes) -> Received:
 
 
 def _generated_reply(body: bytes, head: re.Match[bytes]) -> InspectReply | None:
-    """Read an inspect-reply as OpenAMQ generates it; ``None`` where it is anything else, to be read in full.
+    """Read an inspect-reply as OpenAMQ generates it; return ``None`` for any other form.
 
-    Such replies are nearly all that a poller receives, and this takes a fraction of the time. That nothing
-    else is in them is seen by counting: two ``<`` and two quotes for each field.
+    Nearly everything that a poller receives has this form, and this takes a fraction of the time. The form is
+    checked by counting: two ``<`` and two quotes for each field.
     """
     start, end = head.end(), len(body) - len(_GENERATED_END)
     if not body.endswith(_GENERATED_END) or len(body) > MAX_BODY or body.find(0) != len(body) - 1:
@@ -112,7 +112,7 @@ def _generated_reply(body: bytes, head: re.Match[bytes]) -> InspectReply | None:
 
 
 def _generated_fields(text: str, markup: int, *, plain: bool) -> tuple[Field, ...] | None:
-    """Read one character for each octet; ``plain`` means that none stands for another thing."""
+    """Read one character for each octet; ``plain`` means that there are no references and only ASCII."""
     if not text.startswith(_FIELD_BEGIN) or not text.endswith(_FIELD_END):
         return None
     parts = text[len(_FIELD_BEGIN) : -len(_FIELD_END)].split(_BETWEEN)
@@ -151,7 +151,7 @@ def _inspect_request(element: Element) -> Received:
 
 
 def _modify_request(element: Element) -> Received:
-    # Any element with a name is a field for OpenAMQ, whatever it is called.
+    # OpenAMQ accepts any element with a name as a field.
     return ModifyRequest(_object_asked_for(element), _fields(element), _class_name(element))
 
 
@@ -224,15 +224,15 @@ def _field(element: Element) -> Field:
         raise ProtocolError("the name of a field", "none", element.offset)
     number, text = _object_number(element, "id"), element.text
     if number is not None and object_number(text.strip()) == number:
-        text = ""  # as we say it ourselves, for readers of either spelling
+        text = ""  # written by this gateway, for readers of either spelling
     return Field(name, text, number)
 
 
 def read_schema_reply(element: Element) -> SchemaReply:
-    """Return the schema in a ``schema-reply``. Elements in it that are not known are passed over.
+    """Return the schema in a ``schema-reply``. Unknown elements in it are ignored.
 
     Raises:
-        ProtocolError: something has no name, or a flag is neither 0 nor 1.
+        ProtocolError: an element has no name, or a flag is neither 0 nor 1.
     """
     attribute = element.attributes.get
     return SchemaReply(
@@ -316,7 +316,7 @@ _AboutObject: TypeAlias = (
 _DECLARATION: Final = '<?xml version="1.0"?>'
 _OPENAMQ_ROOT: Final = '<cml version="1.0" xmlns="http://www.openamq.org/schema/cml">'
 _SPECIFICATION_ROOT: Final = '<cml version="1.0">'
-# The schema is static text in OpenAMQ, with attributes of its own.
+# The schema is static text in OpenAMQ, with a head of its own.
 _OPENAMQ_SCHEMA_HEAD: Final = (
     f"{_DECLARATION}\n"
     '<cml xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"\n'
@@ -329,11 +329,11 @@ _OPENAMQ_SCHEMA_HEAD: Final = (
 def write_message(
     message: Message, spelling: Spelling, assured: AbstractSet[Assurance] = frozenset()
 ) -> bytes:
-    """Return the body of a message; `safety.check_request` says what of requests is refused.
+    """Return the body of a message; `safety.check_request` defines which requests are refused.
 
     Raises:
         LocalProtocolError: the request is refused, a number is out of range, a field has both text and an
-            object's number, or a text has characters that the spelling cannot carry.
+            object's number, or a text has characters that the spelling cannot express.
     """
     write = _OPENAMQ if spelling is Spelling.OPENAMQ else _SPECIFICATION
     if not isinstance(message, Request):
@@ -347,13 +347,13 @@ def write_message(
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """One spelling.
+    """The form of one spelling.
 
     Attributes:
-        document: what stands around a command.
-        schema_document: the same for the schema, which comes in lines.
-        child: a field for an object, out of its name and number.
-        limit: what numbers of objects are less than.
+        document: the text around a command.
+        schema_document: the text around a schema, which is written in lines.
+        child: the form of a field with an object's name and number.
+        limit: the upper bound of numbers of objects.
     """
 
     encoding: str
@@ -409,7 +409,7 @@ class _Writer:
         return self._element(name, about, content)
 
     def _object(self, class_name: str, object_id: int | str | None) -> tuple[tuple[str, str], ...]:
-        """Class first: OpenAMQ's own order."""
+        """Return the attributes of an object, class first, as in OpenAMQ."""
         number = "" if object_id is None else str(self._number(int(object_id)))
         return ("class", class_name), ("object", number)
 
@@ -432,7 +432,7 @@ class _Writer:
         if field.text:
             raise LocalProtocolError(f"{field.name}: a child has a number and no text")
         if not field.object_id:
-            raise LocalProtocolError(f"{field.name}: object 0 is nobody's child, and ends OpenAMQ's shell")
+            raise LocalProtocolError(f"{field.name}: object 0 is no child, and ends OpenAMQ's shell")
         return self.child.format(name=name, number=self._number(field.object_id))
 
 
@@ -453,14 +453,14 @@ _SPECIFICATION: Final = _Writer(
     escape_for_xml,
     (f"{_DECLARATION}{_SPECIFICATION_ROOT}", "</cml>"),
     (f"{_DECLARATION}\n{_SPECIFICATION_ROOT}\n", "</cml>\n"),
-    # As the specification has it, and with the text that OpenAMQ's shell reads.
+    # The form of the specification, with the text that OpenAMQ's shell reads.
     '<field name="{name}" id="{number}">{number}</field>',
     SPECIFICATION_LIMIT,
 )
 
 
 def write_schema_reply(reply: SchemaReply, escape: Callable[[str], str]) -> str:
-    """Return the element in lines with the spacing of both OpenAMQ and the specification's examples."""
+    """Return the element in lines, with the spacing of both OpenAMQ and the specification's examples."""
     naming = (
         ("name", reply.name),
         ("version", reply.version),
@@ -475,7 +475,7 @@ def write_schema_reply(reply: SchemaReply, escape: Callable[[str], str]) -> str:
 
 
 class _SchemaWriter:
-    """Writes lines; ``escape`` is what the spelling does with text."""
+    """Writes the lines of a schema; ``escape`` escapes text in the spelling."""
 
     def __init__(self, escape: Callable[[str], str]) -> None:
         self._escape = escape
@@ -490,12 +490,12 @@ class _SchemaWriter:
         for method in each.methods:
             yield f"{_INDENT * 2}<method{self._named(method)}>"
             yield from self._description(method.description, 2)
-            yield from self._members(method.fields, 2)  # no deeper: so does OpenAMQ
+            yield from self._members(method.fields, 2)  # not indented further, as in OpenAMQ
             yield f"{_INDENT * 2}</method>"
         yield f"{_INDENT}</class>"
 
     def _named(self, item: SchemaClass | SchemaMethod | SchemaMember, *more: tuple[str, str]) -> str:
-        # An empty name is said, for without any the schema could not be read.
+        # Written even if empty, because a schema without names could not be read.
         name = f' name = "{self._escape(item.name)}"'
         return name + self.attributes((("label", item.label), *more))
 

@@ -1,4 +1,4 @@
-"""The console session of CML: learns a broker's schema, walks its objects, and polls them from then on.
+"""The console session of CML: reads a broker's schema, walks its objects, and polls them from then on.
 
 `session_state` has the table of states. Sources: "AMQP Console Interface" (2006), the wiki's "3-CML",
 OpenAMQ 1.4c1.
@@ -40,7 +40,7 @@ _SEVERITIES: Final = {"E": Severity.MAJOR, "W": Severity.WARNING, "I": Severity.
 
 
 class MessageHandler:
-    """Understands messages for a console session."""
+    """Processes messages for a console session."""
 
     def __init__(self, state: SessionState, poller: Poller, client: RpcClient) -> None:
         self._state = state
@@ -49,7 +49,7 @@ class MessageHandler:
         self._errors = 0
 
     def take(self, delivery: Delivery) -> None:
-        """Take in what arrived."""
+        """Process a message."""
         message: Received | ProtocolError
         try:
             message = read_message(delivery.body)
@@ -65,7 +65,7 @@ class MessageHandler:
         if asked is None:
             self._state.note("unmatched-reply", f"nothing waits for it: {type(message).__name__}")
             return
-        self._state.heard_at = self._state.now
+        self._state.received_at = self._state.now
         self._state.end(asked)
         if asked.operation is not None:
             self._client.answered(asked, message)
@@ -78,7 +78,7 @@ class MessageHandler:
                 self._poller.failed(asked.known, f"the answer is a {type(message).__name__}")
 
     def _asked(self, message_id: str, message: Received | ProtocolError) -> Asked | None:
-        """What a message answers; it is not waited for any more."""
+        """End and return the request that a message answers; ``None`` where there is none."""
         requests = self._state.requests
         if message_id:
             return requests.end(message_id)
@@ -97,10 +97,10 @@ class MessageHandler:
         return finding_out and asked.known is None and isinstance(message, SchemaReply)
 
     def _can_answer(self, asked: Asked, message: Received | ProtocolError) -> bool:
-        """Whether a message without an id answers the only request there is, and not one before it.
+        """Return whether a message without an id answers the only request, and no earlier one.
 
-        While an answer may still come that was given up, only those are taken that name the object inspected:
-        an old one of these tells the same as a new one.
+        While the answer to a request that was given up may still arrive, only inspect-replies with the number
+        of the requested object are accepted: of these, an old one is as good as a new one.
         """
         if self._state.now >= self._state.strays_until:
             return True
@@ -112,7 +112,7 @@ class MessageHandler:
 
     def _take_schema(self, message: Received | ProtocolError) -> None:
         if isinstance(message, SchemaReply):
-            self._poller.told_schema(message)
+            self._poller.schema_received(message)
         else:
             self._poller.no_schema(f"the answer to the request for the schema is a {type(message).__name__}")
 
@@ -135,8 +135,8 @@ class MessageHandler:
 class ConsoleSession:
     """A console of one broker that speaks CML, without I/O.
 
-    What is observed by one event is one `Observed`. Requests are sent as mandatory, and `NotSent` is handed
-    in for those that come back.
+    The observations of one event are one `Observed`. Requests are sent as mandatory, and `NotSent` is
+    passed for those that are returned.
     """
 
     def __init__(self, config: ConsoleConfig) -> None:
@@ -154,28 +154,28 @@ class ConsoleSession:
 
     @property
     def schema(self) -> SchemaReply | None:
-        """The schema in use, as the broker told it or as it was saved: worth keeping for `ConsoleConfig`."""
+        """The schema in use, from the broker or from before, to be kept for `ConsoleConfig`."""
         return None if self._state.views is None else self._state.views.schema
 
     @property
     def state(self) -> State:
-        """Where the session stands."""
+        """The state of the session."""
         return self._state.state
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
-        """What the queue of this name must be bound to before `LinkUp`; its name is the reply key."""
+        """Return the bindings of the queue of this name before `LinkUp`; its name is the reply key."""
         replies = Binding(self._config.reply_exchange, queue)
         if not self._config.notify_exchange:
             return (replies,)
         return (replies, Binding(self._config.notify_exchange, self._config.notify_key))
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; as `Session.handle`, for events of a link to a broker and for operations.
+        """Process an event; as `Session.handle`, for events of a link to a broker and for operations.
 
-        An operation is carried out once. ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent.
-        ``UNKNOWN``: no answer until the deadline, or until the link went down; another answer may follow when
-        it comes late. ``APPLIED`` is what the broker says: OpenAMQ says so whatever it did, so what was set
-        is to be read back. What was read is observed before it is answered.
+        An operation is carried out once. After ``SOURCE_DOWN`` and the outcomes of a check, nothing was sent.
+        ``UNKNOWN`` stands for no answer until the deadline, or until the link went down; a late answer may
+        follow it. ``APPLIED`` is the broker's answer: OpenAMQ sends it whatever it did, so set values must
+        be read back. Values that were read are observed before the answer.
         """
         self._state.now = now
         match event:
@@ -195,7 +195,7 @@ class ConsoleSession:
             case LossSuspected(reason, since):
                 # While disconnected that waits for the link.
                 if self._state.state is not State.DISCONNECTED:
-                    self._poller.doubted(reason, since)
+                    self._poller.loss_suspected(reason, since)
             case NotSent(sends, reason):
                 self._take_back(sends, reason)
             case _:
@@ -203,12 +203,12 @@ class ConsoleSession:
         return self._finish()
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """As `ConsoleSession.precheck` of every dialect."""
+        """Return what `ConsoleSession.precheck` of every dialect documents."""
         self._state.now = now
         return self._client.precheck(request)
 
     def _take_back(self, sends: Iterable[Send], reason: str) -> None:
-        """Wait no more for answers to what certainly was not sent, or came back."""
+        """End the requests that certainly were not sent, or were returned."""
         returned = False
         for send in sends:
             asked = self._state.requests.end(send.message_id)
@@ -222,8 +222,8 @@ class ConsoleSession:
             self._poller.turned_away(f"{where} takes no requests: {reason}")
 
     def _pass_time(self) -> list[Effect]:
-        """Inspect what is due, miss answers, try again."""
-        self._state.awake()
+        """Inspect objects that are due, detect missing answers, and retry."""
+        self._state.timer_expired()
         if self._state.state is State.DISCONNECTED:
             return []
         overdue = self._state.requests.overdue(self._state.now)
@@ -241,7 +241,7 @@ class ConsoleSession:
     def _receive(self, delivery: Delivery) -> list[Effect]:
         if self._state.state is State.DISCONNECTED:
             return []
-        if self._config.believed is not None and delivery.user_id not in self._config.believed:
+        if self._config.trusted_users is not None and delivery.user_id not in self._config.trusted_users:
             self._refused += 1
             return [
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
@@ -251,4 +251,4 @@ class ConsoleSession:
 
     def _finish(self) -> list[Effect]:
         self._client.launch()
-        return self._state.finish(self._client.next_deadline)
+        return self._state.flush(self._client.next_deadline)

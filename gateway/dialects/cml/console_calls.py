@@ -1,7 +1,7 @@
-"""What users want done: what is sent for it, and what came of it.
+"""Operations of users: their requests and their outcomes.
 
-Everything is checked against the learnt schema before anything is sent: OpenAMQ says ``ok`` to methods that
-nobody has and to values that it cuts, and dies of some (`safety`). Each is sent once or never.
+Everything is checked against the schema before anything is sent: OpenAMQ answers ``ok`` for unknown
+methods and truncated values, and crashes on some (`safety`). Each request is sent once or never.
 """
 
 from __future__ import annotations
@@ -45,41 +45,41 @@ _OUTCOMES: Final[dict[str, Outcome]] = {
 }
 _TEXTS: Final[dict[str, str]] = {
     Status.NOT_FOUND: "the broker has no such object any more",
-    Status.NO_ACCESS: "the broker lets this user only read: log in as one of group super",
-    Status.INVALID: "the broker does not take the request (invalid)",
+    Status.NO_ACCESS: "the broker permits this user only to read: log in as one of group super",
+    Status.INVALID: "the broker does not accept the request (invalid)",
 }
 _CODES: Final[dict[str, int]] = {status: code for code, status in enumerate(Status)}
 _NOT_ASKING: Final = {
     State.DISCONNECTED: "there is no connection to the broker",
-    State.LEARNING: "the broker has not told its schema yet",
+    State.LEARNING: "the broker has not sent its schema yet",
     State.UNREACHED: "the broker takes no requests",
 }
 _SILENT_METHODS: Final = frozenset({"shutdown", "kill"})
-"""Those that may end the broker or the console's own connection, so that no answer can come."""
+"""Methods that may end the broker or the console's own connection, so that no answer can come."""
 _MAY_BE_DONE: Final = "it may have been carried out, or may still be"
 _CONFIG: Final = "config"
 _NAME: Final = "name"
 
 
 class RpcClient:
-    """Calls methods, sets and reads objects for a console session."""
+    """Calls methods, and sets and reads objects, for a console session."""
 
     def __init__(self, state: SessionState, poller: Poller) -> None:
         self._state = state
         self._poller = poller
         self._waiting: deque[Operation] = deque()
 
-    # What is asked of the console.
+    # Requests of users.
 
     def take(self, wanted: Wanted) -> None:
-        """Send it when nothing else about its object is under way, or answer at once why it is not sent."""
+        """Send a request when none about its object is under way, or answer at once why it is not sent."""
         try:
             self._waiting.append(self._operation(wanted))
         except NotSentError as error:
             self._state.answer(error.answer(wanted.token))
 
     def precheck(self, wanted: MethodCall | ObjectModify) -> Answer | None:
-        """What `take` would answer at once; ``None`` where it would send it."""
+        """Return the answer that `take` would give at once; ``None`` where it would send the request."""
         try:
             self._operation(wanted)
         except NotSentError as error:
@@ -98,12 +98,12 @@ class RpcClient:
         known = self._known(wanted.native_id)
         view = state.views.find_key(wanted.key) if state.views is not None else None
         if view is None or view is not known.view:
-            raise NotSentError(Outcome.NOT_NOW, f"the object is no {wanted.key} as it was told")
+            raise NotSentError(Outcome.NOT_NOW, f"the object is no longer of the class {wanted.key}")
         request, reply = self._request(wanted, known, view)
         return Operation(wanted, known, request, reply, self._body(request))
 
     def _body(self, request: Request) -> bytes:
-        """The request as it travels, if the broker survives it."""
+        """Return the encoded request, if it does not harm the broker."""
         spelling = self._state.config.spelling
         try:
             write_message(request, spelling, frozenset(Assurance))
@@ -144,7 +144,7 @@ class RpcClient:
             if element is None:
                 raise NotSentError(Outcome.UNKNOWN_ELEMENT, f"{modify.key} has no field {name!r}")
             if element.access is not Access.READ_WRITE:
-                raise NotSentError(Outcome.READ_ONLY, f"the broker lets nobody set {name}")
+                raise NotSentError(Outcome.READ_ONLY, f"the broker does not permit to set {name}")
             fields.append(Field(view.wire_name(name), self._text(element, value)))
         if not fields:
             raise NotSentError(Outcome.WRONG_VALUE, "no field is to be set")
@@ -163,7 +163,7 @@ class RpcClient:
         return tuple(Field(argument.name, self._text(argument, value)) for argument, value in pairs)
 
     def _text(self, item: Element | Argument, value: Value | None) -> str:
-        """A value as it is sent; never an absent or empty one, which OpenAMQ takes for zero, or dies of."""
+        """Return the text of a value; not of an absent or empty one, which OpenAMQ misreads or crashes on."""
         if value is None:
             raise NotSentError(Outcome.WRONG_VALUE, f"{item.name}: a value is wanted")
         found = validate(item, value)
@@ -183,7 +183,7 @@ class RpcClient:
         return text
 
     def _assured(self) -> AbstractSet[Assurance]:
-        """What is known of the broker: its configuration file has a name where there is one."""
+        """Return what is known of the broker: it has a configuration file if that has a name."""
         root = self._state.tree.root
         settings = [one for one in root.children.values() if one is not None and one.class_name == _CONFIG]
         assured = set(self._state.config.assured)
@@ -191,10 +191,10 @@ class RpcClient:
             assured.add(Assurance.CONFIG_FILE)
         return assured
 
-    # What is sent.
+    # Sending.
 
     def launch(self) -> None:
-        """Send what can be sent, in the order in which it was wanted: one request for an object at a time."""
+        """Send waiting requests in their order, one at a time for each object."""
         state = self._state
         if state.state in _NOT_ASKING:
             self.give_up_waiting(_NOT_ASKING[state.state])
@@ -216,12 +216,12 @@ class RpcClient:
         self._waiting = held
 
     def give_up_waiting(self, reason: str) -> None:
-        """The broker cannot be asked any more: what was not sent will not be."""
+        """End all waiting requests, because the broker cannot be reached any more."""
         while self._waiting:
             self._refuse(self._waiting.popleft(), Outcome.SOURCE_DOWN, reason)
 
     def pass_time(self) -> None:
-        """What waited until its deadline is not sent."""
+        """End the requests whose deadline has passed while they waited."""
         over = [one for one in self._waiting if one.wanted.deadline <= self._state.now]
         for operation in over:
             self._waiting.remove(operation)
@@ -229,37 +229,37 @@ class RpcClient:
 
     @property
     def next_deadline(self) -> int:
-        """When `pass_time` has something to do."""
+        """The time at which `pass_time` has something to do; `NEVER` for never."""
         return min((one.wanted.deadline for one in self._waiting), default=NEVER)
 
     def unsent(self, operation: Operation, reason: str) -> None:
-        """It certainly did not reach the broker."""
+        """End an operation that certainly did not reach the broker."""
         self._refuse(operation, Outcome.SOURCE_DOWN, reason)
 
     def _refuse(self, operation: Operation, outcome: Outcome, text: str) -> None:
         self._state.answer(operation.answer(outcome, f"not sent: {text}"))
 
-    # What is answered.
+    # Answers.
 
     def leave_open(self, asked: Asked, why: str) -> None:
-        """No answer came in time: nobody knows what became of it."""
+        """End an operation without an answer, whose outcome is unknown."""
         operation = asked.operation
         assert operation is not None
         wanted = operation.wanted
         if isinstance(wanted, ObjectFetch):
             text = why
         elif isinstance(wanted, MethodCall) and wanted.method in _SILENT_METHODS:
-            text = f"{why}: {wanted.method} may end whoever would answer; {_MAY_BE_DONE}"
+            text = f"{why}: {wanted.method} may end the broker or the connection; {_MAY_BE_DONE}"
         else:
             text = f"{why}: {_MAY_BE_DONE}"
         self._state.answer(operation.answer(Outcome.UNKNOWN, text))
 
     def answered(self, asked: Asked, message: Received | ProtocolError) -> None:
-        """An answer came, perhaps after its time."""
+        """Process an answer, perhaps after its deadline."""
         operation = asked.operation
         assert operation is not None
         if not isinstance(message, operation.reply):
-            text = f"the answer is none to this request: {peer_line(str(message))}"
+            text = f"the answer does not fit the request: {peer_line(str(message))}"
             self._state.answer(operation.answer(Outcome.UNKNOWN, text))
         elif message.object_id not in (None, operation.known.number):
             text = f"the answer is about another object, {message.object_id}"

@@ -1,4 +1,4 @@
-"""How a console session of CML behaves."""
+"""The configuration of a console session of CML."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NOTIFY_EXCHANGE: Final = "amq.notify"
 class Matching(enum.Enum):
     """How replies are matched with requests.
 
-    ``MESSAGE_ID``: by the message id, which the peer puts on its reply. ``ONE_AT_A_TIME``: the peer puts none
-    there, so that a reply belongs to the only request that waits for one. ``FIND_OUT``: the reply to the
-    first request, which travels alone, decides.
+    ``MESSAGE_ID``: by the message id, which the peer copies to its reply. ``ONE_AT_A_TIME``: the peer copies
+    none, so a reply belongs to the only open request. ``FIND_OUT``: the reply to the
+    first request, which is sent alone, decides.
     """
 
     MESSAGE_ID = "message-id"
@@ -34,12 +34,12 @@ class Matching(enum.Enum):
 
 
 class ShortLived(enum.Enum):
-    """When objects are inspected that may end at any time: OpenAMQ dies of it in the instant of their end.
+    """When short-lived objects are inspected: OpenAMQ crashes if an object ends in that instant.
 
-    That is connections, queues, which may be private (exclusive or auto-delete), and what is in connections
-    and private queues. ``SECOND_LISTING``: when they were listed twice, so that those that come and go at
-    once are left alone. ``NO``: besides, connections and private queues with all that is in them are left
-    out for good. ``YES``: as soon as they are listed.
+    These are connections, queues, which may be private (exclusive or auto-delete), and the objects in
+    connections and private queues. ``SECOND_LISTING``: when they were listed twice, so that objects of a
+    short life are not inspected. ``NO``: in addition, connections and private queues with all objects in them
+    are never inspected. ``YES``: as soon as they are listed.
     """
 
     NO = "no"
@@ -49,13 +49,13 @@ class ShortLived(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What polling may cost the broker, at most.
+    """The limits of polling.
 
     Attributes:
-        rate: requests a second.
-        in_flight: requests that wait for their answer at once; fewer while answers become slower.
-        share: of the time in which the broker may be busy with our requests, 0 to 1, as far as the time that
-            answers take shows it. Slow answers make requests rare.
+        rate: requests per second.
+        in_flight: requests that may wait for their answers; fewer while answers become slower.
+        share: the fraction of time, 0 to 1, that the broker may spend on our requests, as far as the latency
+            of answers shows it. Slow answers make requests rare.
     """
 
     rate: float = 100.0
@@ -75,12 +75,12 @@ def _openamq_intervals() -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How often objects are inspected. Durations are nanoseconds.
+    """The intervals of inspections. Durations are nanoseconds.
 
     Attributes:
-        by_class: of the objects of a class, by its name.
-        others: of those of all other classes.
-        second_look: after a listing that shows new objects, until the next look at who listed them.
+        by_class: the intervals of the objects of a class, by its name.
+        others: the interval of the objects of all other classes.
+        second_look: the time from a listing with new objects to the next inspection of its parent.
     """
 
     by_class: Mapping[str, int] = field(default_factory=_openamq_intervals)
@@ -88,7 +88,7 @@ class Intervals:
     second_look: int = 2 * SECOND
 
     def of(self, class_name: str) -> int:
-        """The interval of a class."""
+        """Return the interval of a class, in nanoseconds."""
         return self.by_class.get(class_name, self.others)
 
 
@@ -98,31 +98,31 @@ def _no_statistics(_: str, __: str, ___: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleConfig:
-    """All that can be chosen about a console session. Durations are nanoseconds.
+    """The settings of a console session. Durations are nanoseconds.
 
     Attributes:
-        message_id_prefix: what ids of requests begin with. Whoever may publish to the reply exchange could
-            forge a reply to an id that can be guessed, so it should be long and random.
-        notify_exchange: a topic exchange on which the broker publishes ``notify``; empty to listen to none.
-        believed: users, as the transport checked them, whose messages are believed; ``None`` for anyone,
-            since OpenAMQ's replies carry no user.
-        spelling: of requests; replies are read in both.
-        agent: what the broker is called in observations.
-        package: of classes whose schema has no name.
-        is_statistic: told package, class and element; from the mapping.
-        secrets: which elements are dropped, what is masked.
-        schema: one that was saved: its classes are known before the broker is asked, and used where it cannot
-            be; where name or version differ, what the broker tells takes its place.
-        assured: what is known of the broker beyond what it tells (`safety.Assurance`).
-        short_lived_classes: those whose objects come and go with somebody's connection,
-        doubtful_classes: and those of which some do, which only inspecting them tells.
-        request_deadline: an answer is missed after this.
-        request_attempts: after so many without an answer an object is in doubt.
-        operation_limit: calls, modifications and fetches under way at once; more are refused.
-        object_limit: objects known; more are left out, which is said.
-        class_limit: classes of a schema.
-        retry_interval: until another try of what fell short; doubled each time,
-        retry_longest: up to this.
+        message_id_prefix: the prefix of ids of requests. A client that may publish to the reply exchange
+            could forge the reply to a predictable id, so it should be long and random.
+        notify_exchange: the topic exchange to which the broker publishes ``notify``; empty for none.
+        trusted_users: users, as the transport checked them, whose messages are accepted; ``None`` for all,
+            because OpenAMQ's replies have no user.
+        spelling: the spelling of requests; replies are read in both.
+        agent: the name of the broker in observations.
+        package: the package of classes whose schema has no name.
+        is_statistic: decides by package, class and element; from the mapping.
+        secrets: the rules by which elements are dropped and values masked.
+        schema: a schema from before: its classes are known before the broker is queried, and used if it
+            cannot be; if the broker's differs, that one is used.
+        assured: facts about the broker that it does not report (`safety.Assurance`).
+        short_lived_classes: classes whose objects end with a user's connection,
+        possibly_short_lived_classes: and classes of which some objects do, which only an inspection shows.
+        request_deadline: the time after which an answer is missing.
+        request_attempts: the attempts without an answer after which the broker counts as silent.
+        operation_limit: operations that may be under way; more are refused.
+        object_limit: the largest number of objects; more are left out, which is reported.
+        class_limit: the largest number of classes of a schema.
+        retry_interval: the time until an incomplete walk is tried again; doubled each time,
+        retry_longest: up to this time.
     """
 
     message_id_prefix: str = ""
@@ -131,7 +131,7 @@ class ConsoleConfig:
     reply_exchange: str = REPLY_EXCHANGE
     notify_exchange: str = NOTIFY_EXCHANGE
     notify_key: str = "#"
-    believed: frozenset[str] | None = None
+    trusted_users: frozenset[str] | None = None
     spelling: Spelling = Spelling.OPENAMQ
     matching: Matching = Matching.FIND_OUT
     agent: str = "broker"
@@ -142,7 +142,7 @@ class ConsoleConfig:
     assured: frozenset[Assurance] = frozenset()
     short_lived: ShortLived = ShortLived.SECOND_LISTING
     short_lived_classes: frozenset[str] = frozenset({"connection", "queue_connection", "connection_queue"})
-    doubtful_classes: frozenset[str] = frozenset({"queue"})
+    possibly_short_lived_classes: frozenset[str] = frozenset({"queue"})
     budget: Budget = field(default_factory=Budget)
     intervals: Intervals = field(default_factory=Intervals)
     request_deadline: int = 10 * SECOND
@@ -154,5 +154,5 @@ class ConsoleConfig:
     retry_longest: int = 300 * SECOND
 
     def retry_after(self, attempts: int) -> int:
-        """How long to wait after so many attempts (from 1) that fell short."""
+        """Return how long to wait after this number of incomplete attempts (from 1), in nanoseconds."""
         return min(self.retry_interval << min(attempts - 1, 32), self.retry_longest)

@@ -1,4 +1,4 @@
-"""When a console inspects which object, and how many requests it has on the way."""
+"""Schedules inspections: which object is due when, and how many requests may be in flight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.dialects.cml.console_config import SECOND, Budget, Intervals
 from gateway.dialects.session import NEVER
 
 _SOON: Final = SECOND
-"""What was never inspected is as urgent as a class of this interval."""
+"""Nanoseconds: objects that were never inspected are as urgent as those of a class of this interval."""
 
 
 class _Lane:
@@ -26,10 +26,10 @@ class _Lane:
 class Schedule:
     """The objects that wait for their inspection, by number. Times are nanoseconds.
 
-    An object waits for one time only: whatever is said of it last holds. One that was taken waits for none.
+    An object waits for one time only: a later call replaces an earlier one. One that was taken waits no more.
 
     Attributes:
-        stretch: how many times as long as configured the intervals of late have been; 1 where the budget
+        stretch: by what factor the recent intervals are longer than configured; 1 where the budget
             suffices.
     """
 
@@ -47,27 +47,27 @@ class Schedule:
         return len(self._tickets)
 
     def soon(self, number: int, now: int) -> None:
-        """Inspect it as soon as may be."""
+        """Inspect an object as soon as possible."""
         self._soon.entries.append((now, self._ticket(number), number))
 
     def again(self, number: int, class_name: str, now: int) -> None:
-        """Inspect it when the interval of its class has passed."""
+        """Inspect an object when the interval of its class has passed."""
         interval = max(1, self._intervals.of(class_name))
         lane = self._lanes.setdefault(interval, _Lane(interval))
         lane.entries.append((now + interval, self._ticket(number), number))
 
     def at(self, number: int, time: int) -> None:
-        """Inspect it at a time of its own."""
+        """Inspect an object at a given time."""
         heapq.heappush(self._later, (time, self._ticket(number), number))
 
     def drop(self, number: int) -> None:
-        """Do not inspect it."""
+        """Do not inspect an object."""
         self._tickets.pop(number, None)
 
     def take(self, now: int, *, in_turns: bool = True) -> int | None:
-        """Return the number of the object to inspect now, which waits no longer; ``None`` if none is due.
+        """Return the number of the object to inspect now, which then waits no more; ``None`` if none is due.
 
-        ``in_turns``: what was never inspected takes turns with what is due; not while all is read again.
+        ``in_turns``: whether new objects alternate with those that are due; not during a walk.
         """
         while self._later and self._later[0][0] <= now:
             self._soon.entries.append(heapq.heappop(self._later))
@@ -91,7 +91,7 @@ class Schedule:
 
     @property
     def next_due(self) -> int:
-        """When `take` has something to return; perhaps it has nothing then."""
+        """The time at which `take` may have something to return."""
         first = min(map(self._due, (self._soon, *self._lanes.values())))
         return min(first, self._later[0][0]) if self._later else first
 
@@ -101,7 +101,7 @@ class Schedule:
         return self._last_ticket
 
     def _due(self, lane: _Lane) -> int:
-        """When the first of a lane is due; who does not wait there any more is left out."""
+        """Return when the first object of a lane is due, without those that wait there no more."""
         entries = lane.entries
         while entries:
             due, ticket, number = entries[0]
@@ -114,19 +114,19 @@ class Schedule:
 _BURST: Final = 0.1
 """Seconds whose requests may be sent at once."""
 _LONGEST_DEBT: Final = 1.0
-"""Seconds: however long an answer took, what it cost is no more."""
+"""Seconds: the most that a slow answer costs."""
 _LEAST: Final = 0.001
 _SLOWER: Final = 4
-"""Answers that take so many times as long as the quickest ones show that the broker has much to do."""
+"""The ratio to the fastest answers from which on answers show that the broker is busy."""
 _SLACK: Final = 1_000_000
-"""Nanoseconds that an answer may take in any case."""
+"""Nanoseconds of latency that never count as slow."""
 
 
 class Pace:
-    """Says when the next request may leave. Times are nanoseconds.
+    """Limits requests. Times are nanoseconds.
 
     Args:
-        budget: what may be used up.
+        budget: the limits.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -143,36 +143,36 @@ class Pace:
         self.in_flight = 0
 
     def one_at_a_time(self) -> None:
-        """Never more than one request in flight."""
+        """Permit only one request in flight from now on."""
         self._longest_window = 1
         self._window = 1.0
 
     def may_ask(self, now: int) -> bool:
-        """Whether a request may be sent now."""
+        """Return whether a request may be sent now."""
         self._refill(now)
         has_time = self._time > 0 or self._share >= 1
         return has_time and self.in_flight < int(self._window) and self._requests >= 1
 
     def asked(self) -> int:
-        """A request was sent; returns how many are in flight with it."""
+        """Count a request that was sent; return how many are in flight with it."""
         self.charge()
         self.in_flight += 1
         return self.in_flight
 
     def charge(self) -> None:
-        """An operation was sent: it does not wait for its turn, but what follows does."""
+        """Count an operation that was sent: it does not wait for its turn, but later requests do."""
         self._requests = max(self._requests - 1, -self._most_requests)
 
     def answered(self, latency: int, alongside: int) -> None:
-        """An answer came after so many nanoseconds, to a request that was sent as one of ``alongside``.
+        """Count an answer after ``latency`` nanoseconds, to a request that was sent as one of ``alongside``.
 
-        Requests that are under way together share the broker's time.
+        Requests in flight at the same time share the broker's time.
         """
         self.in_flight -= 1
         each = max(latency, 0) / alongside
         self._time = max(self._time - each / SECOND, -_LONGEST_DEBT)
         self._usual = self._usual + (each - self._usual) / 16 if self._usual else each
-        # The quickest is forgotten slowly: what was so once need not be possible for ever.
+        # The fastest latency is forgotten slowly: it need not be possible for ever.
         self._quickest = min(each, self._quickest * 1.001) if self._quickest else each
         if self._usual > _SLOWER * self._quickest + _SLACK:
             self._window = max(1.0, self._window * 0.9)
@@ -180,19 +180,19 @@ class Pace:
             self._window = min(self._longest_window, self._window + 1 / self._window)
 
     def missed(self) -> None:
-        """No answer came: the broker has too much to do, or is gone."""
+        """Count a missing answer: the broker is overloaded, or gone."""
         self.in_flight -= 1
         self._window = 1.0
 
     def next_time(self, now: int) -> int:
-        """When `may_ask` holds if nothing arrives meanwhile; `NEVER` where an answer is needed first."""
+        """Return when `may_ask` is true without further answers; `NEVER` where one is needed first."""
         if self.in_flight >= int(self._window):
             return NEVER
         missing = max((1 - self._requests) / self._rate, -self._time / self._share, 0.0)
         return now + int(missing * SECOND) + 1
 
     def _refill(self, now: int) -> None:
-        # A clock that was set back gives nothing.
+        # A clock that was set back adds nothing.
         passed = max(0, now - self._at) / SECOND
         self._at = now
         self._requests = min(self._requests + passed * self._rate, self._most_requests)

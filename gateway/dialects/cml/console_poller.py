@@ -1,4 +1,4 @@
-"""What a console makes of schema and inspect replies: the walk down the tree, and the polling after it."""
+"""Processes schema and inspect replies: the walk down the tree of objects, and polling after it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MINUTE: Final = 60 * SECOND
 
 
 class Rounds:
-    """Counts who was answered for a console session.
+    """Counts the objects that have answered in a round of inspections.
 
     Attributes:
-        shut: why objects that are there are not shown, by number.
+        shut: the reasons why existing objects are not shown, by number.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -34,39 +34,39 @@ class Rounds:
         self.shut: dict[int, str] = {}
 
     def begin(self) -> None:
-        """Nobody was answered yet."""
+        """Begin a round, in which no object has answered yet."""
         self._number += 1
         self._began = self._state.now
         self._behind = len(self._state.tree)
 
     def joined(self, known: Known) -> None:
-        """An object is new, and counts from the next round on."""
+        """Count a new object from the next round on."""
         known.round = self._number
 
     def answered(self, known: Known) -> None:
-        """An object was."""
+        """Count an answer of an object."""
         known.attempts = 0
         self.left(known)
         known.round = self._number
 
     def left(self, known: Known) -> None:
-        """An object is not waited for in this round."""
+        """Do not wait for an object in this round."""
         if known.round != self._number:
             self._behind -= 1
 
     def end(self) -> None:
-        """If all were answered: what was not told again is as it was when the round began."""
+        """End the round if all have answered: objects not reported are unchanged since its beginning."""
         if self._behind <= 0 and self._state.state is State.SYNCHRONISED:
             self._state.observations.append(HeartbeatSeen(self._state.config.agent, self._began))
             self.synchronised()
 
     def synchronised(self) -> None:
-        """All that can be seen is known: begin, and say what is not seen."""
+        """Begin a round after a complete walk, and report what is not visible."""
         self.begin()
         self._say()
 
     def keep_saying(self) -> None:
-        """Say what is not seen by now, once a minute: a round may take long."""
+        """Report what is not visible, once a minute, because a round may take long."""
         if self._state.state is State.SYNCHRONISED and self._state.now >= self._said_at + _MINUTE:
             self._say()
 
@@ -80,8 +80,8 @@ class Rounds:
         if tree.passed_over:
             parts.append(f"{tree.passed_over} objects that come and go with connections are not inspected")
         not_yet = tree.not_read_yet
-        if not_yet > self._state.config.budget.rate:  # fewer are looked at within a second
-            parts.append(f"{not_yet} objects that are listed were not looked at yet")
+        if not_yet > self._state.config.budget.rate:  # fewer are inspected within a second
+            parts.append(f"{not_yet} objects that are listed were not inspected yet")
         if tree.left_out:
             limit = self._state.config.object_limit
             parts.append(f"{tree.left_out} objects beyond the limit of {limit} are left out")
@@ -93,8 +93,8 @@ class Rounds:
         return "; ".join(parts)
 
 
-_MAX_DOUBTS: Final = 1_000
-"""Different things that could not be read, which are noted once each."""
+_MAX_NOTED: Final = 1_000
+"""Different anomalies that are noted, once each."""
 _STARTED: Final = "started"
 _NAME: Final = "name"
 _CONNECTION: Final = "connection"
@@ -102,65 +102,65 @@ _SHOWN: Final = 80
 
 
 class Poller:
-    """Walks and polls for a console session."""
+    """Walks and polls the objects of a broker for a console session."""
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._attempts = 0  # to get a schema
         self._began_at = 0
         self._resync_open = False
-        self._anew = False  # the broker was restarted, whatever it says of its start
+        self._is_restarted = False  # the broker restarted, whatever start time it reports
         self._reconnected = False
         self._newest_connection = 0
-        self._unsettled: set[int] = set()  # what the walk waits for
+        self._unsettled: set[int] = set()  # objects that the walk waits for
         self._looked_again: set[int] = set()
         self._shortcoming = ""
-        self._silent = False  # nothing at all is answered
-        self._deaf_since = 0  # what was heard last before nothing could be
-        self._doubts: set[tuple[str, str]] = set()
+        self._silent = False  # no request is answered
+        self._unanswered_since = 0  # the last answer before none came any more
+        self._noted: set[tuple[str, str]] = set()
         self._rounds = Rounds(state)
 
-    # The beginning.
+    # Beginning.
 
     def know(self, schema: SchemaReply) -> None:
-        """Learn a schema that was saved.
+        """Use a schema from before.
 
         Raises:
-            ProtocolError: it is none that can be used.
+            ProtocolError: it cannot be used.
         """
         self._use(Views(schema, self._state.config))
 
     def connected(self) -> None:
-        """The link is up: ask for the schema."""
+        """Request the schema, because the link is up."""
         config = self._state.config
-        self._tell_gap(self._state.heard_at, "not connected")
-        self._deaf_since = 0
+        self._report_gap(self._state.received_at, "not connected")
+        self._unanswered_since = 0
         self._state.report_state(
             SourceState.CONNECTING, f"asking for the schema on exchange {config.system_exchange}"
         )
         self._reconnected = True
         self._begin()
 
-    def _tell_gap(self, since: int, reason: str) -> None:
-        """Not all could be heard from then on, if so it is (not 0)."""
+    def _report_gap(self, since: int, reason: str) -> None:
+        """Report a gap from ``since`` to now, unless it is 0."""
         if since:
             now = self._state.now  # the clock may have been set back
             self._state.observations.append(Gap(min(since, now), now, reason))
 
     def begin(self, reason: str, *, restarted: bool = False) -> None:
-        """Ask for the schema and walk down the tree again."""
+        """Request the schema, and walk the tree again."""
         self._state.note("resync", reason)
-        self._anew |= restarted
+        self._is_restarted |= restarted
         self._abandon()
         self._state.move(Signal.BEGIN)
         self._begin()
 
-    def doubted(self, reason: str, since: int) -> None:
-        """Replies may have been lost since ``since`` (0: none was): each look tells all again anyway.
+    def loss_suspected(self, reason: str, since: int) -> None:
+        """Report a suspected loss of replies since ``since`` (0: none), and walk the tree again.
 
-        A walk that began just now is as good as another one.
+        A walk that has just begun is not repeated, as inspections return complete objects.
         """
-        self._tell_gap(since, reason)
+        self._report_gap(since, reason)
         if self._state.now >= self._began_at + self._state.config.retry_interval:
             self.begin(reason)
 
@@ -172,22 +172,22 @@ class Poller:
         self._state.ask_schema()
 
     def disconnected(self, detail: str) -> None:
-        """The link is down."""
+        """End the walk, because the link is down."""
         self._abandon()
         self._state.move(Signal.DISCONNECTED)
         self._state.restart_polling()
         self._state.report_state(SourceState.DOWN, detail)
 
     def turned_away(self, reason: str) -> None:
-        """Requests do not reach the broker, or are of no use: try again later."""
-        self._deaf_since = self._deaf_since or self._state.heard_at
+        """End the walk, because requests do not reach the broker, and try again later."""
+        self._unanswered_since = self._unanswered_since or self._state.received_at
         self._abandon()
         self._state.move(Signal.TURNED_AWAY)
         self._state.restart_polling()
         self._state.retry_later(SourceState.DOWN, reason)
 
     def _abandon(self) -> None:
-        """A walk under way ends incomplete."""
+        """End a walk that is under way as incomplete."""
         self._unsettled.clear()
         if self._resync_open:
             self._resync_open = False
@@ -195,11 +195,11 @@ class Poller:
 
     # The schema.
 
-    def told_schema(self, reply: SchemaReply) -> None:
-        """The answer to the request for the schema."""
+    def schema_received(self, reply: SchemaReply) -> None:
+        """Process the answer to the request for the schema."""
         try:
             if reply.status not in (Status.OK, "") or not reply.classes:
-                self._without_schema(f"the broker does not tell its schema ({_shown_status(reply)})")
+                self._without_schema(f"the broker does not send its schema ({_shown_status(reply)})")
                 return
             self._compare_with_saved(reply)
             self._use(Views(reply, self._state.config))
@@ -210,7 +210,7 @@ class Poller:
         self._walk()
 
     def no_schema(self, reason: str) -> None:
-        """An answer to the request for the schema that is none."""
+        """Process an invalid answer to the request for the schema."""
         self._without_schema(reason)
 
     def _compare_with_saved(self, reply: SchemaReply) -> None:
@@ -243,7 +243,7 @@ class Poller:
         self._state.schedule.soon(self._state.tree.root.number, self._state.now)
 
     def _settled(self, number: int) -> None:
-        """The walk has what it wanted of an object."""
+        """Note that the walk does not wait for an object any more."""
         self._unsettled.discard(number)
         if self._state.state is State.WALKING and not self._unsettled:
             self._end_walk()
@@ -260,14 +260,14 @@ class Poller:
             self._rounds.synchronised()
             return
         self._state.move(Signal.FELL_SHORT)
-        self._state.retry_later(SourceState.DEGRADED, f"not all could be read: {self._shortcoming}")
+        self._state.retry_later(SourceState.DEGRADED, f"the reading was incomplete: {self._shortcoming}")
 
-    # What inspect replies say.
+    # Inspect replies.
 
     def inspected(self, known: Known, reply: InspectReply) -> bool:
-        """An object was inspected; returns whether it was observed."""
+        """Process an inspected object; return whether it was observed."""
         state = self._state
-        assert state.views is not None  # nothing is inspected before
+        assert state.views is not None  # nothing is inspected without a schema
         if self._silent:
             self.begin("the broker answers again")
             return False
@@ -278,7 +278,7 @@ class Poller:
             self.gone(known)
             return False
         if reply.status not in (Status.OK, ""):
-            self._shut_off(known, f"the broker says {_shown_status(reply)}")
+            self._shut_off(known, f"the broker answers {_shown_status(reply)}")
             return False
         view = state.views.find(reply.class_name or known.class_name)
         if view is None:
@@ -289,7 +289,7 @@ class Poller:
 
     def _read(self, known: Known, view: ClassView, read: ObjectRead) -> bool:
         state = self._state
-        known.class_name, known.name = view.key.name, self._name_anew(known, view, read)
+        known.class_name, known.name = view.key.name, self._current_name(known, view, read)
         if known.parent is None and not self._root_read(view, read):
             return False
         if not known.native_id and state.tree.is_another(known):
@@ -302,7 +302,7 @@ class Poller:
             self._settled(known.number)
             return False
         seen, too_long = view.seen(read, state.config.agent, known.number, state.runs.native_id)
-        self._tell_doubts(view, [*read.doubts, *too_long])
+        self._note_anomalies(view, [*read.anomalies, *too_long])
         known.view, known.native_id = view, seen.native_id
         self._rounds.shut.pop(known.number, None)
         known.shut = ""
@@ -311,20 +311,20 @@ class Poller:
         self._rounds.answered(known)
         return True
 
-    def _name_anew(self, known: Known, view: ClassView, read: ObjectRead) -> str:
-        """The name by now. Who is called otherwise is another object, whatever its number."""
+    def _current_name(self, known: Known, view: ClassView, read: ObjectRead) -> str:
+        """Return the present name. A changed name or class means a new object under the same number."""
         name = self._state.config.secrets.masked_uris(view.text(read, _NAME))
         if known.native_id and (name != known.name or known.view is not view):
-            self._tell_end(known)
+            self._report_end(known)
         return name
 
     def _root_read(self, view: ClassView, read: ObjectRead) -> bool:
-        """The broker itself was inspected; returns False where the walk begins again."""
+        """Process the broker object; return False if the walk begins again."""
         state = self._state
         newest = max((number for kind, number in read.children if kind.class_name == _CONNECTION), default=0)
         if self._reconnected:
-            # Our own connection is a new one: in the same run it has the highest number of all.
-            self._anew |= 0 < newest < self._newest_connection
+            # Our own connection is new: without a restart it has the highest number.
+            self._is_restarted |= 0 < newest < self._newest_connection
             self._reconnected = False
         self._newest_connection = newest
         self._rounds.keep_saying()
@@ -332,21 +332,21 @@ class Poller:
             if state.runs.started == view.text(read, _STARTED):
                 return True
             restarted = state.runs.started is not None
-            reason = "the broker was restarted" if restarted else "the broker itself can be read by now"
+            reason = "the broker was restarted" if restarted else "the broker object can be read now"
             self.begin(reason, restarted=restarted)
             return False
-        restarted = state.runs.began(view.text(read, _STARTED), anew=self._anew)
-        self._anew = False
+        restarted = state.runs.began(view.text(read, _STARTED), restarted=self._is_restarted)
+        self._is_restarted = False
         if restarted:
-            state.tree.forget_former()
+            state.tree.forget_previous()
         self._resync_open = True
-        self._tell_gap(self._deaf_since, "the broker did not answer")
-        self._deaf_since = 0
+        self._report_gap(self._unanswered_since, "the broker did not answer")
+        self._unanswered_since = 0
         state.observations.append(ResyncBegan(restarted=restarted))
         return True
 
     def _listed(self, known: Known, listing: Listing) -> None:
-        """What follows from what an object lists; then it waits for its next inspection."""
+        """Process the children that an object lists, and schedule its next inspection."""
         state = self._state
         for one in listing.gone:
             self._forget(one)
@@ -365,16 +365,16 @@ class Poller:
             state.schedule.again(known.number, known.class_name, state.now)
         self._settled(known.number)
 
-    def _tell_doubts(self, view: ClassView, doubts: Iterable[str]) -> None:
-        for doubt in doubts:
-            if (view.key.name, doubt) not in self._doubts and len(self._doubts) < _MAX_DOUBTS:
-                self._doubts.add((view.key.name, doubt))
-                self._state.note("doubtful-value", f"{view.key}: {doubt}")
+    def _note_anomalies(self, view: ClassView, anomalies: Iterable[str]) -> None:
+        for anomaly in anomalies:
+            if (view.key.name, anomaly) not in self._noted and len(self._noted) < _MAX_NOTED:
+                self._noted.add((view.key.name, anomaly))
+                self._state.note("doubtful-value", f"{view.key}: {anomaly}")
 
-    # What is not there, or does not show itself.
+    # Objects that have ended, or cannot be shown.
 
     def gone(self, known: Known) -> None:
-        """An object has ended, and all in it with it."""
+        """End an object and all objects in it."""
         self._forget_all(self._state.tree.remove(known))
         self._settled(known.number)
 
@@ -383,47 +383,47 @@ class Poller:
             self._forget(one)
 
     def _forget(self, known: Known) -> None:
-        """It is no part of the tree any more."""
+        """Remove an object from schedule and walk, and report its end."""
         self._state.schedule.drop(known.number)
         self._unsettled.discard(known.number)
         self._rounds.shut.pop(known.number, None)
-        self._tell_end(known)
+        self._report_end(known)
         self._rounds.left(known)
 
-    def _tell_end(self, known: Known) -> None:
+    def _report_end(self, known: Known) -> None:
         if known.view is not None:
             gone = known.view.gone(self._state.config.agent, known.native_id, self._state.now)
             self._state.observations.append(gone)
             known.view, known.native_id = None, ""
 
     def _shut_off(self, known: Known, why: str) -> None:
-        """It is there, but cannot be shown; nor can what is in it."""
+        """Do not show an existing object that cannot be processed, nor the objects in it."""
         if known.parent is None:
             self.failed(known, why)
             return
         if not known.shut:
             self._state.note("not-shown", f"object {known.number}: {why}")
         known.shut = self._rounds.shut[known.number] = why
-        self._tell_end(known)
+        self._report_end(known)
         self._forget_all(self._state.tree.list_children(known, ()).gone)
         self._rounds.answered(known)
         self._state.schedule.again(known.number, known.class_name, self._state.now)
         self._settled(known.number)
 
-    # What is not answered.
+    # Missing answers.
 
     def missed(self, asked: Asked) -> None:
-        """A request of ours was not answered in time."""
+        """Process a request without an answer."""
         state = self._state
         seconds = (state.now - asked.sent) // SECOND
         if asked.known is None:
             self._missed_schema()
         elif state.tree.find(asked.known.number) is not asked.known:
-            return  # it was removed meanwhile
-        elif state.heard_at <= asked.sent:
+            return  # the object was removed meanwhile
+        elif state.received_at <= asked.sent:
             self._try_again(asked.known)
             self._silent = True
-            self._deaf_since = self._deaf_since or state.heard_at
+            self._unanswered_since = self._unanswered_since or state.received_at
             self._lose(f"the broker has not answered for {seconds} s")
         else:
             self.failed(asked.known, f"no answer for {seconds} s")
@@ -435,12 +435,12 @@ class Poller:
             self._state.ask_schema()
             return
         self.turned_away(
-            f"nobody answers on exchange {config.system_exchange} with key {config.routing_key}:"
-            " is it a broker that speaks CML, and may its user ask?"
+            f"no answer on exchange {config.system_exchange} with key {config.routing_key}:"
+            " is it a broker that speaks CML, and may its user send requests?"
         )
 
     def failed(self, known: Known, why: str) -> None:
-        """An object was not answered as it should have been: ask again, and doubt it in the end."""
+        """Repeat the inspection of an object that failed; after several failures, report all as stale."""
         self._try_again(known)
         if known.attempts >= self._state.config.request_attempts:
             self._lose(f"object {known.number} {known.name[:_SHOWN]!r}: {why}")
@@ -451,7 +451,7 @@ class Poller:
         self._state.schedule.at(known.number, self._state.now + delay)
 
     def _lose(self, reason: str) -> None:
-        """What is known is not vouched for any more: the model has one freshness for all of a broker."""
+        """Report all objects as stale: CML has one agent, and so one freshness, for each broker."""
         state = self._state
         if state.state is State.WALKING:
             self._shortcoming = reason
@@ -463,7 +463,7 @@ class Poller:
             state.retry_later(SourceState.DEGRADED, reason)
 
     def pass_time(self) -> None:
-        """Miss answers, and try again where it is time."""
+        """Begin again if that is due."""
         state = self._state
         if state.retry_at <= state.now:
             self.begin(state.retry_reason)

@@ -1,7 +1,7 @@
-"""The objects of a broker as their parents list them, and what they are in the model.
+"""The objects of a broker as their parents list them, and their form in the model.
 
-`Tree` knows what is new, what is gone and what is left alone. `Views` turns schemas and objects into
-observations; elements that hold secrets are dropped there, and nothing behind a session sees them.
+`Tree` tracks which objects are new, gone or not to be inspected. `Views` converts schemas and objects to
+observations, and drops elements that hold secrets.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class Known:
     """An object that may be inspected.
 
     Attributes:
-        parent: who lists it; ``None`` of the root.
-        class_name: as its parent says it, later as it says itself; empty where nobody said.
-        body: of the request to inspect it; empty before the first one.
-        children: by number, as they were listed last; ``None`` for those that are not inspected, or not yet.
-        left_out: how many more it lists that are none of these.
-        native_id: as it was observed; empty before.
-        name: as it was told last.
-        round: in which it was answered last.
-        attempts: to inspect it, since it was answered last.
-        busy: a request about it has no answer yet.
-        private: it ends when somebody's connection does, as it says itself.
-        shut: it is there, and not shown: why.
-        view: of its class, where it is shown.
+        parent: the object that lists it; ``None`` for the root.
+        class_name: the class that its parent reports, later that of its own reply; empty while unknown.
+        body: the encoded request to inspect it; empty before the first one.
+        children: the listed objects by number; ``None`` for those that are not (yet) inspected.
+        left_out: the number of further ones that it lists.
+        native_id: its native id in observations; empty before the first.
+        name: its last name.
+        round: the round of its last answer.
+        attempts: the inspections since its last answer.
+        busy: whether a request about it is open.
+        private: whether it ends with a user's connection, by its own reply.
+        shut: the reason why it is not shown; empty where it is.
+        view: its class, where it is shown.
     """
 
     number: int
@@ -68,12 +68,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a listing changes.
+    """The changes of a listing.
 
     Attributes:
-        new: to be inspected from now on.
-        gone: not listed any more, each behind those in it.
-        seen_once: whether there are some to be inspected when they are listed once more.
+        new: objects to inspect from now on.
+        gone: objects that are listed no longer, each after those in it.
+        seen_once: whether some are to be inspected when they are listed once more.
     """
 
     new: tuple[Known, ...]
@@ -85,18 +85,18 @@ class Tree:
     """The objects of one run of a broker.
 
     Args:
-        config: what is inspected, and how much.
-        former: class and name (empty where it was not told) of what an earlier tree had, by number: it counts
-            as listed once.
+        config: which objects are inspected, and how many.
+        previous: class and name (empty where unknown) of the objects of an earlier tree, by number; each
+            counts as listed once.
 
     Attributes:
-        left_out: how many are listed beyond `ConsoleConfig.object_limit`.
-        passed_over: how many are listed and not inspected, because they come and go.
+        left_out: the number of listed objects beyond `ConsoleConfig.object_limit`.
+        passed_over: the number of listed objects that are not inspected, because they are short-lived.
     """
 
-    def __init__(self, config: ConsoleConfig, former: Mapping[int, tuple[str, str]] | None = None) -> None:
+    def __init__(self, config: ConsoleConfig, previous: Mapping[int, tuple[str, str]] | None = None) -> None:
         self._config = config
-        self._former = former or {}
+        self._previous = previous or {}
         self.root = Known(ROOT, None, "")
         self._objects = {ROOT: self.root}
         self._entries = 0
@@ -109,26 +109,26 @@ class Tree:
 
     @property
     def not_read_yet(self) -> int:
-        """How many may be inspected, and were not answered yet; looks at all of them."""
+        """The number of objects that may be inspected, and have not answered; it examines all of them."""
         return sum(1 for one in self._objects.values() if not one.native_id and not one.shut)
 
     @property
     def leaves_private_alone(self) -> bool:
-        """Whether what ends with connections is not inspected."""
+        """Whether objects that end with connections are not inspected."""
         return self._config.short_lived is ShortLived.NO
 
     def find(self, number: int) -> Known | None:
-        """The object of this number that may be inspected."""
+        """Return the object of this number if it may be inspected."""
         return self._objects.get(number)
 
     def may_end(self, known: Known) -> bool:
-        """Whether an object ends when somebody's connection does."""
+        """Return whether an object ends with a user's connection."""
         return known.private or known.class_name in self._config.short_lived_classes
 
     def inspection(self, known: Known) -> bytes:
-        """The request to inspect an object.
+        """Return the encoded request to inspect an object.
 
-        Nobody needs the class in it: one whose name no request can carry is left out.
+        The class is optional, and left out if its name cannot be sent.
         """
         if not known.body:
             spelling = self._config.spelling
@@ -139,24 +139,24 @@ class Tree:
         return known.body
 
     def numbers(self) -> dict[int, tuple[str, str]]:
-        """All that were listed, for the tree that follows; of a tree that was not read, those before it."""
+        """Return all listed objects for the next tree; those of the one before if this one was not read."""
         if not self.root.native_id:
-            return dict(self._former)
+            return dict(self._previous)
         listed = {number: ("", "") for known in self._objects.values() for number in known.children}
         shown = {one.number: (one.class_name, one.name) for one in self._objects.values() if one.native_id}
         return {**listed, **shown}
 
-    def forget_former(self) -> None:
-        """Numbers of before mean nothing: the broker was restarted."""
-        self._former = {}
+    def forget_previous(self) -> None:
+        """Forget the previous tree, because the broker restarted."""
+        self._previous = {}
 
     def is_another(self, known: Known) -> bool:
-        """Whether the number meant another object in the tree before this one."""
-        class_name, name = self._former.get(known.number, ("", ""))
+        """Return whether the number meant another object in the previous tree."""
+        class_name, name = self._previous.get(known.number, ("", ""))
         return bool(class_name) and (class_name, name) != (known.class_name, known.name)
 
     def list_children(self, parent: Known, listed: Iterable[tuple[Children, int]]) -> Listing:
-        """Compare what ``parent`` lists with what it listed before."""
+        """Compare the objects that ``parent`` lists with those that it listed before."""
         before = parent.children
         parent.children = children = {}
         self._entries -= len(before)
@@ -188,9 +188,9 @@ class Tree:
         return Listing(tuple(new), tuple(one for each in gone for one in self.remove(each)), seen_once)
 
     def remove(self, known: Known) -> list[Known]:
-        """Remove an object and all in it; returns them, each behind those in it."""
+        """Remove an object and all in it; return them, each after those in it."""
         removed = [known]
-        for one in removed:  # which grows meanwhile
+        for one in removed:  # the list grows meanwhile
             removed += [child for child in one.children.values() if child is not None]
             self._entries -= len(one.children)
             self.left_out -= one.left_out
@@ -203,9 +203,9 @@ class Tree:
         return removed[::-1]
 
     def leave_alone(self, known: Known) -> list[Known]:
-        """Do not inspect it any more, although it is listed; returns what is removed, as `remove`."""
+        """Do not inspect a listed object any more; return the removed objects as `remove` does."""
         removed = self.remove(known)
-        assert known.parent is not None  # the root is nobody's
+        assert known.parent is not None  # the root has none, and is never left alone
         known.parent.children[known.number] = None
         self._entries += 1
         self.passed_over += 1
@@ -213,26 +213,28 @@ class Tree:
         return removed
 
     def _adopted(self, parent: Known, class_name: str, number: int, *, listed_before: bool) -> Known | None:
-        """The object, if it may be inspected now."""
+        """Return the object, if it may be inspected now."""
         if not self._is_candidate(class_name, number):
             return None
-        if self._is_careful(parent, class_name) and not (listed_before or number in self._former):
+        if self._is_careful(parent, class_name) and not (listed_before or number in self._previous):
             return None
         known = self._objects[number] = Known(number, parent, class_name)
         return known
 
     def _is_candidate(self, class_name: str, number: int) -> bool:
-        """Whether it may be inspected one day. What two objects list belongs to the first."""
+        """Return whether an object may ever be inspected. One that two objects list belongs to the first."""
         if number in self._objects or number in self._private or not self._can_be_asked_for(number):
             return False
         return not (self.leaves_private_alone and class_name in self._config.short_lived_classes)
 
     def _is_careful(self, parent: Known, class_name: str) -> bool:
-        """Whether an object may end at any time, with somebody's connection, as far as is known."""
+        """Return whether an object may end at any time, with a user's connection, as far as is known."""
         config = self._config
         if config.short_lived is ShortLived.YES:
             return False
-        of_its_class = class_name in config.short_lived_classes or class_name in config.doubtful_classes
+        of_its_class = (
+            class_name in config.short_lived_classes or class_name in config.possibly_short_lived_classes
+        )
         return of_its_class or self.may_end(parent)
 
     def _can_be_asked_for(self, number: int) -> bool:
@@ -245,47 +247,47 @@ class Tree:
 
 
 NOTIFY: Final = "notify"
-"""The event that stands for all that a broker notifies of; its only argument is `TEXT`."""
+"""The event for all notifications of a broker; its only argument is `TEXT`."""
 TEXT: Final = "text"
 
 MAX_TEXT: Final = 65_536
-"""Characters of a value that is shown; what has more is absent. OpenAMQ itself shows 255 octets."""
+"""Characters of a value; longer ones are absent. OpenAMQ itself shows 255 octets."""
 MAX_FIELDS: Final = 4_096
-"""Of a class."""
+"""Largest number of fields of a class."""
 
 _MAX_RUN: Final = 64
 _SHOWN_CLASSES: Final = 10
 _ENDS_WITH_CONNECTIONS: Final = ("exclusive", "auto_delete")
 
 
-def difference(saved: SchemaReply, told: SchemaReply) -> str:
-    """Say for people in what a schema that was saved and the one that the broker tells differ."""
-    names = f"saved: {saved.name} {saved.version}; the broker's is used: {told.name} {told.version}"
-    before, now = ({one.name: one for one in reply.classes} for reply in (saved, told))
+def difference(saved: SchemaReply, described: SchemaReply) -> str:
+    """Return the differences of a schema from before and the broker's, for people."""
+    names = f"saved: {saved.name} {saved.version}; the broker's is used: {described.name} {described.version}"
+    before, now = ({one.name: one for one in reply.classes} for reply in (saved, described))
     classes = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     shown = ", ".join(classes[:_SHOWN_CLASSES]) + (", ..." if len(classes) > _SHOWN_CLASSES else "")
     return f"{names}; classes that differ: {shown}" if classes else names
 
 
 class ClassView:
-    """A class, how its objects are read, and what of them is shown.
+    """The form of a class in the model: how its objects are read, and which elements are shown.
 
     Attributes:
-        description: as the broker tells it.
-        schema: what is shown of it.
-        key: of the class.
+        description: the class as the broker describes it.
+        schema: the schema without hidden elements.
+        key: the key of the class.
     """
 
     def __init__(self, description: ClassDescription, rules: SecretRules) -> None:
         self.description = description
-        told = description.schema
+        described = description.schema
         self._kept = tuple(
-            position for position, element in enumerate(told.elements) if not rules.hides(element.name)
+            position for position, element in enumerate(described.elements) if not rules.hides(element.name)
         )
-        self.schema = _shown_schema(told, rules)
+        self.schema = _shown_schema(described, rules)
         self._count = len(self.schema.properties)
         elements = self.schema.elements
-        self._whole = len(self._kept) == len(told.elements)
+        self._whole = len(self._kept) == len(described.elements)
         self._references = [at for at, one in enumerate(elements) if one.type is ValueType.REFERENCE]
         self._texts = [
             at for at, one in enumerate(elements) if one.type in (ValueType.STRING, ValueType.LIST)
@@ -294,23 +296,23 @@ class ClassView:
         self.key = self.schema.key
 
     def wire_name(self, element: str) -> str:
-        """Return what an element of the class is called in messages."""
+        """Return the name of an element in messages."""
         return self.description.wire_names[self.description.schema.positions[element]]
 
     def read(self, fields: Sequence[Field], parent: int | None) -> ObjectRead:
-        """Return what the fields of an object say; ``parent`` is the number of who lists it."""
+        """Return the values of an object's fields; ``parent`` is the number of its parent."""
         return self.description.read_object(fields, parent)
 
     def seen(
         self, read: ObjectRead, agent: str, number: int, native_id_of: Callable[[int], str]
     ) -> tuple[ObjectSeen, list[str]]:
-        """Return what to observe of an object, and what is absent because it is too long, a line for each.
+        """Return the observation of an object, and a line for each value that is too long and so absent.
 
         Args:
-            read: what was read of it.
-            agent: that it belongs to.
-            number: its own.
-            native_id_of: what the inventory calls the object of a number.
+            read: the values of the object.
+            agent: the agent that it belongs to.
+            number: its number.
+            native_id_of: returns the native id of an object by its number.
         """
         values: list[Value | None]
         values = list(read.values) if self._whole else [read.values[position] for position in self._kept]
@@ -334,16 +336,16 @@ class ClassView:
         return seen, too_long
 
     def gone(self, agent: str, native_id: str, now: int) -> ObjectSeen:
-        """Return what to observe of the end of an object, which was noticed at ``now``."""
+        """Return the observation of the end of an object, which was noticed at ``now``."""
         return ObjectSeen(self.key, agent, native_id, 0, 0, now)
 
     def text(self, read: ObjectRead, name: str) -> str:
-        """Return a field that is text; empty where it is none, or absent."""
+        """Return a text field; empty where it is absent or no text."""
         value = self._value(read, name)
         return value if isinstance(value, str) else ""
 
     def is_private(self, read: ObjectRead) -> bool:
-        """Whether the object ends when somebody's connection does, as it says itself."""
+        """Return whether the object ends with a user's connection, by its own fields."""
         return any(self._value(read, name) is True for name in _ENDS_WITH_CONNECTIONS)
 
     def _value(self, read: ObjectRead, name: str) -> Value | None:
@@ -355,8 +357,7 @@ class Views:
     """All classes of one schema.
 
     Raises:
-        ProtocolError: it is no schema of classes that can be told apart, or one of more classes than are
-            kept.
+        ProtocolError: the schema has several classes of one name, or more classes than permitted.
     """
 
     def __init__(self, reply: SchemaReply, config: ConsoleConfig) -> None:
@@ -376,28 +377,28 @@ class Views:
         self.event = EventSchema(ClassKey(self.package, NOTIFY), (text,))
 
     def learned(self) -> list[ClassLearned | EventLearned]:
-        """What to observe of it."""
+        """Return the observations of all classes and the event."""
         classes = [ClassLearned(view.schema) for view in self._by_name.values()]
         return [*classes, EventLearned(self.event)]
 
     def find(self, class_name: str) -> ClassView | None:
-        """The class of this name; of none the one that nobody lists, which is the root's."""
+        """Return the class of this name; for an empty name the root's, which no class lists."""
         return self._by_name.get(class_name or self._root)
 
     def find_key(self, key: ClassKey) -> ClassView | None:
-        """The class that was observed under a key."""
+        """Return the class that was observed under a key; ``None`` if it has changed."""
         view = self._by_name.get(key.name)
         return view if view is not None and view.schema.key == key else None
 
 
 class Runs:
-    """Names the runs of a broker, whose object numbers begin again with each.
+    """The runs of a broker, whose object numbers begin again with each.
 
-    A native id is the start time that the broker tells, and the object's number: so what was meant for an
-    object of a former run reaches none of this one.
+    A native id is the start time that the broker reports, and the object's number: an operation on an
+    object of an earlier run so never reaches one of this run.
 
     Attributes:
-        started: as the broker told it last; ``None`` where it was not heard yet.
+        started: the last reported start time; ``None`` before the first.
     """
 
     def __init__(self) -> None:
@@ -405,12 +406,12 @@ class Runs:
         self._count: Mapping[str, int] = {}
         self._prefix = ""
 
-    def began(self, started: str, *, anew: bool) -> bool:
-        """The root says when it was started; returns whether it is another run than before.
+    def began(self, started: str, *, restarted: bool) -> bool:
+        """Note the reported start time; return whether it is another run than before.
 
-        ``again``: it is another one in any case, although two may begin in the same minute.
+        ``restarted``: it is another one in any case, although two may begin in the same minute.
         """
-        first, another = self.started is None, anew or self.started != started
+        first, another = self.started is None, restarted or self.started != started
         if not another:
             return False
         count = self._count.get(started, 0) + 1
@@ -421,11 +422,11 @@ class Runs:
         return not first
 
     def native_id(self, number: int) -> str:
-        """What an object of this run is called."""
+        """Return the native id of an object of this run."""
         return f"{self._prefix}{number}"
 
     def number(self, native_id: str) -> int | None:
-        """The object of this run that is called so."""
+        """Return the number of the object of this run with a native id; ``None`` for another run's."""
         return object_number(native_id[len(self._prefix) :]) if native_id.startswith(self._prefix) else None
 
 
@@ -433,9 +434,9 @@ def _length(value: Value) -> int:
     return sum(map(_length, value)) if isinstance(value, tuple) else len(str(value))
 
 
-def _shown_schema(told: ClassSchema, rules: SecretRules) -> ClassSchema:
+def _shown_schema(described: ClassSchema, rules: SecretRules) -> ClassSchema:
     return replace(
-        told,
-        properties=tuple(one for one in told.properties if not rules.hides(one.name)),
-        statistics=tuple(one for one in told.statistics if not rules.hides(one.name)),
+        described,
+        properties=tuple(one for one in described.properties if not rules.hides(one.name)),
+        statistics=tuple(one for one in described.statistics if not rules.hides(one.name)),
     )

@@ -1,13 +1,13 @@
-"""Documents to elements: XML as written by hand, and what OpenAMQ sends, which no XML parser reads.
+"""Reads documents: XML as written by hand, and OpenAMQ's, which no XML parser accepts.
 
-Accepted is what either side accepts: single quotes, blanks around ``=``, none between attributes, comments,
-CDATA, processing instructions, a DOCTYPE without declarations, names of entities that nobody declared, raw
-``<`` and bare ``&`` in values, and a NUL that ends the document. Each octet is looked at a fixed number of
-times, so time is linear in the length; nothing is ever expanded, so memory is bounded by it.
+It accepts what either side accepts: single quotes, blanks around ``=``, none between attributes, comments,
+CDATA, processing instructions, a DOCTYPE without declarations, names of undeclared entities, raw
+``<`` and bare ``&`` in values, and a NUL that ends the document. Each octet is examined a fixed number of
+times, so time is linear in the length; nothing is ever expanded, so memory is bounded by the length.
 
-OpenAMQ takes every octet for a Latin-1 character and writes those that HTML 3.2 has a name for as entities,
-so the two octets of an "é" in UTF-8 become ``&Atilde;&copy;``. That is neither well-formed XML (nothing
-declares those names) nor UTF-8. Read node by node it is simple: each entity is the one octet, and the octets
+OpenAMQ reads every octet as a Latin-1 character, and writes those with a name in HTML 3.2 as entities,
+so the two octets of an "é" in UTF-8 become ``&Atilde;&copy;``. That is neither well-formed XML (the
+names are not declared) nor UTF-8. Decoded node by node, each entity is one octet, and the octets
 are UTF-8 again, except where a value is Latin-1 itself or was cut inside a character: such text is a
 `Latin1Text`.
 """
@@ -22,20 +22,20 @@ from typing import Final
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 
 MAX_BODY: Final = 8 << 20
-"""Octets of a body at most: twice the listing of 100,000 queues. OpenAMQ itself takes less than 2 MiB."""
+"""Octets of a body: twice the listing of 100,000 queues. OpenAMQ itself accepts less than 2 MiB."""
 MAX_MARKUP: Final = 1 << 18
-"""Tags, comments and so on; also attributes. They, and not text, are what takes memory and time."""
+"""Tags, comments and similar; also attributes. They, and not text, take memory and time."""
 MAX_NESTING: Final = 256
-"""Levels; OpenAMQ takes 5,000 and overflows its stack somewhere before 100,000."""
+"""Levels of nesting; OpenAMQ accepts 5,000 and overflows its stack somewhere before 100,000."""
 MAX_ATTRIBUTES: Final = 4096
-"""Of one element."""
+"""Attributes of one element."""
 _MAX_PIECES: Final = 4096
-"""Of a text, or a DOCTYPE, that are matched at once: a repeated group takes 128 octets each time."""
+"""Parts of a text, or a DOCTYPE, that are matched at once: a repeated group takes 128 octets each time."""
 
 _SHOWN: Final = 40
 
-# Possessive: what did not match once is not tried in another way, which is what keeps time linear. Groups are
-# not, because Python 3.11.2 (Debian 12) gets them wrong; each can match in one way only.
+# Possessive: a failed match is not retried in another way, which keeps time linear. Groups are
+# not, because Python 3.11.2 (Debian 12) has a bug there; each can match in one way only.
 _NAME: Final = rb"[A-Za-z_:\x80-\xff][-A-Za-z0-9_:.\x80-\xff]*+"
 _BLANKS: Final = rb"[ \t\r\n]*+"
 _ATTRIBUTE_FORM: Final = _BLANKS + b"%b" + _BLANKS + b"=" + _BLANKS + b"(?:\"%b\"|'%b')"
@@ -45,11 +45,11 @@ _ANY_ATTRIBUTES: Final = b"(?:%b){0,%d}" % (
     MAX_ATTRIBUTES + 1,
 )
 _OPENING: Final = re.compile(rb"<(%b)(%b)%b(/?+)%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
-# Most of every document: an element with text and nothing else in it, from end to end.
+# Most of every document: an element that contains only text, from end to end.
 _LEAF: Final = re.compile(rb"<(%b)(%b)%b>([^<]*+)</\1%b>" % (_NAME, _ANY_ATTRIBUTES, _BLANKS, _BLANKS))
 _CLOSING: Final = re.compile(rb"</%b(%b)%b>" % (_BLANKS, _NAME, _BLANKS))
 _DOCTYPE: Final = re.compile(rb"<!DOCTYPE(?:[^\[<>\"']++|\"[^\"]*+\"|'[^']*+'){0,%d}>" % _MAX_PIECES)
-# What begins with < and cannot be markup is text: OpenAMQ takes it in values, as it is.
+# A < that cannot begin markup is text: OpenAMQ accepts it in values unescaped.
 _TEXT: Final = re.compile(rb"(?:[^<]++|<(?![/!?A-Za-z_:\x80-\xff])){1,%d}" % _MAX_PIECES)
 _DECLARATION: Final = re.compile(
     rb"<\?xml[ \t\r\n][^>]{0,200}?encoding%b=%b[\"']([-A-Za-z0-9._]{1,40})[\"']" % (_BLANKS, _BLANKS)
@@ -60,19 +60,19 @@ _COMMON_NAMES: Final = {
     name.encode(): name
     for name in ("field", "name", "id", "class", "object", "status", "label", "type", "modify", "method")
 }
-# The specification's own example begins a schema-reply and ends a schema.
+# The specification's own example begins with schema-reply and ends with schema.
 _ENDS_OF: Final = {"schema-reply": "schema"}
 
 
 @dataclass(slots=True)
 class Element:
-    """An element while it is read.
+    """An element that is being read.
 
     Attributes:
         offset: octets from the start of the body to its ``<``.
-        attributes: by name; of several of one name the last one, as OpenAMQ has it.
-        pieces: the octets of its own text, without that of elements in it.
-        lead: those before the first element in it.
+        attributes: the attributes by name; of several with one name the last one, as in OpenAMQ.
+        pieces: the octets of its own text, without the text of elements in it.
+        lead: the octets before the first element in it.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """Its own text, references replaced."""
+        """Its own text, with references replaced."""
         return text_of(b"".join(self.pieces))
 
 
@@ -92,7 +92,7 @@ def read_document(body: bytes) -> Element:
     """Return the root of a document.
 
     Raises:
-        ProtocolError: the body is too long, is no document, or breaks a bound.
+        ProtocolError: the body is too long, malformed, or exceeds a bound.
     """
     if len(body) > MAX_BODY:
         raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{len(body)}")
@@ -100,7 +100,7 @@ def read_document(body: bytes) -> Element:
 
 
 def _in_utf8(body: bytes) -> bytes:
-    """The body without byte order mark and what follows a NUL; octets that are no UTF-8 may be in it."""
+    """Return the body up to a NUL, without byte order mark; it may contain invalid UTF-8."""
     if body.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             body = body.decode("utf-16").encode()
@@ -111,7 +111,7 @@ def _in_utf8(body: bytes) -> bytes:
     if end >= 0:
         body = body[:end]
     declared = _DECLARATION.match(body)
-    # Other encodings that are declared are not what is sent: OpenAMQ ignores them all.
+    # Other declared encodings are wrong in practice, and OpenAMQ ignores them all.
     if declared is not None and declared[1].lower() in _LATIN_1:
         return body.decode("latin-1").encode()
     return body
@@ -122,7 +122,7 @@ def _decode_name(octets: bytes) -> str:
 
 
 class _Reading:
-    """One document; ``_position`` is where the next piece begins."""
+    """The reading of one document; ``_position`` is that of the next piece."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -193,7 +193,7 @@ class _Reading:
         self._position = found.end()
 
     def _begin(self, name: bytes, attributes: bytes) -> Element:
-        """An element in its place; whether it is open is another question."""
+        """Add an element to its parent; the caller opens it if it is not closed."""
         element = Element(_decode_name(name), self._position, self._attributes(attributes))
         if self._open:
             parent = self._open[-1]
@@ -235,12 +235,12 @@ class _Reading:
     def _doctype(self) -> None:
         found = _DOCTYPE.match(self._body, self._position)
         if found is None or self._root is not None:
-            # What it declares could be entities that grow without bounds, and OpenAMQ takes none either.
+            # Its declarations could be entities that grow without bounds; OpenAMQ accepts none either.
             raise self._error("a comment, CDATA, or a DOCTYPE before the root and without declarations")
         self._position = found.end()
 
     def _skip(self, end: bytes, length: int) -> None:
-        """Go behind the next ``end`` that begins ``length`` octets from here or later."""
+        """Move behind the next ``end`` that begins ``length`` octets from here or later."""
         found = self._body.find(end, self._position + length)
         if found < 0:
             raise self._error(end.decode())
@@ -252,10 +252,10 @@ class _Reading:
 
 
 class Latin1Text(str):
-    """Text whose octets are no UTF-8, read as Latin-1: one character for each octet.
+    """Text whose octets are not UTF-8, read as Latin-1: one character for each octet.
 
-    It is written as those octets again, and equals no plain text of the same characters, which would be
-    written as others. ``str(text)`` is the plain text.
+    It is written as those octets again, and does not equal plain text of the same characters, which has
+    other octets. ``str(text)`` is the plain text.
     """
 
     __slots__ = ()
@@ -283,7 +283,7 @@ _NAMES: Final = {
     0x92: "rsquo",
 }
 _OPENAMQ: Final = {code: f"&{name};" for code, name in _NAMES.items()}
-# `apos` is XML's and never written by OpenAMQ; it reads `nbsp`, which it never writes either, as a blank.
+# `apos` is XML's and never written by OpenAMQ; it reads `nbsp`, which it never writes, as a blank.
 _OCTETS: Final = {name.encode(): bytes((code,)) for code, name in _NAMES.items()} | {
     b"apos": b"'",
     b"nbsp": b" ",
@@ -300,7 +300,7 @@ _XML: Final = {
     ord("\t"): "&#9;",
     ord("\n"): "&#10;",
     ord("\r"): "&#13;",
-    # The shell hands values to printf, and crashes at %s; numeric references it leaves as they are.
+    # The shell passes values to printf, and crashes at %s; it leaves numeric references as they are.
     ord("%"): "&#37;",
 }
 _REPLACEMENT: Final = "\ufffd"
@@ -309,21 +309,21 @@ _NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def decode_text(octets: bytes) -> str:
-    """Return what the octets of a text node or attribute value say: each reference is replaced, once.
+    """Return the text of a text node or attribute value, with each reference replaced, once.
 
-    What is no reference that is known (``&nosuch;``, a bare ``&``) stays as it is. The result is a
-    `Latin1Text` where the octets are no UTF-8.
+    Unknown references (``&nosuch;``, a bare ``&``) stay unchanged. The result is a
+    `Latin1Text` where the octets are not UTF-8.
     """
     return text_of(replace_references(octets))
 
 
 def replace_references(octets: bytes) -> bytes:
-    """Return the octets of a text node, each reference that is known replaced, once."""
+    """Return the octets of a text node with each known reference replaced, once."""
     return _REFERENCE.sub(_replaced, octets) if b"&" in octets else octets
 
 
 def text_of(octets: bytes) -> str:
-    """Return octets without references as text: UTF-8, or a `Latin1Text` where they are none."""
+    """Return octets without references as text: UTF-8, or a `Latin1Text` where they are not."""
     try:
         return octets.decode()
     except UnicodeDecodeError:
@@ -341,52 +341,52 @@ def _replaced(found: re.Match[bytes]) -> bytes:
 
 
 def octets_of(text: str) -> bytes:
-    """Return the octets that ``text`` stands for: of a `Latin1Text` its characters, else UTF-8.
+    """Return the octets of ``text``: of a `Latin1Text` its characters, else UTF-8.
 
     Raises:
-        LocalProtocolError: there is no such octet, or a surrogate without its other half.
+        LocalProtocolError: a character has no such octet, or is a lone surrogate.
     """
     try:
         return text.encode("latin-1" if isinstance(text, Latin1Text) else "utf-8")
     except UnicodeEncodeError as error:
-        raise LocalProtocolError("a text has characters that no octets stand for") from error
+        raise LocalProtocolError("a text has characters that cannot be encoded") from error
 
 
 def escape_for_openamq(text: str) -> str:
-    """Return ``text`` as OpenAMQ would write it, one character for each octet; raises as `octets_of`.
+    """Return ``text`` as OpenAMQ would write it, one character for each octet; raise as `octets_of`.
 
     Raises:
-        LocalProtocolError: it has a NUL, which ends a document for OpenAMQ.
+        LocalProtocolError: it has a NUL, which ends a document in OpenAMQ.
     """
     if "\0" in text:
-        raise LocalProtocolError("a text has a NUL, which no document can carry")
+        raise LocalProtocolError("a text has a NUL, which no document can contain")
     if not text.isascii():
         text = octets_of(text).decode("latin-1")
     return text.translate(_OPENAMQ)
 
 
 def escape_for_xml(text: str) -> str:
-    """Return ``text`` as any XML parser reads it, for a document in UTF-8.
+    """Return ``text`` escaped for any XML parser, for a document in UTF-8.
 
     Raises:
-        LocalProtocolError: it has a character that XML 1.0 cannot carry, such as a control character.
+        LocalProtocolError: it has a character that XML 1.0 forbids, such as a control character.
     """
     octets_of(text)
     if found := _NOT_XML.search(text):
-        raise LocalProtocolError(f"a text has the character U+{ord(found[0]):04X}, which XML cannot carry")
+        raise LocalProtocolError(f"a text has the character U+{ord(found[0]):04X}, which XML forbids")
     return text.translate(_XML)
 
 
 def carried_by_openamq(text: str) -> str:
-    """Return ``text`` with U+FFFD in place of what `escape_for_openamq` refuses."""
+    """Return ``text`` with U+FFFD in place of what `escape_for_openamq` rejects."""
     return _without_surrogates(text).replace("\0", _REPLACEMENT)
 
 
 def carried_by_xml(text: str) -> str:
-    """Return ``text`` with U+FFFD in place of what `escape_for_xml` refuses."""
+    """Return ``text`` with U+FFFD in place of what `escape_for_xml` rejects."""
     return _NOT_XML.sub(_REPLACEMENT, _without_surrogates(text))
 
 
 def _without_surrogates(text: str) -> str:
-    # Also of text that means octets: they are Latin-1 characters, and no surrogates.
+    # Text whose octets are Latin-1 has no surrogates.
     return text if isinstance(text, Latin1Text) or text.isascii() else _SURROGATE.sub(_REPLACEMENT, text)

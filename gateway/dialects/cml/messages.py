@@ -1,7 +1,7 @@
 """The messages of CML, both directions, as frozen values.
 
-All text is as it travels, references replaced. Empty text stands for an attribute that is not there, except
-where the difference means something. Sources: "AMQP Console Interface" (2006), the wiki's "3-CML", OpenAMQ
+All text is as encoded, with references replaced. Empty text stands for an absent attribute, except
+where the difference matters. Sources: "AMQP Console Interface" (2006), the wiki's "3-CML", OpenAMQ
 1.4c1.
 """
 
@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 
 
 class Spelling(enum.Enum):
-    """How documents are written; all are read.
+    """The form of written documents; all forms are read.
 
-    ``OPENAMQ`` is what OpenAMQ 1.4c1 sends and its parser needs, to the octet. ``SPECIFICATION`` is XML that
-    any parser reads, as the documents of CML have it; its replies are such that OpenAMQ's shell takes them
+    ``OPENAMQ`` is the exact form that OpenAMQ 1.4c1 sends, and that its parser needs. ``SPECIFICATION`` is
+    XML for any parser, as in the documents of CML; OpenAMQ's shell accepts its replies,
     too.
     """
 
@@ -26,7 +26,7 @@ class Spelling(enum.Enum):
 
 
 class Status(enum.StrEnum):
-    """What replies say of the command; others may come, and are kept as they are."""
+    """The result in a reply; other texts occur, and are kept as they are."""
 
     OK = "ok"
     NOT_FOUND = "notfound"
@@ -39,8 +39,8 @@ class Field:
     """A value, by name.
 
     A child object is ``object_id`` in the specification's spelling (``<field name="queue" id="22"/>``) and
-    ``text`` in OpenAMQ's; which fields are children only the schema says. Where ``object_id`` is
-    set ``text`` is empty.
+    ``text`` in OpenAMQ's; only the schema shows which fields are children. If ``object_id`` is
+    set, ``text`` is empty.
     """
 
     name: str
@@ -50,15 +50,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
-    """Asks for the schema."""
+    """Requests the schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class InspectRequest:
-    """Asks for an object's fields.
+    """Requests an object's fields.
 
-    ``object_id`` is a number of up to 64 bits, text where another thing stood there (`object_number`), or
-    ``None`` where nothing did. The same holds for every request.
+    ``object_id`` is a number of up to 64 bits, text where it is not a number (`object_number`), or
+    ``None`` where it is absent. The same holds for every request.
     """
 
     object_id: int | str | None
@@ -86,7 +86,7 @@ class MethodRequest:
 
 @dataclass(frozen=True, slots=True)
 class MonitorRequest:
-    """Known to OpenAMQ, which never answers it; no document describes it."""
+    """A request that OpenAMQ accepts and never answers; no document describes it."""
 
     object_id: int | str | None = None
     class_name: str = ""
@@ -94,7 +94,7 @@ class MonitorRequest:
 
 @dataclass(frozen=True, slots=True)
 class NamedText:
-    """One value of an enumeration: the label to show, and the text that travels."""
+    """One value of an enumeration: the label to show, and the encoded text."""
 
     label: str
     text: str
@@ -105,12 +105,12 @@ class SchemaField:
     """A field of a class or argument of a method, with the defaults of flags that are absent.
 
     Attributes:
-        type: ``string``, ``int``, ``bool``, ``time``, ``objref``; the documents also say ``object`` for the
-            last. Empty where nothing is said, which means ``string``.
+        type: ``string``, ``int``, ``bool``, ``time``, ``objref``; the documents also have ``object`` for the
+            last. Empty where it is absent, which means ``string``.
         repeat: whether it occurs any number of times.
         inspect: whether it can be read.
         modify: whether it can be set.
-        values: the only ones that it has, if any are named.
+        values: the only permitted values, if any are named.
     """
 
     name: str
@@ -125,7 +125,7 @@ class SchemaField:
 
 @dataclass(frozen=True, slots=True)
 class SchemaGroup:
-    """Fields that belong together."""
+    """A group of fields."""
 
     name: str
     fields: tuple[SchemaMember, ...] = ()
@@ -161,7 +161,7 @@ class SchemaClass:
 
 @dataclass(frozen=True, slots=True)
 class SchemaReply:
-    """The schema, whole. ``status`` is empty where the attribute is missing, here and in all replies."""
+    """The complete schema. ``status`` is empty where the attribute is missing, here and in all replies."""
 
     status: str
     name: str = ""
@@ -172,7 +172,7 @@ class SchemaReply:
 
 @dataclass(frozen=True, slots=True)
 class InspectReply:
-    """An object's fields. OpenAMQ leaves class and object out where there is none."""
+    """An object's fields. OpenAMQ leaves class and object out where there is no such object."""
 
     status: str
     object_id: int | None = None
@@ -183,7 +183,7 @@ class InspectReply:
 
 @dataclass(frozen=True, slots=True)
 class ModifyReply:
-    """What became of a `ModifyRequest`; ``notice`` may say when it takes effect."""
+    """The result of a `ModifyRequest`; ``notice`` may describe when it takes effect."""
 
     status: str
     object_id: int | None = None
@@ -193,7 +193,7 @@ class ModifyReply:
 
 @dataclass(frozen=True, slots=True)
 class MethodReply:
-    """What became of a `MethodRequest`; only an example of the specification carries the method's name."""
+    """The result of a `MethodRequest`; only an example of the specification has the method's name."""
 
     status: str
     object_id: int | None = None
@@ -211,12 +211,12 @@ class Notify:
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """The answer to what is no command."""
+    """The answer to an invalid command."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownCommand:
-    """A document that is well formed and says what we do not know; to be answered with `Invalid`."""
+    """A well-formed document with an unknown command; it is to be answered with `Invalid`."""
 
     name: str
 
@@ -227,11 +227,11 @@ Message: TypeAlias = Request | Reply
 Received: TypeAlias = Message | UnknownCommand
 
 
-# Numbers of objects: 64 bits in the specification, 32 in OpenAMQ, which takes any text for one.
+# Numbers of objects: 64 bits in the specification, 32 in OpenAMQ, which accepts any text as one.
 
 SPECIFICATION_LIMIT: Final = 1 << 64
 OPENAMQ_LIMIT: Final = 1 << 32
-"""One number for all classes, never used twice in one run of the broker; 0 is the broker."""
+"""Numbers are unique over all classes, and never reused in one run of the broker; 0 is the broker."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,20}")
 _LEADING_NUMBER: Final = re.compile(r"[ \t\n\v\f\r]*+([+-]?[0-9]{1,40})")
@@ -239,7 +239,7 @@ _LONG_LIMIT: Final = 1 << 63
 
 
 def object_number(text: str) -> int | None:
-    """Return the number that ``text`` is in decimal digits; ``None`` where it is none of 64 bits."""
+    """Return the number of a text of decimal digits; ``None`` where it is none of 64 bits."""
     if not _NUMBER.fullmatch(text):
         return None
     number = int(text)
@@ -247,7 +247,7 @@ def object_number(text: str) -> int | None:
 
 
 def as_openamq_takes_it(text: str) -> int:
-    """Return the object that OpenAMQ takes ``text`` for, as C does: ``"abc"`` and ``"4294967296"`` are 0."""
+    """Return the number that OpenAMQ reads from ``text``, as C does: 0 for ``"abc"`` and ``"4294967296"``."""
     found = _LEADING_NUMBER.match(text)
     number = int(found[1]) if found is not None else 0
     return max(-_LONG_LIMIT, min(number, _LONG_LIMIT - 1)) % OPENAMQ_LIMIT

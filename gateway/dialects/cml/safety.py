@@ -1,7 +1,7 @@
-"""What is never sent: what ends OpenAMQ 1.4c1 or its shell, and values that it would change without a word.
+"""Requests that are never sent: they would crash OpenAMQ 1.4c1 or its shell, or be changed silently.
 
-Each of these was tried on a broker of its own, and ended it with a core dump or an abort; some depend on what
-only the client can know, and are refused until the client assures it.
+Each of these was tried on a separate broker, and ended it with a core dump or an abort; some depend on facts
+that only the client can know, and are refused until the client assures them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from gateway.dialects.errors import LocalProtocolError
 MAX_REQUEST: Final = (2 << 20) - 64
 """Octets of a body for OpenAMQ, which aborts at 2 MiB."""
 MAX_NAME: Final = 128
-"""Octets; OpenAMQ aborts where a field's name has more."""
+"""Octets of a field's name; OpenAMQ aborts at longer ones."""
 MAX_STRING: Final = 255
-"""Octets of a value that is sent; OpenAMQ cuts longer ones and says ok."""
+"""Octets of a value in a request; OpenAMQ truncates longer ones and answers ok."""
 
 
 MAX_SHOWN: Final = 200
-"""Octets of a value that OpenAMQ's shell can list; it ends at 215 to 225, label and all."""
+"""Octets of a value that OpenAMQ's shell can list; it crashes at 215 to 225 with the label."""
 
 
 class Assurance(enum.Enum):
-    """What the client knows of an OpenAMQ, without which some requests are refused.
+    """A fact about an OpenAMQ, without which some requests are refused.
 
     ``CONFIG_FILE``: it runs with a configuration file (``config.name`` is not empty); without one
     ``config.commit`` ends it, and ``config.rollback`` loses all its users.
@@ -64,11 +64,11 @@ _NO_NUMBER_OR_ZERO: Final = re.compile(r"[ \t\r\n]*[+-]?0*(?![0-9])")
 def check_request(
     request: Request, spelling: Spelling, assured: AbstractSet[Assurance] = frozenset()
 ) -> None:
-    """Look at a request before it is written.
+    """Check a request before it is encoded.
 
     Raises:
-        LocalProtocolError: it has no object or method, a number out of range, a name that is none, or a value
-            that is too long; or, in OpenAMQ's spelling, it would end the broker or mean another thing to it.
+        LocalProtocolError: it has no object or method, a number out of range, an invalid name, or a value
+            that is too long; or, in OpenAMQ's spelling, it would end the broker or be misread by it.
     """
     if isinstance(request, SchemaRequest):
         return
@@ -104,7 +104,7 @@ def _check_fields(fields: tuple[Field, ...], spelling: Spelling) -> None:
             if not field.text.strip(_BLANKS):
                 raise LocalProtocolError(f"{field.name}: an empty value ends OpenAMQ")
             if "\t" in field.text:
-                raise LocalProtocolError(f"{field.name}: OpenAMQ makes blanks of a tab")
+                raise LocalProtocolError(f"{field.name}: OpenAMQ replaces a tab by blanks")
 
 
 def _check_method(request: MethodRequest, assured: AbstractSet[Assurance]) -> None:
@@ -116,7 +116,7 @@ def _check_settings(request: ModifyRequest, assured: AbstractSet[Assurance]) -> 
     of_config = request.object_id == _CONFIG or request.class_name == "config"
     for field in request.fields:
         if field.name in _CRASH_TIMERS:
-            raise LocalProtocolError(f"{field.name} is there to crash or block OpenAMQ")
+            raise LocalProtocolError(f"{field.name} exists to crash or block OpenAMQ")
         if field.name == "setup_timeout" and _NO_NUMBER_OR_ZERO.match(field.text):
             raise LocalProtocolError("with setup_timeout 0 OpenAMQ cuts each new connection")
         if field.name == "trace" and not of_config and Assurance.HEARTBEATS not in assured:
@@ -124,10 +124,10 @@ def _check_settings(request: ModifyRequest, assured: AbstractSet[Assurance]) -> 
 
 
 def shell_would_end(reply: InspectReply | ModifyReply | MethodReply, spelling: Spelling) -> str:
-    """Return what in a reply OpenAMQ's shell does not survive, in words; empty where there is nothing.
+    """Return what in a reply would crash OpenAMQ's shell, in words; empty where nothing would.
 
-    For servers: such a reply may be right for every other client, so what to say instead is
-    theirs to decide.
+    It is for servers: such a reply may be right for every other client, so the server decides what to send
+    instead.
     """
     if reply.status == Status.OK and (not reply.class_name or reply.object_id is None):
         return "a reply that is ok has class and object"
@@ -135,5 +135,5 @@ def shell_would_end(reply: InspectReply | ModifyReply | MethodReply, spelling: S
         if len(octets_of(field.text)) > MAX_SHOWN:
             return f"{field.name} has more than {MAX_SHOWN} octets"
         if "%" in field.text and field.name != "name" and spelling is Spelling.OPENAMQ:
-            return f"{field.name} has a %, which goes to printf"  # the other spelling has a reference for it
+            return f"{field.name} has a %, which goes to printf"  # the other spelling escapes it
     return ""

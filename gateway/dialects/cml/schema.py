@@ -1,8 +1,8 @@
-"""Classes of a schema-reply as the model's classes, and the other way.
+"""Converts the classes of a schema-reply to the model's classes, and back.
 
-What CML has and the model has not: groups become part of a field's name (``group.field``); a field that lists
-the objects in this one becomes a reference to their parent in the class of those (``parentRef``), as
-`docs/model-check.md` has it. ``parentRef`` and ``name`` say which object is meant, from one run to the next.
+Where CML and the model differ: groups become part of a field's name (``group.field``); a field that lists
+child objects becomes a reference of the children to their parent (``parentRef``), see
+`docs/model-check.md`. ``parentRef`` and ``name`` identify an object from one run to the next.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARENT: Final = "parentRef"
 """The element, not in CML, that refers to the object whose fields list this one."""
 
 IsStatistic: TypeAlias = Callable[[str, str, str], bool]
-"""Told package, class and element; CML does not tell properties and statistics apart."""
+"""Decides by package, class and element; CML does not distinguish properties from statistics."""
 
 TYPES: Final = {
     "": ValueType.STRING,
@@ -54,12 +54,12 @@ _SHOWN: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """A field that names objects in this one.
+    """A field that lists child objects.
 
     Attributes:
         field: its name, which is not one of the model's elements.
-        class_name: of the objects, where the schema has a class of the field's name, as all known ones do;
-            else empty.
+        class_name: the class of the children: that of the field's name, if the schema has one, as in all
+            known schemas; else empty.
         repeated: whether there may be more than one.
     """
 
@@ -71,22 +71,22 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRead:
-    """What an object's fields say.
+    """The values of an object's fields.
 
     Attributes:
-        values: in the schema's order.
-        children: the objects in it, in the order in which they were listed.
-        doubts: what could not be read and is absent, or was not expected, a line for each.
+        values: the values in the schema's order.
+        children: the child objects, in the order in which they were listed.
+        anomalies: a line for each field that could not be read and is absent, or was not expected.
     """
 
     values: Values
     children: tuple[tuple[Children, int], ...]
-    doubts: tuple[str, ...] = ()
+    anomalies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Where a field's value goes: the position among the values, its type, whether a list is made of it."""
+    """The place of a field's value: its position, its type, and whether it is part of a list."""
 
     position: int
     type: ValueType
@@ -95,11 +95,11 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class ClassDescription:
-    """A class as the model has it, and how its fields travel.
+    """A class in the form of the model, with the names of its fields in messages.
 
     Attributes:
-        wire_names: what each element is called in messages: its own name where no other group has it too.
-            Empty for `PARENT`, which does not travel.
+        wire_names: the name of each element in messages: its own name if no other group has the same.
+            Empty for `PARENT`, which is not in messages.
     """
 
     schema: ClassSchema
@@ -109,10 +109,10 @@ class ClassDescription:
     _listings: dict[str, Children]
 
     def read_object(self, fields: Sequence[Field], parent: int | None = None) -> ObjectRead:
-        """Return values and children of an object whose parent is known or not. Nothing is dropped unsaid."""
+        """Return values and children of an object; a field that cannot be processed is an anomaly."""
         values: list[Value | None] = [None] * len(self.schema.elements)
         children: list[tuple[Children, int]] = []
-        doubts: list[str] = []
+        anomalies: list[str] = []
         seen: set[int] = set()
         if parent is not None and PARENT in self.schema.positions:
             values[self.schema.positions[PARENT]] = Reference(str(parent))
@@ -120,32 +120,34 @@ class ClassDescription:
             text = field.text if field.object_id is None else str(field.object_id)
             listing, slot = self._listings.get(field.name), self._slots.get(field.name)
             if listing is not None:
-                _add_child(children, listing, text, doubts)
+                _add_child(children, listing, text, anomalies)
             if slot is None:
                 if listing is None:
-                    doubts.append(f"{field.name}: no such field in {self.schema.key}")
+                    anomalies.append(f"{field.name}: no such field in {self.schema.key}")
             elif slot.position in seen and not slot.repeated:
-                doubts.append(f"{field.name}: more than once")
+                anomalies.append(f"{field.name}: more than once")
             else:
                 seen.add(slot.position)
-                _set_value(values, slot, field.name, text, doubts)
-        return ObjectRead(tuple(values), tuple(children), tuple(doubts))
+                _set_value(values, slot, field.name, text, anomalies)
+        return ObjectRead(tuple(values), tuple(children), tuple(anomalies))
 
 
-def _add_child(children: list[tuple[Children, int]], listing: Children, text: str, doubts: list[str]) -> None:
+def _add_child(
+    children: list[tuple[Children, int]], listing: Children, text: str, anomalies: list[str]
+) -> None:
     text = text.strip()
     number = object_number(text)
     if number:
         children.append((listing, number))
-    elif text and listing.repeated:  # of single ones the value says it
-        doubts.append(f"{listing.field}: no object of another")
+    elif text and listing.repeated:  # a single one has an element with the value
+        anomalies.append(f"{listing.field}: no object of another")
 
 
-def _set_value(values: list[Value | None], slot: _Slot, name: str, text: str, doubts: list[str]) -> None:
+def _set_value(values: list[Value | None], slot: _Slot, name: str, text: str, anomalies: list[str]) -> None:
     try:
         value = read_value(text, slot.type)
     except ProtocolError as error:
-        doubts.append(f"{name}: {error.expected} was expected")
+        anomalies.append(f"{name}: {error.expected} was expected")
         return
     if slot.repeated:
         before = values[slot.position]
@@ -158,7 +160,7 @@ def _set_value(values: list[Value | None], slot: _Slot, name: str, text: str, do
 
 
 def package_of(schema_name: str) -> str:
-    """Return the package for a schema's name, without the characters that no mapping can name."""
+    """Return the package for a schema's name, without characters that a mapping cannot have."""
     return schema_name.replace("/", ".")
 
 
@@ -167,7 +169,7 @@ def _never(_: str, __: str, ___: str) -> bool:
 
 
 def read_classes(reply: SchemaReply, is_statistic: IsStatistic = _never) -> tuple[ClassDescription, ...]:
-    """Return what a schema-reply describes, in its order.
+    """Return the classes that a schema-reply describes, in its order.
 
     Raises:
         ProtocolError: two classes, or two fields of a class, have one name; or a value of an enumeration is
@@ -206,7 +208,7 @@ def _described(
     if parents:
         of_one = next(iter(parents)) if len(parents) == 1 else ""
         parent = Element(PARENT, ValueType.REFERENCE, index=True, references=of_one, label="Parent")
-        # First, so that stable names begin with the parent's.
+        # First, so that stable names begin with the parent's name.
         elements.insert(0, (parent, "", _Slot(0, ValueType.REFERENCE, repeated=False)))
     _refuse_repeated(
         [element.name for element, _, _ in elements]
@@ -237,7 +239,7 @@ def _assembled(
     slots: dict[str, _Slot] = {}
     for position, (element, wire_name, slot) in enumerate(ordered):
         if wire_name:
-            # A field in a group may be sent by either name.
+            # A field in a group may have either name in messages.
             slots[wire_name] = slots[element.name] = replace(slot, position=position)
     return ClassDescription(
         schema,
@@ -257,7 +259,7 @@ def _refuse_repeated(names: list[str], what: str) -> None:
 def flattened_fields(
     members: tuple[SchemaMember, ...], outer: SchemaGroup | None = None, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...], SchemaField]]:
-    """Yield the model's name, the path of groups, and each field with what its groups say of it."""
+    """Yield the model's name, the path of groups, and each field with the flags of its groups."""
     for member in members:
         inspect = member.inspect and (outer is None or outer.inspect)
         modify = member.modify or (outer is not None and outer.modify)
@@ -275,7 +277,7 @@ def _element(name: str, group: tuple[str, ...], field: SchemaField) -> Element:
         ValueType.LIST if field.repeat else value_type,
         Access.READ_WRITE if field.modify else Access.READ_ONLY,
         index=name == _NAME,
-        # Only what is sent has a bound: values are shown at any length.
+        # Only sent values have a bound: values are shown at any length.
         max_length=MAX_STRING
         if field.modify and value_type is ValueType.STRING and not field.repeat
         else None,
@@ -326,7 +328,7 @@ _TYPE_TEXTS: Final = {
     ValueType.TIME: "time",
     ValueType.REFERENCE: "objref",
 }
-"""Integers beyond 32 bits, and what CML has no type for, go as strings."""
+"""The type's text in CML; integers beyond 32 bits, and other types that CML lacks, are strings."""
 
 _NOT_IN_CML: Final = frozenset((ValueType.MAP, ValueType.LIST, ValueType.BYTES))
 
@@ -334,11 +336,11 @@ _NOT_IN_CML: Final = frozenset((ValueType.MAP, ValueType.LIST, ValueType.BYTES))
 def write_classes(classes: Sequence[ClassSchema], name: str, version: str) -> SchemaReply:
     """Return the schema of ``classes``; ``name`` and ``version`` are the schema's own.
 
-    A class whose ``parentRef`` names another is listed by that one, in a field of its own name behind all
+    A class that is the ``parentRef`` of another lists its objects in a field of the other's name, after all
     others.
 
     Raises:
-        LocalProtocolError: an element or argument has a type that CML has nothing for, a ``parentRef`` names
+        LocalProtocolError: an element or argument has a type that CML lacks, a ``parentRef`` names
             no class among these, or an element's name does not begin with its groups.
     """
     listed: dict[str, list[str]] = {each.key.name: [] for each in classes}
@@ -346,7 +348,7 @@ def write_classes(classes: Sequence[ClassSchema], name: str, version: str) -> Sc
         for element in each.elements:
             if element.name == PARENT:
                 if element.references not in listed:
-                    raise LocalProtocolError(f"{each.key}: nothing says which class lists it")
+                    raise LocalProtocolError(f"{each.key}: its parent's class is unknown")
                 listed[element.references].append(each.key.name)
     return SchemaReply(
         Status.OK, name, version, tuple(_write_class(each, listed[each.key.name]) for each in classes)
@@ -363,7 +365,7 @@ def _write_class(each: ClassSchema, children: Iterable[str]) -> SchemaClass:
 
 
 def _write_members(elements: Sequence[Element], depth: int) -> tuple[SchemaMember, ...]:
-    """Elements in their order; those of one group that stand side by side in one group."""
+    """Return the elements in their order; adjacent ones of one group become one group."""
     members: list[SchemaMember] = []
     position = 0
     while position < len(elements):
@@ -417,7 +419,7 @@ def _type_text(item: Element | Argument) -> str:
 
 
 def _write_named_values(item: Element | Argument) -> tuple[NamedText, ...]:
-    # The specification's form of times, for a schema is the same for all readers.
+    # Times are in the specification's form, because a schema is the same for all readers.
     return tuple(
         NamedText(each.label, write_value(each.value, item, Spelling.SPECIFICATION)) for each in item.values
     )

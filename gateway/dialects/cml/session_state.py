@@ -1,7 +1,7 @@
-"""The state of a console session: where it stands, what it has asked, and what it sends.
+"""The state of a console session: its phase, its requests, and its polling.
 
-`TRANSITIONS` is the table of states. What replies say is understood in `console_poller` and
-`console_calls`.
+`TRANSITIONS` is the table of states. `console_poller` and `console_calls` process
+replies.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 
 
 class State(enum.Enum):
-    """Where a console session stands."""
+    """The phase of a console session."""
 
     DISCONNECTED = "disconnected"  # no link
-    LEARNING = "learning"  # schema asked for
-    UNREACHED = "unreached"  # nobody takes requests, or tells a schema; another try will come
+    LEARNING = "learning"  # the schema is requested
+    UNREACHED = "unreached"  # requests are not accepted, or there is no schema; it will be tried again
     WALKING = "walking"  # from object 0 down the tree; a resync is under way
-    SYNCHRONISED = "synchronised"  # everything that can be seen is known, and polled
-    DOUBTFUL = "doubtful"  # something does not answer: the rest is polled, another walk will come
+    SYNCHRONISED = "synchronised"  # all visible objects are known, and polled
+    DEGRADED = "degraded"  # something does not answer: the rest is polled, and walked again later
 
 
 class Signal(enum.Enum):
-    """What moves a console session."""
+    """The events that change the state of a console session."""
 
     CONNECTED = "connected"
-    LEARNED = "learned"  # the schema came, or one that was saved has to do
-    TURNED_AWAY = "turned away"  # a request was returned, or nobody told a schema
+    LEARNED = "learned"  # the schema arrived, or one from before is used
+    TURNED_AWAY = "turned away"  # a request was returned, or there is no schema
     WALKED = "walked"
     FELL_SHORT = "fell short"  # an object was given up in a walk
-    SILENT = "silent"  # an object, or the broker, answers no more
-    BEGIN = "begin"  # again: asked for, the broker was restarted, or time for another try
+    SILENT = "silent"  # an object, or the broker, does not answer any more
+    BEGIN = "begin"  # again: requested, the broker restarted, or time to retry
     DISCONNECTED = "disconnected"
 
 
@@ -54,8 +54,8 @@ TRANSITIONS: Final = Transitions(
         (State.DISCONNECTED, Signal.CONNECTED): State.LEARNING,
         (State.LEARNING, Signal.LEARNED): State.WALKING,
         (State.WALKING, Signal.WALKED): State.SYNCHRONISED,
-        (State.WALKING, Signal.FELL_SHORT): State.DOUBTFUL,
-        (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
+        (State.WALKING, Signal.FELL_SHORT): State.DEGRADED,
+        (State.SYNCHRONISED, Signal.SILENT): State.DEGRADED,
         **{
             (state, Signal.TURNED_AWAY): State.UNREACHED
             for state in _CONNECTED
@@ -73,14 +73,14 @@ AboutObject: TypeAlias = InspectReply | ModifyReply | MethodReply
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """What users want done: sent once, or never.
+    """A user's request, which is sent once or never.
 
     Attributes:
-        wanted: what the console was given.
+        wanted: the user's request.
         known: the object.
-        request: what is sent.
-        reply: what answers it.
-        body: of the request.
+        request: the message to send.
+        reply: the type of its answer.
+        body: the encoded message.
     """
 
     wanted: Wanted
@@ -90,7 +90,7 @@ class Operation:
     body: bytes
 
     def answer(self, outcome: Outcome, text: str, code: int | None = None) -> Answer:
-        """What came of it."""
+        """Return the answer to the user's request."""
         return Answer(self.wanted.token, outcome, text, code)
 
 
@@ -99,11 +99,11 @@ class Asked:
     """A request that was sent.
 
     Attributes:
-        known: the object asked about; ``None`` for the schema.
-        operation: that it is part of; ``None`` where the session asks for itself.
-        alongside: how many were in flight with it, itself among them.
-        sent: when, nanoseconds.
-        deadline: until when its answer is waited for.
+        known: the object; ``None`` for the schema.
+        operation: the operation that it belongs to; ``None`` for the session's own requests.
+        alongside: how many were in flight with it, including itself.
+        sent: the time at which it was sent, nanoseconds.
+        deadline: the time until which its answer is awaited, nanoseconds.
     """
 
     message_id: str
@@ -115,12 +115,12 @@ class Asked:
 
 
 class Requests:
-    """All that were sent and are waited for; ids are a prefix and a number that is never used twice."""
+    """The open requests; their ids are a prefix and a number that is never reused."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._numbers = itertools.count(1)
-        # All have the same patience: they are in the order of their deadlines.
+        # All have the same time limit, so they are in the order of their deadlines.
         self._polls: OrderedDict[str, Asked] = OrderedDict()
         self._operations: Pending[str, Asked] = Pending()
 
@@ -129,71 +129,71 @@ class Requests:
 
     @property
     def operations(self) -> int:
-        """How many operations are waited for."""
+        """The number of open operations."""
         return len(self._operations)
 
     def next_id(self) -> str:
-        """An id for the next request."""
+        """Return an id for the next request."""
         return f"{self._prefix}{next(self._numbers)}"
 
     def add(self, asked: Asked) -> None:
-        """It was sent: wait for its answer."""
+        """Wait for the answer to a request that was sent."""
         if asked.operation is None:
             self._polls[asked.message_id] = asked
         else:
             self._operations.begin(asked.message_id, asked, asked.deadline)
 
     def end(self, message_id: str) -> Asked | None:
-        """It has its answer, or never left; ``None`` for what is not waited for, nor remembered."""
+        """End and return a request; ``None`` if it is neither open nor remembered."""
         return self._polls.pop(message_id, None) or self._operations.end(message_id)
 
     def only(self) -> Asked | None:
-        """The one that is waited for, where there is one."""
+        """Return the only open request; of several the first, ``None`` if there is none."""
         return next(iter((*self._polls.values(), *self._operations.values())), None)
 
     def forget_polls(self) -> list[Asked]:
-        """What the session asked for itself is not waited for any more."""
+        """Remove and return the session's own requests."""
         forgotten = list(self._polls.values())
         self._polls.clear()
         return forgotten
 
     def overdue(self, now: int) -> list[Asked]:
-        """Those whose time is over: they are waited for no longer."""
+        """Return the requests whose deadline has passed; they are no longer open."""
         late: list[Asked] = []
         while self._polls and next(iter(self._polls.values())).deadline <= now:
             late.append(self._polls.popitem(last=False)[1])
         return [*late, *self._operations.overdue(now)]
 
     def abandon(self) -> list[Asked]:
-        """The operations that are waited for: they are not any more, but known if an answer comes."""
+        """Return the open operations; they are no longer open, but remembered for a late answer."""
         return self._operations.abandon()
 
     @property
     def next_deadline(self) -> int:
-        """When `overdue` has something to return."""
+        """The time at which `overdue` returns something; `NEVER` for never."""
         first = next(iter(self._polls.values())).deadline if self._polls else NEVER
         return min(first, self._operations.next_deadline)
 
 
-POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DOUBTFUL})
+POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DEGRADED})
 """States in which objects are inspected."""
 
 _CONTENT_TYPE: Final = "text/xml"
 _MILLISECOND: Final = 1_000_000
 _STRAYS: Final = 3
-"""Deadlines during which an answer that did not come may still do so."""
+"""Number of deadlines during which a missing answer may still arrive."""
 
 
 class SessionState(Outbox):
-    """What a console session knows and does between messages.
+    """The state and the requests of a console session between messages.
 
-    ``now`` is set before anything is called; `finish` hands out what came of it.
+    ``now`` is set before any call; `flush` returns the effects.
 
     Attributes:
-        heard_at: when the broker was heard last; 0 for never.
-        retry_at: when to begin again; `NEVER` where there is no need.
-        one_at_a_time: replies carry no message id, so that a request waits for the answer to the one before.
-        strays_until: until then an answer may come to what is not waited for any more, with nothing to tell.
+        received_at: when the broker last answered; 0 for never.
+        retry_at: when to begin again; `NEVER` where that is not needed.
+        one_at_a_time: whether replies have no message id, so that only one request may be open.
+        strays_until: the time until which an answer without id may belong to a request that was given up.
     """
 
     def __init__(self, config: ConsoleConfig) -> None:
@@ -202,7 +202,7 @@ class SessionState(Outbox):
         self.now = 0
         self.state = State.DISCONNECTED
         self.reply_to = ""
-        self.heard_at = 0
+        self.received_at = 0
         self.views: Views | None = None
         self.runs = Runs()
         self.tree = Tree(config)
@@ -218,30 +218,30 @@ class SessionState(Outbox):
     # The states.
 
     def move(self, signal: Signal) -> None:
-        """Go to the next state; `LocalProtocolError` if the table has none."""
+        """Change the state; raise `LocalProtocolError` if the table has no such transition."""
         self.state = TRANSITIONS.after(self.state, signal)
 
     def retry_later(self, state: SourceState, reason: str) -> None:
-        """Begin again after a while, longer each time; tell why."""
+        """Begin again after a while, longer each time; report the reason."""
         self._shortfalls += 1
         delay = self.config.retry_after(self._shortfalls)
         self.retry_at, self.retry_reason = self.now + delay, reason
         self.report_state(state, f"{reason}; next attempt in {delay // SECOND} s")
 
     def succeeded(self) -> None:
-        """What fell short before did not this time."""
+        """Note that a walk was complete."""
         self._shortfalls = 0
         self.retry_at = NEVER
 
     def connect(self, reply_to: str) -> None:
-        """Begin with this key for replies; `LocalProtocolError` if connected."""
+        """Begin with this key for replies; raise `LocalProtocolError` if connected."""
         self.move(Signal.CONNECTED)
         self.reply_to = reply_to
         self.one_at_a_time = self.config.matching is Matching.ONE_AT_A_TIME
         self._shortfalls = 0
 
     def restart_polling(self) -> None:
-        """Nothing that the session asked for itself is waited for any more, nor to be asked."""
+        """Drop the session's own requests, and begin a new tree and schedule."""
         for asked in self.requests.forget_polls():
             _free(asked)
         self.tree = Tree(self.config, self.tree.numbers())
@@ -252,19 +252,19 @@ class SessionState(Outbox):
         self.retry_at = NEVER
 
     def one_by_one(self) -> None:
-        """The peer puts no message ids on its replies."""
+        """Send one request at a time from now on, because replies have no message ids."""
         self.one_at_a_time = True
         self.pace.one_at_a_time()
 
     # Requests.
 
     def ask_schema(self) -> None:
-        """Ask for the schema, which nothing else waits beside."""
+        """Request the schema; no other request is open then."""
         body = write_message(SchemaRequest(), self.config.spelling)
         self._send_own(None, body)
 
     def send_operation(self, operation: Operation) -> None:
-        """Send what is sent once only."""
+        """Send an operation, which is never repeated."""
         message_id = self.requests.next_id()
         self.pace.charge()
         self.schedule.drop(operation.known.number)
@@ -274,7 +274,7 @@ class SessionState(Outbox):
         self._send(operation.body, message_id, not_after=wanted.deadline)
 
     def end(self, asked: Asked) -> None:
-        """A request is not waited for any more, because it is answered."""
+        """End a request that is answered."""
         _free(asked)
         if asked.operation is None:
             self.pace.answered(self.now - asked.sent, asked.alongside)
@@ -282,7 +282,7 @@ class SessionState(Outbox):
             self._inspect_after(asked.operation)
 
     def miss(self, asked: Asked) -> None:
-        """The same, because nothing answers it."""
+        """End a request that is not answered."""
         _free(asked)
         if asked.operation is None:
             self.pace.missed()
@@ -292,7 +292,7 @@ class SessionState(Outbox):
             self.strays_until = self.now + _STRAYS * self.config.request_deadline
 
     def _inspect_after(self, operation: Operation) -> None:
-        """See what a call led to; but let alone what it may just be ending, such as a connection."""
+        """Inspect the effect of a call soon; but not an object that the call may be ending."""
         known = operation.known
         if self.tree.find(known.number) is not known:
             return
@@ -324,12 +324,12 @@ class SessionState(Outbox):
             )
         )
 
-    # The end of each call.
+    # Effects.
 
-    def finish(self, operations_due: int = NEVER) -> list[Effect]:
-        """Inspect what is due; return all that came of a call.
+    def flush(self, operations_due: int = NEVER) -> list[Effect]:
+        """Inspect objects that are due; return the effects of an event.
 
-        ``operations_due``: when the next operation is over that was not sent.
+        ``operations_due``: when the next waiting operation expires.
         """
         if self.state in POLLING:
             self._inspect_due()
@@ -342,7 +342,7 @@ class SessionState(Outbox):
             if number is None:
                 return
             known = self.tree.find(number)
-            assert known is not None  # who is removed is not scheduled any more
+            assert known is not None  # removed objects are not scheduled
             known.busy = True
             self._send_own(known, self.tree.inspection(known))
 

@@ -1,6 +1,6 @@
-"""Values as text, to and from the model's, by the type that the schema gives them.
+"""Converts values from text to the model's and back, by their type in the schema.
 
-CML cannot say that something is absent. Where text is empty, a number, flag, time or reference is absent; a
+CML cannot express absence. Where text is empty, a number, flag, time or reference is absent; a
 string is empty.
 """
 
@@ -37,12 +37,12 @@ _LAST_SECOND: Final = (1 << 63) // _SECOND
 def read_value(text: str, value_type: ValueType) -> Value | None:
     """Return the value of ``text``; ``None`` is absent.
 
-    A flag is any integer, as in OpenAMQ, which stores -1 and 2 where somebody sets them; ``true``, ``yes``
-    and their opposites are read too. A time is a number of seconds since 1970 UTC, or the date and minute
+    A flag is any integer, as in OpenAMQ, which stores -1 and 2 if a client sets them; ``true``, ``yes``
+    and their opposites are read, too. A time is a number of seconds since 1970 UTC, or the date and minute
     that OpenAMQ shows (``2026-11-20T06:52+00:00``; without zone UTC).
 
     Raises:
-        ProtocolError: ``text`` is no such value, or an integer beyond 32 bits.
+        ProtocolError: ``text`` is not such a value, or an integer beyond 32 bits.
     """
     read = _READERS.get(value_type)
     if read is None:
@@ -95,15 +95,15 @@ _READERS: Final[dict[ValueType, Callable[[str], Value | None]]] = {
 
 
 def write_value(value: Value, item: Element | Argument, spelling: Spelling) -> str:
-    """Return a value as it is sent. What does not fit is refused, never cut.
+    """Return the text of a value. A value that does not fit is refused, never truncated.
 
     A time is written in seconds, or as date and minute in OpenAMQ's spelling.
 
     Raises:
         LocalProtocolError: it is of another type, beyond the item's bounds, a string of more than
-            `MAX_STRING` octets, an integer that 32 bits do not hold, a time before 1970 or not of a whole
-            second (OpenAMQ: minute), a reference to no number, or of a type that nothing in CML stands for.
-            Integers of other widths, durations in nanoseconds, UUIDs and floating point numbers go as
+            `MAX_STRING` octets, an integer beyond 32 bits, a time before 1970 or not of a whole
+            second (OpenAMQ: minute), a reference that is not a number, or of a type that CML lacks.
+            Integers of other widths, durations in nanoseconds, UUIDs and floating point numbers are sent as
             strings.
     """
     found = validate(item, value)
@@ -116,7 +116,7 @@ def write_value(value: Value, item: Element | Argument, spelling: Spelling) -> s
 
 
 def shown_value(value: Value, item: Element | Argument, spelling: Spelling) -> str:
-    """Return a value as a reply shows it: as `write_value`, which it raises as, but strings of any length."""
+    """Return the text of a value in a reply: as `write_value`, but with strings of any length."""
     if item.type is ValueType.STRING and isinstance(value, str):
         return value
     return write_value(value, item, spelling)

@@ -1,5 +1,5 @@
-"""Bodies of any dialect as values that JSON and YAML can say, for people and tools. No session, no I/O.
+"""Decodes bodies of any dialect to values of JSON and YAML, for people and tools. No session, no I/O.
 
-What belongs here: what a body says, by itself and with what bodies before it told. Not: any rule of what a
-peer may say when.
+It contains the meaning of a body, by itself and with that of the bodies before it, but no rules about
+the order of messages.
 """

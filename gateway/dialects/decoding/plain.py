@@ -1,6 +1,6 @@
-"""What decoders are given and give back: bodies, and messages as values that JSON and YAML can say.
+"""The interface of decoders: bodies go in, messages of values that JSON and YAML can express come out.
 
-A message has its name and its attributes, by their names.
+A message has its name, and its attributes by their names.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.schema import Argument, ClassKey, Element
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
-"""What `json` writes."""
+"""A value of JSON."""
 
 
 def message(value: object) -> dict[str, Plain]:
-    """A message: what it is called as ``message``, and its attributes.
+    """Return a message as a mapping: its name as ``message``, and its attributes.
 
     Octets are ``{"base64": ...}``; AMI's values that look like another type are ``{"long": 5}``; keys of
     classes are ``package:name``, with their hash behind ``#`` in hexadecimal where they have one.
@@ -60,7 +60,7 @@ def _same(value: int | str) -> Plain:
 
 @plain.register
 def _number(value: float) -> Plain:
-    return value if math.isfinite(value) else repr(value)  # JSON has none that is not
+    return value if math.isfinite(value) else repr(value)  # JSON has no NaN and no infinity
 
 
 @plain.register
@@ -124,7 +124,7 @@ def _event_schema(value: EventDefinition) -> Plain:
 
 
 def _with_codes(items: Sequence[Element] | Sequence[Argument], codes: Sequence[TypeCode]) -> Plain:
-    """Elements or arguments, each with how it travels: the model has one type where QMF has several."""
+    """Return elements or arguments with their type codes: QMF has several for one type of the model."""
     return [
         {**_attributes(item), "type_code": code.name.lower()} for item, code in zip(items, codes, strict=True)
     ]
@@ -149,11 +149,11 @@ def _set(value: AbstractSet[object]) -> Plain:
 class Body:
     """A body, and what travelled beside it, as far as that is known.
 
-    Attributes:
-        octets: of the body.
-        exchange: that it was published to.
-        routing_key: that it was published under.
-        reply_to: where its answer is wanted.
+    octets: the octets of the body.
+        exchange: the exchange that it was published to.
+        routing_key: its routing key.
+        reply_to: the routing key for its answer.
+        stream: a name of the stream for a part of one direction of a connection, else empty.
         stream: where it is what one direction of a connection brought, some name of this, else empty.
     """
 
@@ -166,11 +166,11 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a body says.
+    """The messages of a body.
 
     Attributes:
-        messages: in order (`plain.message`).
-        reencoded: whether our writer gives the same octets; ``None`` where it cannot write what was read.
+        messages: the messages in order (`plain.message`).
+        reencoded: whether our encoder gives the same octets; ``None`` where it cannot encode the messages.
     """
 
     messages: list[dict[str, Plain]]
@@ -178,12 +178,12 @@ class Decoded:
 
 
 class Decoder(Protocol):
-    """Decodes bodies of one dialect, one after the other; learns from each what those after it need."""
+    """Decodes bodies of one dialect in their order; remembers from each what later ones need."""
 
     def decode(self, body: Body) -> Decoded:
-        """What ``body`` says.
+        """Return the messages of ``body``.
 
         Raises:
-            ProtocolError: it is no body of the dialect.
+            ProtocolError: it is not a body of the dialect.
         """
         ...

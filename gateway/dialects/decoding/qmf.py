@@ -1,4 +1,4 @@
-"""Bodies of AM2, and of AM01 and AM1: with the schemas and calls that were heard before them."""
+"""Decodes bodies of AM2, AM01 and AM1, by the schemas and calls in the bodies before them."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from gateway.dialects.qmf.messages import (
 from gateway.model.schema import Argument, ClassKey, Direction
 
 MAX_PENDING: Final = 10_000
-"""Calls that answers are looked for among; beyond it the oldest is forgotten."""
+"""Calls that are remembered for their answers; beyond it the oldest is forgotten."""
 
 _Call: TypeAlias = "tuple[ClassKey, str]"
-"""Class and name of the method."""
+"""Class and name of a method."""
 
 
-class _Heard:
-    """What bodies before this one told: schemas, and calls."""
+class _Context:
+    """The schemas and calls of the bodies before."""
 
     def __init__(self) -> None:
         self.definitions = Definitions()
         self._calls: OrderedDict[tuple[int, str], _Call] = OrderedDict()
         self._latest: dict[tuple[str, str], ClassDefinition] = {}
 
-    def learn(self, told: object) -> None:
-        """Take the schema that a message tells, if it does."""
-        if isinstance(told, SchemaResponse):
-            definitions = [told.definition]
-        elif isinstance(told, ClassDescription):
-            definitions = [told.definition, *told.events]
+    def learn(self, received: object) -> None:
+        """Remember the schema in a message, if there is one."""
+        if isinstance(received, SchemaResponse):
+            definitions = [received.definition]
+        elif isinstance(received, ClassDescription):
+            definitions = [received.definition, *received.events]
         else:
             return
         for definition in definitions:
@@ -61,9 +61,9 @@ class _Heard:
                 self._latest[definition.key.package, definition.key.name] = definition
 
     def _is_cut(self, definition: ClassDefinition | EventDefinition) -> bool:
-        """Whether it is what qpidd makes of an event of agent 0.6: the same hash, and no arguments.
+        """Return whether it is what qpidd makes of an event of agent 0.6: the same hash, and no arguments.
 
-        What the agent told the broker, which a capture there has too, says what the event holds.
+        The agent's own message to the broker, which such a capture contains, too, has the arguments.
         """
         if not isinstance(definition, EventDefinition) or definition.schema.arguments:
             return False
@@ -71,65 +71,65 @@ class _Heard:
         return known is not None and bool(known.schema.arguments) and any(definition.key.hash)
 
     def class_of(self, call: _Call) -> ClassDefinition | None:
-        """The class of a call, whose key may lack the hash, or the package; it has the method."""
+        """Return the class of a call, whose key may lack the hash or the package, if it has the method."""
         key, method = call
         known = self.definitions.find_class(key) or self._latest.get((key.package, key.name))
         known = known or self._latest.get(("", key.name))
         return known if known is not None and method in known.methods else None
 
     def called(self, sequence: int, reply_to: str, call: _Call) -> None:
-        """A call was heard."""
+        """Remember a call."""
         self._calls[sequence, reply_to] = call
         self._calls.move_to_end((sequence, reply_to))
         if len(self._calls) > MAX_PENDING:
             self._calls.popitem(last=False)
 
     def call_of(self, sequence: int, reply_key: str) -> _Call | None:
-        """The call that an answer under ``reply_key`` is to; not all captures tell where it was wanted.
+        """Return the call that is answered under ``reply_key``; not all captures have calls' reply addresses.
 
-        It may be asked for again: who captures on both sides of a broker has each answer twice.
+        The call stays known: a capture on both sides of a broker has each answer twice.
         """
         return self._calls.get((sequence, reply_key)) or self._calls.get((sequence, ""))
 
-    def shown(self, told: object, body: Body) -> tuple[dict[str, Plain], Arguments | None]:
-        """A message with its values by name, and the arguments of a call of which these are known."""
-        shown = message(told)
-        match told:
+    def shown(self, received: object, body: Body) -> tuple[dict[str, Plain], Arguments | None]:
+        """Return a message with its values by name, and the arguments of a call if they are known."""
+        shown = message(received)
+        match received:
             case UnknownClass() | UnknownOpcode():
-                shown["opcode"] = chr(told.code)
+                shown["opcode"] = chr(received.code)
             case Content():
-                known = self.definitions.find_class(told.key)
-                assert known is not None  # or it could not have been read
+                known = self.definitions.find_class(received.key)
+                assert known is not None  # otherwise it could not have been decoded
                 for group in ("properties", "statistics"):
-                    values = getattr(told, group)
+                    values = getattr(received, group)
                     if values is not None:
                         shown[group] = _named(getattr(known.schema, group), values)
             case EventIndication():
-                event = self.definitions.find_event(told.key)
+                event = self.definitions.find_event(received.key)
                 assert event is not None
-                shown["arguments"] = _named(event.schema.arguments, told.arguments)
+                shown["arguments"] = _named(event.schema.arguments, received.arguments)
             case MethodRequest() | Am01MethodRequest():
-                return shown, self._show_request(told, body, shown)
+                return shown, self._show_request(received, body, shown)
             case MethodResponse():
-                call = self.call_of(told.sequence, body.routing_key)
+                call = self.call_of(received.sequence, body.routing_key)
                 if call is not None:
                     shown["method"] = call[1]
-                    return shown, self._show_arguments(call, told.arguments, shown, Direction.OUT)
+                    return shown, self._show_arguments(call, received.arguments, shown, Direction.OUT)
         return shown, None
 
     def _show_request(
-        self, told: MethodRequest | Am01MethodRequest, body: Body, shown: dict[str, Plain]
+        self, received: MethodRequest | Am01MethodRequest, body: Body, shown: dict[str, Plain]
     ) -> Arguments | None:
-        call = told.key, told.method
-        self.called(told.sequence, body.reply_to or getattr(told, "reply_queue", ""), call)
-        return self._show_arguments(call, told.arguments, shown, Direction.IN)
+        call = received.key, received.method
+        self.called(received.sequence, body.reply_to or getattr(received, "reply_queue", ""), call)
+        return self._show_arguments(call, received.arguments, shown, Direction.IN)
 
     def _show_arguments(
         self, call: _Call, octets: bytes, shown: dict[str, Plain], way: Direction
     ) -> Arguments | None:
-        """Arguments by name in place of their octets; these stay where nobody knows what they mean.
+        """Replace the octets of arguments by their values, unless the method is unknown.
 
-        What stands behind them is shown as ``rest``: peers pass over it.
+        Extra octets are shown as ``rest``: peers ignore them.
         """
         definition, method = self.class_of(call), call[1]
         if definition is None:
@@ -151,57 +151,57 @@ class _Heard:
 
 
 class Am2Decoder:
-    """See `Decoder`."""
+    """Decodes AM2; see `Decoder`."""
 
     def __init__(self) -> None:
-        self._heard = _Heard()
+        self._context = _Context()
 
     def decode(self, body: Body) -> Decoded:
-        """See `Decoder.decode`."""
+        """Return the messages of a body; see `Decoder.decode`."""
         shown: list[dict[str, Plain]] = []
         messages: list[tuple[Received, Arguments | None]] = []
-        for told in read_body(body.octets, self._heard.definitions):
-            self._heard.learn(told)
-            one, arguments = self._heard.shown(told, body)
-            messages.append((told, arguments))
+        for received in read_body(body.octets, self._context.definitions):
+            self._context.learn(received)
+            one, arguments = self._context.shown(received, body)
+            messages.append((received, arguments))
             shown.append(one)
-        return Decoded(shown, is_written_again(messages, body.octets, self._heard.definitions))
+        return Decoded(shown, is_written_again(messages, body.octets, self._context.definitions))
 
 
 class Am01Decoder:
-    """See `Decoder`; reads the revisions given.
+    """Decodes revisions of AM01; see `Decoder`.
 
     Args:
-        revisions: that the peers may speak; a peer's is not kept, because a capture may hold several.
+        revisions: the permitted revisions; each body is tried with all, because a capture may mix peers.
     """
 
     def __init__(self, revisions: frozenset[Revision] = ALL) -> None:
-        self._heard = _Heard()
+        self._context = _Context()
         self._revisions = revisions
 
     def decode(self, body: Body) -> Decoded:
-        """See `Decoder.decode`."""
-        told, revisions = am01_codec.read(
-            body.routing_key, body.octets, self._heard.definitions, self._revisions, extended=True
+        """Return the message of a body; see `Decoder.decode`."""
+        received, revisions = am01_codec.read(
+            body.routing_key, body.octets, self._context.definitions, self._revisions, extended=True
         )
-        self._heard.learn(told)
-        shown, arguments = self._heard.shown(told, body)
+        self._context.learn(received)
+        shown, arguments = self._context.shown(received, body)
         shown["revisions"] = plain(sorted(revision.value for revision in revisions))
-        if isinstance(told, UnknownClass | UnknownOpcode):
+        if isinstance(received, UnknownClass | UnknownOpcode):
             return Decoded([shown], None)
         if arguments is not None:
-            told = with_arguments(told, arguments)
+            received = with_arguments(received, arguments)
         written: list[bytes] = []
         for revision in sorted(revisions, key=lambda one: one.value):
             try:
-                written.append(am01_codec.write(told, revision, self._heard.definitions, extended=True))
+                written.append(am01_codec.write(received, revision, self._context.definitions, extended=True))
             except LocalProtocolError:
                 continue
         return Decoded([shown], body.octets in written if written else None)
 
 
 def am1_decoder() -> Am01Decoder:
-    """Of AM1 alone."""
+    """Return a decoder of AM1 only."""
     return Am01Decoder(frozenset((Revision.MARCH_2008,)))
 
 

@@ -1,4 +1,4 @@
-"""Bodies of CML and of AMI, which need nothing that was said before, but for the beginning of a line."""
+"""Decodes bodies of CML and AMI, which need no earlier ones, except for an unfinished line."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from gateway.dialects.errors import LocalProtocolError, ProtocolError
 _ASSURED: Final = frozenset(Assurance)
 
 MAX_OCTETS: Final = 8 << 20
-"""Octets of a body of AMI at most: each may become as much as a hundred of what is shown."""
+"""Largest number of octets of an AMI body: the result may be a hundred times as large."""
 MAX_LINES: Final = 100_000
-"""Instructions and comments of a body of AMI at most."""
+"""Largest number of instructions and comments of an AMI body."""
 MAX_STREAMS: Final = 64
-"""Of which the beginning of a line is kept; beyond it the one that was heard longest ago is forgotten."""
+"""Streams whose unfinished line is kept; beyond it the one that was read longest ago is forgotten."""
 
 
 class CmlDecoder:
-    """See `Decoder`."""
+    """Decodes CML; see `Decoder`."""
 
     def decode(self, body: Body) -> Decoded:
-        """See `Decoder.decode`."""
-        told = read_message(body.octets)
-        shown = [message(told)]
-        if isinstance(told, UnknownCommand):
+        """Return the message of a body; see `Decoder.decode`."""
+        received = read_message(body.octets)
+        shown = [message(received)]
+        if isinstance(received, UnknownCommand):
             return Decoded(shown, None)
         written: list[bytes] = []
         for spelling in Spelling:
             try:
-                written.append(write_message(told, spelling, _ASSURED))
+                written.append(write_message(received, spelling, _ASSURED))
             except LocalProtocolError:
                 continue
-        return Decoded(shown, _is_among(written, body.octets, told) if written else None)
+        return Decoded(shown, _is_among(written, body.octets, received) if written else None)
 
 
-def _is_among(written: Iterable[bytes], octets: bytes, told: Message) -> bool:
-    """Whether ``octets`` are what was written; a request may end with a NUL, as OpenAMQ's do, or not."""
-    if not isinstance(told, Request):
+def _is_among(written: Iterable[bytes], octets: bytes, received: Message) -> bool:
+    """Return whether ``octets`` were written; a request may end with a NUL (as OpenAMQ's do) or not."""
+    if not isinstance(received, Request):
         return octets in written
     return octets.removesuffix(b"\0") in {one.removesuffix(b"\0") for one in written}
 
 
 class AmiDecoder:
-    """See `Decoder`; a body is whole lines, or what a stream brought: lines may go on in what it brings next.
+    """Decodes AMI; see `Decoder`. A body is whole lines, or a part of a stream, whose lines may continue.
 
-    Each line is read as relays read it.
+    Lines are read leniently, as relays do.
     """
 
     def __init__(self) -> None:
         self._streams: OrderedDict[str, Lines] = OrderedDict()
 
     def decode(self, body: Body) -> Decoded:
-        """See `Decoder.decode`."""
+        """Return the instructions of a body; see `Decoder.decode`."""
         if len(body.octets) > MAX_OCTETS:
             raise ProtocolError(f"at most {MAX_OCTETS} octets of lines", f"{len(body.octets)}")
         if not body.stream:
@@ -100,19 +100,19 @@ def _read(pieces: Iterable[tuple[int, Piece]], octets: bytes) -> Decoded:
 
 
 def _numbered(octets: bytes) -> Iterator[tuple[int, Piece]]:
-    """Lines, each with the number of the line of the body that it ends in."""
+    """Yield lines, each with the number of the body's line in which it ends."""
     lines = Lines()
     number = 0
     for number, line in enumerate(BytesIO(octets), 1):
         for piece in lines.feed(line):
             yield number, piece
-    # The last line may lack its end, and the line that it is continued in.
+    # The last line may lack its end, or end with a backslash.
     for piece in lines.feed(b"\n\n"):
         yield number, piece
 
 
 def _are_written_again(instructions: Sequence[Instruction | Comment], octets: bytes) -> bool | None:
-    """Whether these are the lines written, with either end; the last line needs none."""
+    """Return whether these are the written lines, with either line end; the last line may lack it."""
     if not instructions:
         return None
     for end in LineEnd:

@@ -1,7 +1,7 @@
-"""Whether messages are written to the octets that they were read from, by us or as a known peer writes.
+"""Checks whether messages encode to the octets that they were read from, by our encoder or a peer's.
 
-Maps say the width of each integer, and Booleans are true in many ways; a message keeps neither. So whether a
-peer's octets are those that belong to its message is tried in the form of each peer that is known (`PEERS`).
+Maps encode the width of each integer, and Booleans have several true values; a message keeps neither. So
+the form of each known peer (`PEERS`) is tried.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from gateway.model.schema import Direction
 
 _SCHEMAS: Final[tuple[RecordForm, ...]] = (OURS, QPIDD, JAVAS, RecordForm(OURS.text, QPIDD.narrow))
 
-_Told = TypeVar("_Told")
+_MessageT = TypeVar("_MessageT")
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments of a call or of its answer, whose class is known.
+    """The arguments of a call or of its answer, with their class.
 
     Attributes:
         definition: the class.
-        method: its name.
+        method: the name of the method.
         way: ``IN`` of a call, ``OUT`` of an answer.
-        values: in the order of the schema.
-        rest: octets behind them, which belong to none.
+        values: the values in the order of the schema.
+        rest: extra octets after them.
     """
 
     definition: ClassDefinition
@@ -65,33 +65,33 @@ class Arguments:
     rest: bytes
 
     def written(self, forms: ElementForms) -> bytes:
-        """As they travel; `LocalProtocolError` if they cannot."""
+        """Return the encoded arguments; raise `LocalProtocolError` if they cannot be encoded."""
         definition = self.definition if forms is AM2 else replace(self.definition, forms=forms)
         return layouts_of(definition, self.way)[self.method].write(self.values) + self.rest
 
 
 def layouts_of(definition: ClassDefinition, way: Direction) -> dict[str, Layout]:
-    """How arguments of each method travel, of a call (``IN``) or an answer (``OUT``)."""
+    """Return the layout of each method's arguments, of a call (``IN``) or an answer (``OUT``)."""
     return definition.inputs if way is Direction.IN else definition.outputs
 
 
-def with_arguments(told: _Told, arguments: Arguments, forms: ElementForms = AM2) -> _Told:
-    """The call or answer ``told`` with its arguments written again; raises as `Arguments.written`."""
-    assert isinstance(told, MethodRequest | Am01MethodRequest | MethodResponse)
-    return replace(told, arguments=arguments.written(forms))
+def with_arguments(received: _MessageT, arguments: Arguments, forms: ElementForms = AM2) -> _MessageT:
+    """Return the call or answer with its arguments encoded again; raise as `Arguments.written`."""
+    assert isinstance(received, MethodRequest | Am01MethodRequest | MethodResponse)
+    return replace(received, arguments=arguments.written(forms))
 
 
 def is_written_again(
     messages: Iterable[tuple[Received, Arguments | None]], octets: bytes, definitions: Definitions
 ) -> bool | None:
-    """Whether ``octets`` are what the messages are written to; ``None`` if one cannot be written."""
+    """Return whether the messages encode to ``octets``; ``None`` if one cannot be encoded."""
     position = 0
     same = True
-    for told, arguments in messages:
-        if isinstance(told, UnknownClass | UnknownOpcode):
+    for received, arguments in messages:
+        if isinstance(received, UnknownClass | UnknownOpcode):
             return None
         length = None
-        for written in _written(told, arguments, definitions):
+        for written in _written(received, arguments, definitions):
             length = len(written)
             if octets.startswith(written, position):
                 position += length
@@ -103,9 +103,9 @@ def is_written_again(
     return same and position == len(octets)
 
 
-def _written(told: Message, arguments: Arguments | None, definitions: Definitions) -> Iterator[bytes]:
-    """All that ``told`` is written to by those who can write it."""
-    for write in _writers(told, arguments, definitions):
+def _written(received: Message, arguments: Arguments | None, definitions: Definitions) -> Iterator[bytes]:
+    """Yield the encodings of a message by each peer that can encode it."""
+    for write in _writers(received, arguments, definitions):
         try:
             yield write()
         except LocalProtocolError:
@@ -113,41 +113,41 @@ def _written(told: Message, arguments: Arguments | None, definitions: Definition
 
 
 def _writers(
-    told: Message, arguments: Arguments | None, definitions: Definitions
+    received: Message, arguments: Arguments | None, definitions: Definitions
 ) -> Iterator[Callable[[], bytes]]:
-    if isinstance(told, SchemaResponse):
+    if isinstance(received, SchemaResponse):
         for records in _SCHEMAS:
-            yield partial(codec.write, told, definitions, records)
-    elif isinstance(told, PropertyContent | StatisticContent | ObjectContent | EventIndication):
+            yield partial(codec.write, received, definitions, records)
+    elif isinstance(received, PropertyContent | StatisticContent | ObjectContent | EventIndication):
         for forms in PEERS:
-            yield partial(_write_values, told, definitions, forms)
+            yield partial(_write_values, received, definitions, forms)
     elif arguments is not None:
         for forms in PEERS:
-            yield partial(_write_call, told, arguments, forms)
+            yield partial(_write_call, received, arguments, forms)
     else:
-        yield partial(codec.write, told)
+        yield partial(codec.write, received)
 
 
 def _write_values(
-    told: PropertyContent | StatisticContent | ObjectContent | EventIndication,
+    received: PropertyContent | StatisticContent | ObjectContent | EventIndication,
     definitions: Definitions,
     forms: ElementForms,
 ) -> bytes:
     if forms is AM2:
-        return codec.write(told, definitions)
+        return codec.write(received, definitions)
     definition = (
-        definitions.find_event(told.key)
-        if isinstance(told, EventIndication)
-        else definitions.find_class(told.key)
+        definitions.find_event(received.key)
+        if isinstance(received, EventIndication)
+        else definitions.find_class(received.key)
     )
-    assert definition is not None  # or it could not have been read
+    assert definition is not None  # otherwise it could not have been decoded
     in_forms = Definitions()
     in_forms.add(replace(definition, forms=forms))
-    return codec.write(told, in_forms)
+    return codec.write(received, in_forms)
 
 
-def _write_call(told: Message, arguments: Arguments, forms: ElementForms) -> bytes:
-    return codec.write(with_arguments(told, arguments, forms))
+def _write_call(received: Message, arguments: Arguments, forms: ElementForms) -> bytes:
+    return codec.write(with_arguments(received, arguments, forms))
 
 
 def _widened(value: QmfValue) -> QmfValue:
@@ -182,7 +182,7 @@ WIDE: Final = replace(
         TypeCode.ARRAY: (_wide(write_array), ()),
     },
 )
-"""As clients of Qpid in Python have it, whose maps qpidd passes on: all integers of maps have 64 bits."""
+"""The form of Qpid's Python clients, whose maps qpidd forwards: all integers in maps have 64 bits."""
 
 JAVA: Final = replace(
     AM2,
@@ -190,12 +190,12 @@ JAVA: Final = replace(
     readers={**AM2.readers, TypeCode.BOOL: _read_bool},
     writers={**AM2.writers, TypeCode.BOOL: (lambda value: b"\xff" if value else b"\0", False)},
 )
-"""As the Java broker has it: true is 255."""
+"""The form of the Java broker: true is 255."""
 
 JAVA_WITHOUT_MAPS: Final = replace(
     JAVA, writers={**JAVA.writers, TypeCode.MAP: (cast("WriteOne", _map_or_nothing), {})}
 )
-"""As the Java broker has what it knows no arguments of: an empty map is written without its count."""
+"""The form of the Java broker for unknown arguments: an empty map is written without its count."""
 
 PEERS: Final[tuple[ElementForms, ...]] = (AM2, WIDE, JAVA, JAVA_WITHOUT_MAPS)
 """The forms to try, the most frequent first."""

@@ -11,7 +11,7 @@ from gateway.model.schema import ClassKey
 MANAGEMENT_EXCHANGE: Final = "qpid.management"
 DIRECT_EXCHANGE: Final = "amq.direct"
 CONTENT_TYPE: Final = "x-application/qmf"
-"""What real consoles set on requests; agents set none."""
+"""The content type of real consoles' requests; agents set none."""
 
 BROKER_KEY: Final = "broker"
 PACKAGE_KEY: Final = "schema.package"
@@ -22,27 +22,27 @@ _AGENT_IN_KEY: Final = re.compile(r"console\.(?:obj|event|heartbeat)\.(\d{1,7}\.
 
 
 def agent_key(agent: str) -> str:
-    """Routing key of requests to an agent."""
+    """Return the routing key of requests to an agent."""
     return f"agent.{agent}"
 
 
 def object_key(agent: str, key: ClassKey) -> str:
-    """Routing key of c and i records."""
+    """Return the routing key of c and i records."""
     return f"console.obj.{agent}.{key.package}.{key.name}"
 
 
 def event_key(agent: str, key: ClassKey) -> str:
-    """Routing key of e records."""
+    """Return the routing key of e records."""
     return f"console.event.{agent}.{key.package}.{key.name}"
 
 
 def heartbeat_key(agent: str) -> str:
-    """Routing key of h records."""
+    """Return the routing key of h records."""
     return f"console.heartbeat.{agent}"
 
 
 @lru_cache(maxsize=4096)
 def agent_of_key(routing_key: str) -> str:
-    """Return the agent that published under ``routing_key``; the broker's own if it does not say."""
+    """Return the agent that published under ``routing_key``; the broker's own where the key names none."""
     match = _AGENT_IN_KEY.match(routing_key)
     return match.group(1) if match else BROKER_AGENT

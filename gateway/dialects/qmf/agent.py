@@ -1,10 +1,10 @@
 """The agent session: serves managed objects to consoles, in the roles of agent and management broker.
 
-A Qpid broker stands between consoles and agents; where nothing intercepts the management exchange (plain
-RabbitMQ) the agent answers for the broker too: it binds ``broker``, ``agent.1.0`` and ``schema.#``
-itself. Sources: QMF AM2 protocol; behaviour of qpidd where that says nothing.
+A Qpid broker stands between consoles and agents. Where nothing intercepts the management exchange (plain
+RabbitMQ), the agent answers for the broker, too: it binds ``broker``, ``agent.1.0`` and ``schema.#``
+itself. Sources: QMF AM2 protocol; behaviour of qpidd where the protocol is silent.
 
-The program behind it puts and deletes objects (`AgentSession.put`, `delete`), calls `flush` soon after
+The agent's program puts and deletes objects (`AgentSession.put`, `delete`), calls `flush` soon after
 creations and deletions, and sends what is returned.
 """
 
@@ -70,31 +70,32 @@ __all__ = ["AgentConfig", "AgentSession", "ManagedObject"]
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """How an agent session behaves. Durations are nanoseconds.
+    """The configuration of an agent session. Durations are nanoseconds.
 
     Attributes:
-        broker: names this incarnation; a new one at each start of the agent, or consoles miss the restart.
-        boot: how often the agent was started; goes into the object ids. 0 where a number means the same
-            object after a restart of the agent: its ids outlive restarts, and say so.
-        obey: the users whose requests are served, as the broker checked them.
-        publish_interval: between two publications of what changed, each closed by a heartbeat.
-        request_deadline: a request older than this is refused, if it carries a time.
-        deletion_limit: deletions kept while nothing can be published; beyond it the oldest are lost, and
-            consoles find out by the resync that the next start asks them for.
-        call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
-        reads_anew: the program reads an object again when a console asks for it by its id.
+        broker: identifies this incarnation; it must change at each start, or consoles miss the restart.
+        boot: the number of this start of the agent, which is part of object ids. 0 where a number means the
+            same object after a restart of the agent: such ids outlive restarts.
+        allowed_users: the users whose requests are answered, as the broker checked them.
+        publish_interval: the time between two publications of changes, each of which ends with a heartbeat.
+        request_deadline: the age beyond which a request is refused, if it has a time.
+        deletion_limit: deletions that are kept while nothing can be published; beyond it the oldest are lost,
+            and consoles find out by the resynchronisation that the next start causes.
+        call_deadline: the time after its arrival by which a call must begin, if it has no deadline of its
+            own.
+        rereads: whether the program reads an object again when a console requests it by its id.
     """
 
     broker: UUID
     boot: int
-    obey: frozenset[str] = field(default_factory=frozenset)
+    allowed_users: frozenset[str] = field(default_factory=frozenset)
     management_exchange: str = addresses.MANAGEMENT_EXCHANGE
     direct_exchange: str = addresses.DIRECT_EXCHANGE
     publish_interval: int = 10 * SECOND
     request_deadline: int = 30 * SECOND
     deletion_limit: int = 100_000
     call_deadline: int = 30 * SECOND
-    reads_anew: bool = False
+    rereads: bool = False
 
 
 class AgentSession:
@@ -102,18 +103,19 @@ class AgentSession:
 
     Args:
         config: see `AgentConfig`.
-        classes: the classes served. Their hashes are computed, and ``absentStatistics`` is added.
-        events: the events that may be raised.
+        classes: the classes to serve. Their hashes are computed, and ``absentStatistics`` is added.
+        events: the events to serve.
+
 
     Raises:
-        LocalProtocolError: AM2 cannot carry one of the classes or events.
+        LocalProtocolError: AM2 cannot express one of the classes or events.
     """
 
     def __init__(
         self, config: AgentConfig, classes: Iterable[ClassSchema], events: Iterable[EventSchema] = ()
     ) -> None:
         self._config = config
-        # Sequence 0 is for ids that outlive restarts: it must not come out of a boot by chance.
+        # Sequence 0 marks ids that outlive restarts, so no boot may lead to it.
         self._sequence = config.boot % 4095 + 1 if config.boot else 0
         object_id = ObjectId.of(sequence=self._sequence, number=0)
         self._objects = AgentObjects(classes, object_id, config.deletion_limit)
@@ -133,28 +135,28 @@ class AgentSession:
         self._late_answers: list[Send] = []
 
     def bindings(self) -> tuple[Binding, ...]:
-        """What the agent's queue must be bound to before `start`."""
+        """Return the bindings that the agent's queue needs before `start`."""
         keys = (addresses.BROKER_KEY, addresses.agent_key(addresses.BROKER_AGENT), "schema.#")
         return tuple(Binding(self._config.management_exchange, key) for key in keys)
 
-    # The program's side: classes, events and objects.
+    # Calls of the program: classes, events and objects.
 
     def learn_class(self, schema: ClassSchema) -> list[Effect]:
-        """Serve a class from now on, and announce it where consoles are listening already.
+        """Serve a class from now on, and announce it if the session is started.
 
-        A class of the same package and name is replaced: its objects have to be put again.
+        It replaces a class of the same package and name, whose objects have to be put again.
 
         Raises:
-            LocalProtocolError: AM2 cannot carry the class.
+            LocalProtocolError: AM2 cannot express the class.
         """
         definition = self._objects.serve(schema)
         return [] if definition is None else self._announced(ClassKind.OBJECT, definition)
 
     def learn_event(self, schema: EventSchema) -> list[Effect]:
-        """Serve an event from now on, and announce it where consoles are listening already.
+        """Serve an event from now on, and announce it if the session is started.
 
         Raises:
-            LocalProtocolError: AM2 cannot carry the event.
+            LocalProtocolError: AM2 cannot express the event.
         """
         event = described_event(schema)
         served = self._events.get((schema.key.package, schema.key.name))
@@ -174,60 +176,60 @@ class AgentSession:
         return [self._message(addresses.PACKAGE_KEY, body)]
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object, or change the values of one; consoles get it by `flush` or with the timer.
+        """Add an object, or change its values; they are published by `flush` or with the timer.
 
         Raises:
-            LocalProtocolError: the class is not served, or a value does not fit: nothing has changed then.
+            LocalProtocolError: the class is not served, or a value does not fit; then nothing has changed.
         """
         self._objects.put(managed)
 
     def delete(self, number: int, deleted_at: int) -> bool:
-        """Remove an object, deleted at ``deleted_at`` (nanoseconds); False if there is none."""
+        """Remove an object, deleted at ``deleted_at`` (nanoseconds); return False if it does not exist."""
         return self._objects.delete(number, deleted_at)
 
     def forget(self, number: int) -> None:
-        """Remove an object of which no deletion is to be published: it is put again in another class."""
+        """Remove an object without publishing a deletion, before it is put in another class."""
         self._objects.forget(number)
 
     @property
     def objects(self) -> AgentObjects:
-        """What is known: supports ``number in``, ``len`` and iteration over numbers."""
+        """The objects; the value supports ``number in``, ``len`` and iteration over numbers."""
         return self._objects
 
     @property
     def definitions(self) -> Definitions:
-        """The classes and events served, as consoles are told of them."""
+        """The classes and events, in the form in which consoles receive them."""
         return self._definitions
 
     def class_key(self, package: str, name: str) -> ClassKey:
-        """Return the full key of a class that is served; `LocalProtocolError` if it is not."""
+        """Return the full key of a served class; raise `LocalProtocolError` if it is not served."""
         agent_class = self._objects.classes.get((package, name))
         if agent_class is None:
             raise LocalProtocolError(f"class {package}:{name} is not served")
         return agent_class.definition.key
 
     def event_key(self, package: str, name: str) -> ClassKey:
-        """Return the full key of an event that is served; `LocalProtocolError` if it is not."""
+        """Return the full key of a served event; raise `LocalProtocolError` if it is not served."""
         event = self._events.get((package, name))
         if event is None:
             raise LocalProtocolError(f"event {package}:{name} is not served")
         return event.key
 
     def object_id(self, number: int) -> ObjectId:
-        """Return the object id that the object of this number has; for references to it."""
+        """Return the object id of the object with this number, for references to it."""
         return ObjectId.of(sequence=self._sequence, number=number)
 
-    # The link's side.
+    # Calls of the link.
 
     def start(self, now: int) -> list[Effect]:
-        """The link is up and the objects are known: announce the packages, publish from now on.
+        """Announce the packages and publish from now on: the link is up and the objects are known.
 
-        To be called once the first complete reading of what is managed has been put, and again after each
-        `suspend`: a console that asks an agent which does not know its objects yet deletes them all.
+        Must be called once the first complete reading of the managed product has been put, and after each
+        `suspend`: a console that queries an agent without its objects deletes all of them.
         """
         if not self._started:
             if not self._has_announced:
-                self._objects.forget_untold()
+                self._objects.forget_unpublished()
             self._started = self._has_announced = self._republish = True
             self._next_publication = now + self._config.publish_interval
         effects: list[Effect] = [WakeAt(self._next_publication)]
@@ -238,39 +240,39 @@ class AgentSession:
         return [*effects, *late_answers]
 
     def suspend(self) -> None:
-        """The link is down, or what is managed cannot be read: say nothing until `start`.
+        """Publish nothing until `start`: the link is down, or the managed product cannot be read.
 
-        What changes meanwhile is kept, and told then.
+        Changes are kept until then.
         """
         self._started = False
 
     def stand_by(self) -> None:
-        """Another agent serves: what comes and goes until the next `start` is that one's to tell."""
+        """Leave the publication of all changes until the next `start` to another agent."""
         self._has_announced = False
 
     def console_bound(self, now: int) -> list[Effect]:
-        """A console bound its queue (RabbitMQ tells by ``binding.created``): tell everything again.
+        """Publish everything again, because a console bound its queue (RabbitMQ: ``binding.created``).
 
-        It happens at the next interval, as with qpidd, so that many consoles cost no more than one.
+        It happens at the next interval, as in qpidd, so that many consoles cost no more than one.
         """
         self._republish = True
         return [WakeAt(max(now, self._next_publication))] if self._started else []
 
-    def flush(self, now: int) -> list[Effect]:  # noqa: ARG002  as all that the program calls
-        """Publish deletions and creations now. What was created and deleted since then is one record."""
+    def flush(self, now: int) -> list[Effect]:  # noqa: ARG002  as all calls of the program
+        """Publish deletions and creations now. An object that was created and deleted since is one record."""
         return self._changes() if self._started else []
 
-    def tell(self, number: int, now: int) -> list[Effect]:  # noqa: ARG002  as `flush`
-        """Publish now what consoles do not know yet of one object, behind all creations and deletions."""
+    def publish(self, number: int, now: int) -> list[Effect]:  # noqa: ARG002  as `flush`
+        """Publish the changes of one object now, after all creations and deletions."""
         if not self._started:
             return []
         return [*self._changes(), *self._contents(self._objects.take_change(number))]
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; as `Session.handle`, for requests and the timer.
+        """Process an event; as `Session.handle`, for requests and the timer.
 
-        Requests are answered; one that is refused leaves a note. The timer publishes what is due: each
-        interval deletions, then what changed, then a heartbeat.
+        Requests are answered; one that is refused leaves a note. In each interval the timer publishes
+        deletions, then changes, then a heartbeat.
         """
         match event:
             case Delivery():
@@ -281,25 +283,25 @@ class AgentSession:
                 raise EventNotTakenError(self, event)
 
     def distrust(self, reason: str) -> None:
-        """Refuse every request, for ``reason``, until called with an empty one; the rest goes on.
+        """Refuse every request, with ``reason``, until called with an empty one; publications go on.
 
-        For whoever finds out that the senders a broker tells can be forged there.
+        It is used where the sender that a broker reports can be forged.
         """
         self._distrust = reason
 
     def raise_event(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> list[Effect]:
-        """Publish an event at once; nothing while the session is not started. Raises as `event_message`."""
+        """Publish an event at once, or nothing while the session is not started; raise as `event_message`."""
         message = self.event_message(key, time, severity, arguments)
         return [message] if self._started else []
 
     def event_message(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> Send:
-        """The message that tells of an event, for whoever decides himself when to send it.
+        """Return the message of an event, for a caller that sends it itself.
 
         Args:
-            key: package and name of the event; the hash is not looked at.
-            time: when it happened, nanoseconds since 1970-01-01 UTC.
-            severity: travels as the level of syslog that stands for it.
-            arguments: in schema order; an absent one (``None``) travels as empty text, zero or null.
+            key: package and name of the event; the hash is ignored.
+            time: the time of the event, nanoseconds since 1970-01-01 UTC.
+            severity: it is sent as the corresponding level of syslog.
+            arguments: in schema order; an absent one (``None``) is sent as empty text, zero or null.
 
         Raises:
             LocalProtocolError: the event is not served, or an argument does not fit.
@@ -310,7 +312,7 @@ class AgentSession:
         routing_key = addresses.event_key(addresses.BROKER_AGENT, full_key)
         return self._message(routing_key, octets, persistent=True)
 
-    # What is published.
+    # Publications.
 
     def _publish_due(self, now: int) -> list[Effect]:
         if now < self._next_publication:
@@ -324,7 +326,7 @@ class AgentSession:
             effects.extend(self._contents(self._objects.take_changes()))
         heartbeat = addresses.heartbeat_key(addresses.BROKER_AGENT)
         effects.append(self._message(heartbeat, write(Heartbeat(0, now))))
-        # Late ticks do not add up: the next one counts from now.
+        # The next interval counts from now, so that late ticks do not add up.
         self._next_publication = now + self._config.publish_interval
         effects.append(WakeAt(self._next_publication))
         return effects
@@ -333,7 +335,7 @@ class AgentSession:
         return [*self._deletions(), *self._contents(self._objects.take_creations(), persistent=True)]
 
     def _deletions(self) -> Iterator[Effect]:
-        """Yield the deletions that consoles do not know of yet; nothing while not started."""
+        """Yield the unpublished deletions; nothing while the session is not started."""
         if self._started:
             yield from self._contents(self._objects.take_deletions(), persistent=True)
 
@@ -351,19 +353,19 @@ class AgentSession:
 
     def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
         if delivery.routing_key.startswith("schema."):
-            return []  # announcements of agents: our own come back by our own binding, others do not join
+            return []  # announcements of agents: our own return by our own binding, others cannot attach
         refusal = self._refusal(delivery)
         if refusal is not None:
             return [refusal]
         effects: list[Effect] = []
-        # An AMQP 0-9-1 time counts whole seconds. A console that sends none is served all the same.
+        # An AMQP 0-9-1 timestamp has whole seconds. Requests without one are served.
         age = now - delivery.timestamp if delivery.timestamp else 0
         is_late = age > self._config.request_deadline + SECOND
         if is_late:
             effects.append(Note("late-request", f"request from {delivery.user_id!r}: {age // SECOND} s old"))
         try:
             for message in read_body(delivery.body, self._definitions):
-                # Whoever called a method wants to know even then that it is not carried out.
+                # The caller of a method needs an answer even if it is not carried out.
                 if not is_late or isinstance(message, MethodRequest):
                     effects.extend(self._answer(message, delivery, now))
         except ProtocolError as error:
@@ -373,7 +375,7 @@ class AgentSession:
     def _refusal(self, delivery: Delivery) -> Note | None:
         size = len(delivery.body)
         checks = (
-            (delivery.user_id not in self._config.obey, "refused-sender", "only configured users are obeyed"),
+            (delivery.user_id not in self._config.allowed_users, "refused-sender", "not an allowed user"),
             (bool(self._distrust), "distrusted-sender", self._distrust),
             (not self._started, "not-ready", "the objects are not known yet"),
             (size > MAX_BODY, "protocol-error", f"{size} octets, {MAX_BODY} are taken"),
@@ -384,16 +386,16 @@ class AgentSession:
                 return Note(event, f"request from {delivery.user_id!r}: {detail}")
         return None
 
-    # What the program answers later.
+    # Later answers of the program.
 
     def method_done(self, handle: int, status: int, text: str, outputs: Values = ()) -> list[Effect]:
-        """Tell what came of a call, behind what it led to (`tell`); nothing where nobody waits for it.
+        """Answer a call, after the changes that it caused (`publish`); return nothing if no call waits.
 
         Args:
-            handle: of the `Called`.
-            status: `Status`, or 0x10000 and up for one of the program's own.
+            handle: the handle of the `Called`.
+            status: a `Status`, or 0x10000 and up for a status of the program itself.
             text: one line for people.
-            outputs: the ``OUT`` and ``INOUT`` arguments in schema order; may be left out after a failure.
+            outputs: the ``OUT`` and ``INOUT`` arguments in schema order; they may be missing after a failure.
 
         Raises:
             LocalProtocolError: the outputs do not fit the method.
@@ -405,7 +407,7 @@ class AgentSession:
         return self._answered([self._reply(waiting.reply_to, answer)])
 
     def read_done(self, handle: int, failure: str = "") -> list[Effect]:
-        """Answer a request for an object with what is known; ``failure``: why it was not read again."""
+        """Answer a request for an object with its values; ``failure``: why it was not read again."""
         waiting = self._calls.ended(handle)
         if waiting is None:
             return []
@@ -413,13 +415,13 @@ class AgentSession:
         records = (
             [self._reply_octets(waiting.reply_to, found.object_record(waiting.sequence))] if found else []
         )
-        # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
+        # A console takes an object that an answer lacks for gone: a later deletion would end it twice.
         deletions = self._deletions()
         end = self._reply(waiting.reply_to, agent_calls.completion(waiting, failure))
         return [*deletions, *self._answered([*records, end])]
 
     def _answered(self, replies: list[Send]) -> list[Effect]:
-        """``replies`` now, or as soon as anything is said again: also a late answer says what came of it."""
+        """Return ``replies`` now, or after the next `start`: a late answer still has its outcome."""
         if self._started:
             return [*replies]
         self._late_answers += replies
@@ -437,7 +439,7 @@ class AgentSession:
         elif isinstance(message, SchemaRequest):
             yield self._reply(reply_to, self._queries.schema(message))
         elif isinstance(message, GetQuery):
-            single = self._queries.single(message) if self._config.reads_anew else None
+            single = self._queries.single(message) if self._config.rereads else None
             if single is None:
                 yield from self._get(message, reply_to)
             else:
@@ -450,17 +452,17 @@ class AgentSession:
                 reply_to, CommandComplete(message.sequence, FAILED, "Remote agents are not served here")
             )
         else:
-            yield Note("unserved-message", f"{type(message).__name__} is nothing that an agent answers")
+            yield Note("unserved-message", f"{type(message).__name__} is not a request to an agent")
 
     def _get(self, query: GetQuery, reply_to: str) -> Iterator[Effect]:
         try:
             bodies = self._queries.objects(query)
         except ProtocolError as error:
-            # qpidd says nothing at all here, and consoles wait in vain.
+            # qpidd sends no reply here, and consoles wait in vain.
             text = str(error).encode("ascii", "replace")[:200].decode()
             yield self._reply(reply_to, CommandComplete(query.sequence, FAILED, text))
             return
-        # What an answer lacks, a console takes for gone: who hears of its end afterwards would tell it twice.
+        # A console takes an object that an answer lacks for gone: a later deletion would end it twice.
         yield from self._deletions()
         for body in bodies:
             yield self._reply_octets(reply_to, body)

@@ -1,7 +1,7 @@
-"""Calls of methods and reads of objects that an agent's program answers later; what is refused at once.
+"""Calls of methods and reads of objects that an agent's program answers later, and their checks.
 
 Source: QMF AM2 protocol ("Method Request"). Where peers guess (qpidd reads missing arguments as zeros, and
-carries a call with left-over octets out), nothing is carried out here that was not understood whole.
+carries out a call with extra octets), a call here is carried out only if it is valid as a whole.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values
 
 MAX_WAITING: Final = 256
-"""Calls and reads under way at once, of all consoles together; further ones are refused."""
+"""Calls and reads of all consoles that may be under way; further ones are refused."""
 REMEMBERED: Final = 1_000
-"""Calls that are known again when they come twice."""
+"""Calls that are remembered, so that a duplicate is detected."""
 REMEMBERED_FOR: Final = 60 * 10**9
 _SECOND: Final = 10**9
 
 _MAX_TEXT: Final = 1_000
-"""Characters of a status text: all their octets together fit its u16 length."""
+"""Characters of a status text, whose octets fit the u16 length."""
 _MAX_METHOD_TEXT: Final = 200
-"""Of the one status whose text travels as str8."""
+"""Characters of the text of the one status that is sent as str8."""
 _MAX_COMPLETION_TEXT: Final = 200
 
 
@@ -50,12 +50,12 @@ class Target(Protocol):
 
     @property
     def object_id(self) -> ObjectId:
-        """Of the object."""
+        """The id of the object."""
         ...
 
     @property
     def definition(self) -> ClassDefinition:
-        """Of its class."""
+        """The definition of its class."""
         ...
 
 
@@ -63,7 +63,7 @@ class Target(Protocol):
 class Waiting:
     """A call or read that the program has not answered yet.
 
-    ``outputs`` reads and writes the answer's arguments; ``None`` of a read, which asks for ``object_id``.
+    ``outputs`` encodes the answer's arguments; ``None`` for a read, which concerns ``object_id``.
     """
 
     reply_to: str
@@ -76,10 +76,10 @@ Refusal: TypeAlias = MethodResponse | CommandComplete
 
 
 class AgentCalls:
-    """Which calls and reads are under way.
+    """The calls and reads that are under way.
 
     Args:
-        deadline: nanoseconds from the arrival of a request that names no time of its own.
+        deadline: nanoseconds after the arrival of a request without a deadline of its own.
     """
 
     def __init__(self, deadline: int) -> None:
@@ -91,7 +91,7 @@ class AgentCalls:
     def called(
         self, request: MethodRequest, target: Target | None, delivery: Delivery, now: int
     ) -> Called | MethodResponse | Note:
-        """A call arrived: what the program is to do, or what is answered at once, as qpidd would."""
+        """Check a call; return what the program is to do, or qpidd's answer to an invalid call."""
         sequence = request.sequence
         if target is None:
             return MethodResponse(sequence, Status.UNKNOWN_OBJECT, "UnknownObject")
@@ -113,7 +113,7 @@ class AgentCalls:
     def modify_asked(
         self, sequence: int, target: Target, values: Mapping[str, Value], delivery: Delivery, now: int
     ) -> ModifyAsked | MethodResponse | Note:
-        """A set arrived, whose values are checked: as `called`; AM2 has none."""
+        """Accept a set whose values are checked, as `called`; AM2 has no such request."""
         refusal = self._refused(sequence, delivery, now)
         if refusal is not None:
             return refusal
@@ -122,7 +122,7 @@ class AgentCalls:
         return ModifyAsked(handle, target.definition.key, number, values, delivery.user_id, deadline)
 
     def _refused(self, sequence: int, delivery: Delivery, now: int) -> MethodResponse | Note | None:
-        """Why the program is not asked; ``None`` where it is, once."""
+        """Return the reason why the program is not called; ``None`` where it is, once."""
         call = (delivery.user_id, delivery.reply_to, sequence)
         if self._is_repeated(call, now):
             return Note("repeated-call", f"call {sequence} of {delivery.user_id!r} came twice: done once")
@@ -138,7 +138,7 @@ class AgentCalls:
     def asked(
         self, query: GetQuery, target: Target, delivery: Delivery, now: int
     ) -> ReadAsked | CommandComplete:
-        """One object was asked for, and is to be read again."""
+        """Accept a request for one object, which is to be read again."""
         if len(self._waiting) >= MAX_WAITING:
             text = f"not read: {MAX_WAITING} calls are under way already"
             return CommandComplete(query.sequence, FAILED, text)
@@ -148,7 +148,7 @@ class AgentCalls:
         return ReadAsked(handle, key, number, deadline, delivery.user_id)
 
     def ended(self, handle: int) -> Waiting | None:
-        """The program has answered; ``None`` where nobody waits for it."""
+        """Remove the request that the program has answered; return ``None`` if it does not wait."""
         return self._waiting.pop(handle, None)
 
     def _wait(self, waiting: Waiting) -> int:
@@ -159,19 +159,19 @@ class AgentCalls:
     def _deadline_of(self, delivery: Delivery, now: int) -> int:
         if not delivery.timestamp or not delivery.expiration:
             return now + self._deadline
-        # Of a time in whole seconds the rest is lost, so it may be over early, and never late.
+        # The deadline may be up to a second early, as the timestamp has whole seconds, but never late.
         return delivery.timestamp + delivery.expiration * 1_000_000
 
     def _is_late(self, delivery: Delivery, now: int) -> bool:
-        """Whether it waited too long on its way, as in a broker that took no messages for a while."""
+        """Return whether a request waited too long in transit, as in a broker that is blocked."""
         if not delivery.timestamp:
             return False
         if delivery.expiration:
             return now > self._deadline_of(delivery, now)
-        return now > delivery.timestamp + self._deadline + _SECOND  # which such a time is not exact to
+        return now > delivery.timestamp + self._deadline + _SECOND  # a timestamp is exact to a second
 
     def _is_repeated(self, call: tuple[str, str, int], now: int) -> bool:
-        """Whether the same console made this very call before: a broker may deliver a message twice."""
+        """Return whether the console made this very call before: a broker may deliver a message twice."""
         known = self._known
         while known and (now - next(iter(known.values())) > REMEMBERED_FOR or len(known) >= REMEMBERED):
             known.popitem(last=False)
@@ -179,7 +179,7 @@ class AgentCalls:
 
 
 def response(waiting: Waiting, status: int, text: str, outputs: Values) -> MethodResponse:
-    """What a console is told of its call.
+    """Return the reply to a call.
 
     Raises:
         LocalProtocolError: the outputs do not fit the method.
@@ -192,19 +192,19 @@ def response(waiting: Waiting, status: int, text: str, outputs: Values) -> Metho
 
 
 def completion(waiting: Waiting, failure: str) -> CommandComplete:
-    """What closes the answer to a read; ``failure`` is empty where it succeeded."""
+    """Return the end of the answer to a read; ``failure`` is empty if it succeeded."""
     if not failure:
         return CommandComplete(waiting.sequence)
     return CommandComplete(waiting.sequence, FAILED, _plain(failure, _MAX_COMPLETION_TEXT))
 
 
 def _plain(text: str, longest: int) -> str:
-    """``text`` in ASCII: consoles read it each in its own way."""
+    """Return ``text`` in ASCII, because consoles decode other characters differently."""
     return text.encode("ascii", "replace")[:longest].decode()
 
 
 class _RefusedError(Exception):
-    """A call is not for the program: with this status."""
+    """A call is refused with this status."""
 
     def __init__(self, status: Status, text: str) -> None:
         self.status = status
@@ -213,10 +213,10 @@ class _RefusedError(Exception):
 
 
 def _understood(request: MethodRequest, target: Target) -> Values:
-    """The arguments of a call, checked against the schema.
+    """Return the arguments of a call, checked against the schema.
 
     Raises:
-        _RefusedError: the class has no such method, or the arguments are not the method's.
+        _RefusedError: the class has no such method, or the arguments are not valid.
     """
     definition = target.definition
     if (definition.key.package, definition.key.name) != (request.key.package, request.key.name):
@@ -234,7 +234,7 @@ def _understood(request: MethodRequest, target: Target) -> Values:
 
 
 def _arguments(definition: ClassDefinition, method: Method, octets: bytes) -> Values:
-    """The arguments of a call, checked against the schema; `ProtocolError` if they are not the method's."""
+    """Return the arguments of a call; raise `ProtocolError` if they are not valid for the method."""
     values, end = definition.inputs[method.name].read(octets, 0)
     if end != len(octets):
         raise ProtocolError("the end of the arguments", f"{len(octets) - end} more octets", end)
@@ -255,7 +255,7 @@ def _checked(argument: Argument, wire: QmfValue) -> Value | None:
 
 
 def model_value(value: QmfValue) -> Value | None:
-    """Return ``value`` as the model has it; voids in maps and lists are left out."""
+    """Return ``value`` as the model has it; nulls in maps and lists are left out."""
     if isinstance(value, ObjectId):
         return Reference(str(value)) if value else None
     if isinstance(value, Mapping):

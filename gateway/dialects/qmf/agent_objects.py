@@ -1,4 +1,4 @@
-"""The objects that an agent manages: what is published of them, and what is answered from them.
+"""The objects of an agent: their records for publication, and the answers to queries.
 
 Values are encoded when they are put: a change is a difference of octets, and publishing or answering a
 query only joins them.
@@ -35,30 +35,30 @@ from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.values import Values
 
 MAX_BODY: Final = 65_536
-"""Octets of a body: qpidd sends no more, and takes no more."""
+"""Octets of a body: qpidd neither sends nor accepts more."""
 
 MAX_RECORDS: Final = 100
-"""Records of a published body, as qpidd has it."""
+"""Records of a published body, as in qpidd."""
 
 MAX_OBJECTS: Final = MAX_RECORDS // 2
-"""Objects that one body tells whole, published or in an answer.
+"""Objects that one body has with all values, published or in an answer.
 
-A console applies a body at once. qpidd fills its answers up to `MAX_BODY`, some 140 queues; so many hold a
-console of ours for longer than it should let anything else wait.
+A console applies a body as a whole. qpidd fills its answers up to `MAX_BODY`, about 140 queues; that would
+block a console of ours for too long.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedObject:
-    """An object as the agent's program tells it.
+    """An object with its present values, as the agent's program puts it.
 
     Attributes:
-        key: package and name of the class; the hash is not looked at.
+        key: package and name of the class; the hash is ignored.
         number: the object's number within the agent, 64 bits, unique over all classes.
         created: nanoseconds since 1970-01-01 UTC, 0 for unknown.
         properties: one value per property of the class; ``None`` only where it is optional.
         statistics: one value per statistic; ``None`` for absent.
-        sampled: when the values were read, nanoseconds since 1970-01-01 UTC.
+        sampled: the time at which the values were read, nanoseconds since 1970-01-01 UTC.
     """
 
     key: ClassKey
@@ -72,25 +72,25 @@ class ManagedObject:
 class AgentClass:
     """A class that the agent serves: its definition with absence added, and its objects by number."""
 
-    __slots__ = ("definition", "key_octets", "objects", "tells_absence")
+    __slots__ = ("definition", "key_octets", "marks_absence", "objects")
 
     def __init__(self, schema: ClassSchema) -> None:
         self.definition: ClassDefinition = described_class(with_absence(schema))
-        self.tells_absence = bool(schema.statistics)
+        self.marks_absence = bool(schema.statistics)
         self.key_octets = fields.class_key(self.definition.key)
         self.objects: dict[int, AgentObject] = {}
 
     def encode(self, managed: ManagedObject) -> tuple[bytes, bytes]:
-        """Encode properties and statistics; `LocalProtocolError` if they do not fit the class."""
+        """Encode properties and statistics; raise `LocalProtocolError` if they do not fit the class."""
         properties = self.definition.properties.write(wire_values(managed.properties))
         statistics = wire_values(managed.statistics)
-        if self.tells_absence:
+        if self.marks_absence:
             statistics = with_absence_marked(statistics)
         return properties, self.definition.statistics.write(statistics)
 
 
 class AgentObject:
-    """One object; ``properties_changed`` and ``statistics_changed`` since consoles were last told."""
+    """One object; ``properties_changed`` and ``statistics_changed`` since the last publication."""
 
     __slots__ = (
         "agent_class",
@@ -115,7 +115,7 @@ class AgentObject:
 
     @property
     def definition(self) -> ClassDefinition:
-        """Of its class."""
+        """The definition of its class."""
         return self.agent_class.definition
 
     def property_record(self, deleted: int = 0) -> bytes:
@@ -134,21 +134,21 @@ class AgentObject:
         times_and_id = write_times_and_id(self.sampled, self.created, deleted, self.object_id)
         return self.agent_class.key_octets + times_and_id
 
-    def told(self) -> None:
-        """Consoles know it as it is now."""
+    def mark_published(self) -> None:
+        """Note that consoles have received all values."""
         self.properties_changed = self.statistics_changed = False
 
     def changed_records(self) -> list[bytes]:
-        """Encode what changed."""
+        """Encode changed values as c and i records."""
         records = [self.property_record()] if self.properties_changed else []
-        if self.statistics_changed and self.agent_class.tells_absence:
+        if self.statistics_changed and self.agent_class.marks_absence:
             records.append(self.statistic_record())
         return records
 
     def all_records(self) -> list[bytes]:
-        """Encode all of it, as c and i."""
+        """Encode all values as c and i records."""
         records = [self.property_record()]
-        if self.agent_class.tells_absence:
+        if self.agent_class.marks_absence:
             records.append(self.statistic_record())
         return records
 
@@ -164,19 +164,19 @@ class _Deletion:
         if (
             self.gone.statistics_changed
             and not self.unknown_to_consoles
-            and self.gone.agent_class.tells_absence
+            and self.gone.agent_class.marks_absence
         ):
             records.append(self.gone.statistic_record(self.deleted))
         return records
 
 
 class AgentObjects:
-    """The store behind an agent session.
+    """The objects behind an agent session.
 
     Args:
         classes: the schemas that the agent serves; package and name are unique among them.
         object_id: the fields that all its object ids share.
-        deletion_limit: deletions kept while they cannot be published.
+        deletion_limit: deletions that are kept while they cannot be published.
     """
 
     def __init__(self, classes: Iterable[ClassSchema], object_id: ObjectId, deletion_limit: int) -> None:
@@ -192,10 +192,10 @@ class AgentObjects:
         self._deleted: deque[_Deletion] = deque(maxlen=deletion_limit)
 
     def serve(self, schema: ClassSchema) -> ClassDefinition | None:
-        """Serve a class, in place of one of the same package and name; ``None`` where it is served already.
+        """Serve a class, in place of one of the same package and name; return ``None`` if it is unchanged.
 
         Raises:
-            LocalProtocolError: AM2 cannot carry the class.
+            LocalProtocolError: AM2 cannot express the class.
         """
         agent_class = AgentClass(schema)
         name = (schema.key.package, schema.key.name)
@@ -215,11 +215,11 @@ class AgentObjects:
         return iter(self._objects)
 
     def find(self, object_id: ObjectId) -> AgentObject | None:
-        """Return the object of this id."""
+        """Return the object with this id; ``None`` if there is none."""
         return self._objects.get(object_id.number) if object_id.prefix == self._prefix else None
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object or tell its values again; see `gateway.dialects.qmf.agent.AgentSession.put`."""
+        """Add an object or change its values; see `gateway.dialects.qmf.agent.AgentSession.put`."""
         agent_class = self.classes.get((managed.key.package, managed.key.name))
         if agent_class is None:
             raise LocalProtocolError(f"class {managed.key} is not served")
@@ -231,9 +231,8 @@ class AgentObjects:
         head = len(agent_class.key_octets) + 64
         if head + len(properties) + len(statistics) > MAX_BODY:
             raise LocalProtocolError(f"an object of {managed.key} does not fit {MAX_BODY} octets")
-        write_times_and_id(
-            managed.sampled, managed.created, 0, candidate.object_id
-        )  # refuses what cannot travel
+        # Raises if the times cannot be expressed.
+        write_times_and_id(managed.sampled, managed.created, 0, candidate.object_id)
         if known is None:
             self._objects[managed.number] = agent_class.objects[managed.number] = candidate
             self._created[managed.number] = candidate
@@ -257,7 +256,7 @@ class AgentObjects:
             self._changed[managed.number] = candidate
 
     def delete(self, number: int, deleted: int) -> bool:
-        """Remove an object; False if there is none of this number."""
+        """Remove an object; return False if there is none with this number."""
         gone = self._objects.pop(number, None)
         if gone is None:
             return False
@@ -268,61 +267,61 @@ class AgentObjects:
         return True
 
     def forget(self, number: int) -> None:
-        """Remove an object of which no deletion is to be published."""
+        """Remove an object without a deletion to publish."""
         known = self._objects.pop(number, None)
         if known is not None:
             del known.agent_class.objects[number]
             self._changed.pop(number, None)
             self._created.pop(number, None)
 
-    def forget_untold(self) -> None:
-        """Forget what was created and deleted until now: nobody has heard anything yet."""
+    def forget_unpublished(self) -> None:
+        """Forget creations and deletions until now, which no console knows of."""
         self._created.clear()
         self._deleted.clear()
 
     def take_deletions(self) -> Iterator[tuple[ClassKey, bytes]]:
-        """Yield class and body for what was deleted, the newest object first, and be done with it."""
+        """Yield class and body for each deletion, the newest object first, and remove them."""
         deletions = list(reversed(self._deleted))
         self._deleted.clear()
         yield from _bodies((deletion.gone.agent_class, deletion.records()) for deletion in deletions)
 
     def take_creations(self) -> Iterator[tuple[ClassKey, bytes]]:
-        """Yield class and body for what was created, and be done with it."""
+        """Yield class and body for each creation, and remove them."""
         created = list(self._created.values())
         self._created.clear()
         for new in created:
             self._changed.pop(new.object_id.number, None)
         yield from _bodies((new.agent_class, new.all_records()) for new in created)
         for new in created:
-            new.told()
+            new.mark_published()
 
     def take_changes(self) -> Iterator[tuple[ClassKey, bytes]]:
-        """Yield class and body for what changed, and be done with it."""
+        """Yield class and body for each changed object, and remove the changes."""
         changed = list(self._changed.values())
         self._changed.clear()
         yield from _bodies((one.agent_class, one.changed_records()) for one in changed)
         for one in changed:
-            one.told()
+            one.mark_published()
 
     def take_change(self, number: int) -> Iterator[tuple[ClassKey, bytes]]:
-        """Yield class and body for what changed of one object, and be done with it."""
+        """Yield class and body for the changes of one object, and remove them."""
         changed = self._changed.pop(number, None)
         if changed is not None:
             yield from _bodies([(changed.agent_class, changed.changed_records())])
-            changed.told()
+            changed.mark_published()
 
     def take_all(self) -> Iterator[tuple[ClassKey, bytes]]:
-        """Yield class and body for every object, as if all of it had changed."""
+        """Yield class and body for every object with all values."""
         self._created.clear()
         self._changed.clear()
         everything = list(self._objects.values())
         yield from _bodies((one.agent_class, one.all_records()) for one in everything)
         for one in everything:
-            one.told()
+            one.mark_published()
 
 
 def _bodies(groups: Iterable[tuple[AgentClass, list[bytes]]]) -> Iterator[tuple[ClassKey, bytes]]:
-    """Group the records by class and join them; records of one object stay together."""
+    """Group the records by class and join them; the records of one object stay together."""
     by_class: dict[int, tuple[AgentClass, list[list[bytes]]]] = {}
     for agent_class, records in groups:
         by_class.setdefault(id(agent_class), (agent_class, []))[1].append(records)
@@ -332,7 +331,7 @@ def _bodies(groups: Iterable[tuple[AgentClass, list[bytes]]]) -> Iterator[tuple[
 
 
 def join_records(groups: Iterable[list[bytes]], limit: int = MAX_RECORDS) -> Iterator[bytes]:
-    """Yield bodies of at most ``limit`` records and `MAX_BODY` octets; a group is only split to fit."""
+    """Yield bodies of at most ``limit`` records and `MAX_BODY` octets; a group is split only to fit."""
     body: list[bytes] = []
     size = 0
     for group in groups:
@@ -350,13 +349,13 @@ def join_records(groups: Iterable[list[bytes]], limit: int = MAX_RECORDS) -> Ite
 
 
 class AgentQueries:
-    """The definitions and objects of an agent, as consoles ask for them.
+    """The answers to consoles' queries of definitions and objects.
 
     Args:
-        objects: what the agent manages.
+        objects: the objects of the agent.
 
     Attributes:
-        definitions: the classes and events served.
+        definitions: the classes and events.
     """
 
     def __init__(self, objects: AgentObjects) -> None:
@@ -365,7 +364,7 @@ class AgentQueries:
         self._packages: dict[str, list[ClassDefinition | EventDefinition]] = {}
 
     def serve(self, definition: ClassDefinition | EventDefinition) -> None:
-        """Tell of a class or event from now on."""
+        """Answer with this class or event from now on."""
         self.definitions.add(definition)
         self._packages.setdefault(definition.key.package, []).append(definition)
 
@@ -375,7 +374,7 @@ class AgentQueries:
         return self._packages
 
     def names(self, query: PackageQuery | ClassQuery) -> Iterator[bytes]:
-        """The bodies that tell all packages, or all classes and events of a package."""
+        """Yield the bodies with all packages, or with all classes and events of a package."""
         if isinstance(query, PackageQuery):
             if self._packages:
                 yield b"".join(
@@ -387,7 +386,7 @@ class AgentQueries:
             yield write(ClassIndication(query.sequence, kind, definition.key))
 
     def schema(self, request: SchemaRequest) -> SchemaResponse | CommandComplete:
-        """The schema of a class or event, or why there is none."""
+        """Return the schema of a class or event, or the reason why there is none."""
         if request.key.package not in self._packages:
             return CommandComplete(request.sequence, FAILED, "Package not found")
         definition = self.definitions.find_class(request.key) or self.definitions.find_event(request.key)
@@ -396,16 +395,16 @@ class AgentQueries:
         return SchemaResponse(request.sequence, definition)
 
     def objects(self, query: GetQuery) -> Iterator[bytes]:
-        """The bodies that tell the objects of a class, or one by its id.
+        """Yield the bodies with the objects of a class, or with one object by its id.
 
         Raises:
-            ProtocolError: the query names neither; before anything is yielded.
+            ProtocolError: the query names neither; it is raised before anything is yielded.
         """
         records = ([one.object_record(query.sequence)] for one in self._selected(query))
         return join_records(records, limit=MAX_OBJECTS)
 
     def single(self, query: GetQuery) -> AgentObject | None:
-        """The object that is asked for by its id; ``None`` where a class is, or there is no such object."""
+        """Return the object that is queried by its id; ``None`` for a query of a class or an unknown id."""
         object_id = query.selector.get("_objectid")
         if isinstance(query.selector.get("_class"), str) or not isinstance(object_id, str):
             return None

@@ -1,6 +1,6 @@
-"""Bodies of AM2 to messages and back.
+"""Converts bodies of AM2 to messages and back.
 
-A body is a concatenation of records, each behind ``'A' 'M' '2' opcode`` and a u32 sequence.
+A body is a concatenation of records, each of which begins with ``'A' 'M' '2' opcode`` and a u32 sequence.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from gateway.dialects.qmf.typed_values import read_map, write_map
 MAGIC: Final = b"AM2"
 HEADER_LENGTH: Final = 8
 MAX_BODY: Final = 1 << 20
-"""Octets of a body at most. Peers keep to 65,536; the schemas of a large package may need more."""
+"""Largest number of octets of a body. Peers keep to 65,536; the schemas of a large package may need more."""
 
 _CONTENT: Final[dict[int, type[Content]]] = {
     ord(kind.opcode): kind for kind in (PropertyContent, StatisticContent, ObjectContent)
@@ -67,7 +67,7 @@ _TIMES_AND_ID: Final = struct.Struct(">5Q")
 
 
 def read_body(body: bytes, definitions: Definitions) -> Iterator[Received]:
-    """Yield the messages of ``body`` one by one; what was yielded before an error is good.
+    """Yield the messages of ``body`` one by one; those before an error are valid.
 
     Raises:
         ProtocolError: the body is too long, does not begin with a record, or a record is malformed.
@@ -75,7 +75,7 @@ def read_body(body: bytes, definitions: Definitions) -> Iterator[Received]:
     length = len(body)
     if length > MAX_BODY:
         raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{length}")
-    # Bodies hold many records of the same opcode, sequence and class, or two kinds in turns.
+    # Bodies have many records of the same opcode, sequence and class, or of two kinds in turns.
     heads: dict[bytes, tuple[type[Content], int, ClassDefinition]] = {}
     head_length = 0
     start = 0
@@ -108,7 +108,7 @@ def read_body(body: bytes, definitions: Definitions) -> Iterator[Received]:
 
 
 def _read_header(body: bytes, start: int) -> tuple[int, int] | None:
-    """Return opcode and sequence; ``None`` for the rest of a buffer that a peer sent whole: zeros."""
+    """Return opcode and sequence; ``None`` for trailing zeros, of a peer that sends its whole buffer."""
     position = start + HEADER_LENGTH
     if start and not any(body[start:position]) and not any(body[position:]):
         return None
@@ -121,25 +121,25 @@ def _read_header(body: bytes, start: int) -> tuple[int, int] | None:
 
 
 def _is_last(message: Received, cursor: Cursor) -> bool:
-    """Whether what stands behind a record cannot be read, or means nothing."""
+    """Return whether the rest of a body, after a record, cannot be read or has no meaning."""
     if isinstance(message, EventIndication):
-        # qpidd keeps a cut schema of agent 0.6's events: more is sent than it explains.
+        # qpidd keeps a truncated schema of agent 0.6's events: the record is longer than the schema.
         return not cursor.body.startswith(MAGIC, cursor.position)
     return isinstance(message, UnknownClass)
 
 
 class _Draft(Content):
-    """Content while it is made. Setting frozen attributes takes longer than reading most records."""
+    """Content under construction. Setting frozen attributes would take longer than reading most records."""
 
     __slots__ = ()
     __setattr__ = object.__setattr__
-    __delattr__ = object.__delattr__  # only if both are set does Python not look them up each time
+    __delattr__ = object.__delattr__  # only if both are set does Python skip their look-up each time
 
 
 def read_content(
     kind: type[Content], sequence: int, definition: ClassDefinition, body: bytes, position: int
 ) -> tuple[PropertyContent | StatisticContent | ObjectContent, int]:
-    """Return the content record whose times stand at ``position``, behind its head, and where it ends.
+    """Return the content record whose times begin at ``position``, and the position behind it.
 
     Raises:
         ProtocolError: the record is malformed.
@@ -273,10 +273,10 @@ def _read_method_request(cursor: Cursor, sequence: int, definitions: Definitions
     try:
         _, end = layout.read(cursor.body, start)
     except ProtocolError:
-        # Old consoles leave arguments out, and agents read them as zeros: whoever is called shall decide.
+        # Old consoles leave arguments out, and agents read them as zeros: the agent decides.
         end = cursor.end
     if cursor.body[end : end + len(MAGIC)] != MAGIC:
-        end = cursor.end  # more than the schema explains belongs to this call, not to another record
+        end = cursor.end  # octets beyond the schema belong to this call, not to another record
     cursor.position = end
     return MethodRequest(sequence, object_id, key, method, cursor.body[start:end])
 
@@ -313,12 +313,12 @@ def write(message: Message, definitions: Definitions = _NO_DEFINITIONS, records:
     """Encode one message.
 
     Args:
-        message: what to say.
-        definitions: needed for the messages that carry values of a class or event: c, i, g, e.
-        records: how the records of schemas are written.
+        message: the message.
+        definitions: required for messages with values of a class or event: c, i, g, e.
+        records: the form of schema records.
 
     Raises:
-        LocalProtocolError: something in it does not fit, or its class is not among ``definitions``.
+        LocalProtocolError: a value does not fit, or the class is not among ``definitions``.
     """
     header = write_header(message.opcode, message.sequence)
     if isinstance(message, Content):
@@ -340,7 +340,7 @@ def write_header(opcode: bytes, sequence: int) -> bytes:
 
 
 def write_times_and_id(sampled: int, created: int, deleted: int, object_id: ObjectId) -> bytes:
-    """Encode what stands between class key and values in a content record."""
+    """Encode the part of a content record between class key and values."""
     try:
         return _TIMES_AND_OCTETS.pack(sampled, created, deleted, object_id.to_octets())
     except struct.error as error:
@@ -366,7 +366,7 @@ def _write_event(message: EventIndication, definitions: Definitions) -> bytes:
     definition = definitions.find_event(message.key)
     if definition is None:
         raise LocalProtocolError(f"event {message.key} is not defined")
-    if not 0 <= message.severity <= 0xFF:  # noqa: PLR2004  what an octet holds
+    if not 0 <= message.severity <= 0xFF:  # noqa: PLR2004  the range of an octet
         raise LocalProtocolError(f"severity {message.severity} does not fit an octet")
     return (
         fields.class_key(message.key)
@@ -395,7 +395,7 @@ def _write_method_request(message: MethodRequest) -> bytes:
 
 
 def _write_method_response(message: MethodResponse) -> bytes:
-    # Peers write the text of this one status as str8, and consoles expect it.
+    # Peers send the text of this one status as str8, and consoles expect it.
     text = fields.str8 if message.status == Status.UNKNOWN_METHOD else fields.str16
     return fields.u32(message.status) + text(message.text) + message.arguments
 
@@ -409,7 +409,7 @@ def _write_attach_response(message: AttachResponse) -> bytes:
     return fields.u32(message.broker_bank) + fields.u32(message.agent_bank)
 
 
-# Each function takes the class that it stands under, which the type of a table cannot say.
+# Each function takes the class of its key, which the type of a table cannot express.
 _PAYLOADS: Final[Mapping[type[object], Callable[[Any], bytes]]] = {
     BrokerResponse: lambda message: message.broker.bytes,
     CommandComplete: lambda message: fields.u32(message.code) + fields.str8(message.text),

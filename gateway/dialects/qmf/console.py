@@ -1,9 +1,9 @@
-"""The console session: learns all that the agents of one broker manage, and keeps it current.
+"""The console session: reads all objects of the agents of one broker, and keeps them current.
 
-It greets (B), lists packages and classes (P, Q), asks for schemas it does not know (S), then gets all
-objects (G), class by class and agent by agent. From then on it lives on what agents push (c, i, e, h),
-and begins again whenever it has reason to doubt. `session_state` has the table of states. Sources: QMF AM2
-protocol; what qpidd, Apache Qpid M4, agents of 0.6 and the Java broker do where they differ from it.
+It greets (B), lists packages and classes (P, Q), requests unknown schemas (S), then gets all
+objects (G), class by class and agent by agent. From then on it processes what agents publish (c, i, e, h),
+and reads everything again when values may be wrong. `session_state` has the table of states. Sources: QMF AM2
+protocol; qpidd, Apache Qpid M4, agents of 0.6 and the Java broker where they deviate from it.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ __all__ = ["ConsoleConfig", "ConsoleSession"]
 
 
 class MessageHandler:
-    """Understands messages on behalf of a conversation.
+    """Processes the messages of agents for a console session.
 
     Attributes:
-        client: understands what answers calls and fetches.
+        client: processes the answers to calls and fetches.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -79,7 +79,7 @@ class MessageHandler:
         self.client = RpcClient(state, self._translator)
 
     def learn(self, definitions: Iterable[ClassDefinition | EventDefinition]) -> None:
-        """Know these, as if an agent had told them."""
+        """Add definitions as if an agent had sent them."""
         for definition in definitions:
             if self._state.config.includes(definition.key.package) and self._state.definitions.add(
                 definition
@@ -87,9 +87,9 @@ class MessageHandler:
                 self._state.observations.append(self._translator.learn(definition))
 
     def take(self, message: object, sender: str) -> None:
-        """Take in a message that ``sender`` (an agent, by the routing key) sent; others are ignored."""
+        """Process a message of ``sender`` (an agent, by the routing key); unknown messages are ignored."""
         match message:
-            # What agents publish of their own accord, all the time.
+            # Messages that agents publish all the time.
             case Content():
                 self._on_content(message)
             case EventIndication():
@@ -97,7 +97,7 @@ class MessageHandler:
             case Heartbeat():
                 self._on_heartbeat(message, sender)
             case _:
-                self._state.stir()
+                self._state.wake()
                 self._on_other(message, sender)
 
     def _on_other(self, message: object, sender: str) -> None:
@@ -118,7 +118,7 @@ class MessageHandler:
                 self._on_unknown_class(message, sender)
 
     def _on_broker(self, message: BrokerResponse) -> None:
-        # The specification has sequence 0 here, peers repeat the request's.
+        # The specification has sequence 0 here, peers repeat that of the request.
         answers = isinstance(self._state.requests.subject(message.sequence), Greeting) or not message.sequence
         if self._state.state is not State.GREETING or not answers:
             return
@@ -132,7 +132,7 @@ class MessageHandler:
             self._state.requests.progress(message.sequence, self._state.now)
             self._state.ask(ListClasses(message.package))
         elif not message.sequence:
-            # Our own agents announce their packages whenever they start; qpidd announces new ones.
+            # Agents of this gateway announce their packages at each start; qpidd announces new ones.
             self._state.announced(message.package)
 
     def _on_class(self, message: ClassIndication) -> None:
@@ -145,7 +145,7 @@ class MessageHandler:
             self._state.requests.progress(message.sequence, self._state.now)
             if message.kind is ClassKind.OBJECT:
                 self._list(key)
-            # Without a hash only asking tells whether the class is still what it was.
+            # A class without a hash may have changed, which only its schema shows.
             if key not in self._state.definitions or key.hash == NO_HASH:
                 self._state.ask_schema(key)
         elif not message.sequence and key not in self._state.definitions and self._state.ask_schema(key):
@@ -166,7 +166,7 @@ class MessageHandler:
             self._list(key)
             for agent in sorted(agents) if self._state.state is not State.LISTING else ():
                 objects = FetchObjects(agent, key.package, key.name)
-                # An answer that is still going on began with what could not be read.
+                # The answer in progress began with records that could not be read.
                 self._state.requests.drop(objects)
                 self._state.ask(objects)
 
@@ -190,7 +190,7 @@ class MessageHandler:
         return self._state.definitions.find_event(definition.key)
 
     def take_late(self, messages: Iterable[Received]) -> None:
-        """Take in what became of calls; other answers to requests of an earlier link mean nothing."""
+        """Process the answers to calls; other answers to requests of an earlier link are ignored."""
         for message in messages:
             if isinstance(message, MethodResponse):
                 self.client.on_response(message)
@@ -198,7 +198,7 @@ class MessageHandler:
     def _on_complete(self, message: CommandComplete) -> None:
         self.client.on_complete(message)
         subject = self._state.requests.subject(message.sequence)
-        # A Java broker ends everything with z, but it is b that answers a greeting.
+        # A Java broker ends every answer with z, but a greeting is answered by b.
         said = f"{peer_line(message.text)} ({message.code})"
         if subject is None or isinstance(subject, Greeting):
             if subject is not None and message.code:
@@ -216,9 +216,9 @@ class MessageHandler:
         seen = self._translator.content(message)
         if not self._state.agent_spoke(seen.agent):
             return
-        self._state.told(seen.agent, message)
+        self._state.object_received(seen.agent, message)
         if message.sequence:
-            self._state.stir()
+            self._state.wake()
             self._state.requests.progress(message.sequence, self._state.now)
             self.client.on_content(message)
         observations = self._state.observations
@@ -236,7 +236,7 @@ class MessageHandler:
         agent = agent_described(definition, message) if definition else None
         if agent is None:
             return
-        self._state.stir()
+        self._state.wake()
         if not message.deleted:
             self._state.agent_spoke(agent)
         else:
@@ -252,7 +252,7 @@ class MessageHandler:
         if not self._state.agent_spoke(sender):
             return
         if self._state.agents.beat(sender, message.time, self._state.now):
-            self._state.stir()
+            self._state.wake()
         self._state.observations.append(HeartbeatSeen(sender, message.time))
 
     def _on_unknown_class(self, message: UnknownClass, sender: str) -> None:
@@ -271,12 +271,12 @@ class MessageHandler:
 class ConsoleSession:
     """A console of one broker's agents, without I/O.
 
-    What is observed by one event is one `Observed`, so one for each message body.
+    The observations of one event are one `Observed`, so there is one for each message body.
 
     Args:
-        config: see `ConsoleConfig`.
-        state: of the session, and
-        handler: of messages, of a version other than AM2.
+        config: the configuration.
+        state: the session's state, for a version other than AM2,
+        handler: and the handler of messages of that version.
     """
 
     def __init__(
@@ -294,21 +294,21 @@ class ConsoleSession:
 
     @property
     def definitions(self) -> tuple[ClassDefinition | EventDefinition, ...]:
-        """The classes and events known: worth keeping for `ConsoleConfig.definitions`."""
+        """The known classes and events, to be kept for `ConsoleConfig.definitions`."""
         return tuple(self._state.definitions)
 
     @property
     def state(self) -> State:
-        """Where the session stands."""
+        """The state of the session."""
         return self._state.state
 
     @property
     def broker(self) -> UUID | None:
-        """The incarnation of the management broker that answered last."""
+        """The incarnation of the management broker that answered last; ``None`` before the first answer."""
         return self._state.restarts.broker
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
-        """What the queue of this name must be bound to before `LinkUp`; its name is the reply key."""
+        """Return the bindings of the queue of this name before `LinkUp`; its name is the reply key."""
         objects = ["console.obj.#", "console.event.#"]
         if self._config.packages is not None:
             packages = sorted(self._config.packages)
@@ -319,20 +319,20 @@ class ConsoleSession:
         return (replies, *(Binding(exchange, key) for key in keys))
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; as `Session.handle`, for events of a link to a broker and for operations.
+        """Process an event; as `Session.handle`, for events of a link to a broker and for operations.
 
-        After `BacklogFollows` nothing is asked until `LinkUp`, and answers to what was asked before are not
-        taken in. `PropertiesMissing` is dealt with when the next event comes: an agent of Apache Qpid 0.6
-        publishes no properties that it has published already to another console that asked.
+        After `BacklogFollows` nothing is requested until `LinkUp`, and answers to earlier requests are
+        ignored. `PropertiesMissing` takes effect with the next event: an agent of Apache Qpid 0.6
+        does not publish properties to a console if it has published them for another one.
 
-        An operation is carried out once. ``SOURCE_DOWN`` and the outcomes of a check: nothing was sent.
-        ``UNKNOWN``: no answer until the deadline, or until the link went down; another answer may follow when
-        it comes late. What was read is observed before it is answered.
+        An operation is carried out once. After ``SOURCE_DOWN`` and the outcomes of a check, nothing was sent.
+        ``UNKNOWN`` stands for no answer until the deadline, or until the link went down; a late answer may
+        follow it. Values that were read are observed before the answer.
         """
         self._state.now = now
         if isinstance(event, Delivery):
             return self._receive(event)
-        self._state.stir()
+        self._state.wake()
         match event:
             case TimerExpired():
                 return self._pass_time()
@@ -353,15 +353,15 @@ class ConsoleSession:
                 return []
             case _:
                 raise EventNotTakenError(self, event)
-        return self._state.finish()
+        return self._state.flush()
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """As `ConsoleSession.precheck` of every dialect."""
+        """Return what `ConsoleSession.precheck` of every dialect documents."""
         self._state.now = now
         return self._handler.client.precheck(request)
 
     def _suspect_loss(self, reason: str, since: int) -> None:
-        """Begin again: what is known may be wrong. While disconnected that waits for the link."""
+        """Read everything again, because values may be wrong. While disconnected, that waits for the link."""
         if self._state.state is State.DISCONNECTED:
             return
         if since:
@@ -370,16 +370,16 @@ class ConsoleSession:
             self._state.greet(reason)
 
     def _pass_time(self) -> list[Effect]:
-        """Ask again, give up, miss heartbeats, try again."""
+        """Repeat requests, give them up, detect missing heartbeats, and retry."""
         if self._state.state in (State.DISCONNECTED, State.CATCHING_UP):
             return []
         self._state.pass_time()
-        return self._state.finish()
+        return self._state.flush()
 
     def _receive(self, delivery: Delivery) -> list[Effect]:
         if self._state.state is State.DISCONNECTED:
             return []
-        if not self._config.believe_anyone and delivery.user_id not in self._config.believed:
+        if not self._config.trust_anyone and delivery.user_id not in self._config.trusted_users:
             self._refused += 1
             return [
                 Note("refused-sender", f"message of {delivery.user_id!r} ignored, {self._refused} so far")
@@ -391,7 +391,7 @@ class ConsoleSession:
             self._take(delivery)
         except (ProtocolError, LocalProtocolError) as error:
             self._note_error(delivery, error)
-        return self._state.finish()
+        return self._state.flush()
 
     def _take(self, delivery: Delivery) -> None:
         sender = agent_of_key(delivery.routing_key)
@@ -399,28 +399,28 @@ class ConsoleSession:
             self._handler.take(message, sender)
 
     def _receive_late(self, delivery: Delivery) -> list[Effect]:
-        """An answer to what was asked before the link went down: it says what became of a call."""
-        self._state.stir()
+        """Process an answer to a request before the interruption: it has the outcome of a call."""
+        self._state.wake()
         with contextlib.suppress(ProtocolError, LocalProtocolError):
             self._handler.take_late(read_body(delivery.body, self._state.definitions))
-        return self._state.finish()
+        return self._state.flush()
 
     def _note_error(self, delivery: Delivery, error: Exception) -> None:
         self._errors += 1
-        self._state.stir()
+        self._state.wake()
         where = f"{delivery.exchange}/{delivery.routing_key} from {delivery.user_id!r}"
         self._state.note("protocol-error", f"{where}: {error}; {self._errors} so far")
         self._handler.client.unreadable(delivery.body, error)
         sequence = int.from_bytes(delivery.body[4:8], "big")
         subject = self._state.requests.subject(sequence)
         if delivery.body[:4] == b"AM2s" and isinstance(subject, FetchSchema):
-            # The broker keeps broken schemas of other agents: all but this class can still be complete.
+            # The broker keeps broken schemas of other agents: only this class is incomplete.
             self._state.requests.complete(sequence)
             self._state.give_class_up(subject.key)
             return
-        # What a body has not told must not be taken for gone.
-        told_by = agent_of_key(delivery.routing_key)
-        agent = subject.agent if isinstance(subject, FetchObjects) else told_by
+        # Objects that an unreadable body lacks must not be taken for gone.
+        publisher = agent_of_key(delivery.routing_key)
+        agent = subject.agent if isinstance(subject, FetchObjects) else publisher
         self._state.fall_short("a message could not be read", agent)
         if delivery.exchange != self._config.direct_exchange:
             self._state.read_the_unread()

@@ -1,8 +1,8 @@
-"""Calls and fetches of a console: what is sent for them, and what came of them.
+"""Calls and fetches of a console: their requests and their outcomes.
 
-Everything is checked against the learnt schema before anything is sent: qpidd reads arguments that are
-missing as zeros, a Java broker answers to nothing any more after a method or object that it does not know.
-Sources: QMF AM2 protocol ("Method Request", "Method Response"); statuses from 4 on as qpidd has them.
+Everything is checked against the schema before anything is sent: qpidd reads missing arguments as zeros,
+and a Java broker answers nothing any more after a request for an unknown method or object.
+Sources: QMF AM2 protocol ("Method Request", "Method Response"); statuses from 4 on as in qpidd.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from gateway.model.validation import validate
 from gateway.model.values import Values
 
 MAX_REQUEST: Final = 65_536
-"""Octets of a request: qpidd drops longer ones and says nothing."""
+"""Octets of a request: qpidd drops longer ones without an answer."""
 MAX_HEAD: Final = 1_024
-"""Octets of a call before its arguments, at most."""
+"""Largest number of octets of a call before its arguments."""
 OUTCOMES: Final[dict[int, Outcome]] = {
     Status.OK: Outcome.APPLIED,
     Status.UNKNOWN_OBJECT: Outcome.OBJECT_GONE,
@@ -48,33 +48,33 @@ OUTCOMES: Final[dict[int, Outcome]] = {
     Status.INVALID_PARAMETER: Outcome.WRONG_VALUE,
     Status.OUTCOME_UNKNOWN: Outcome.UNKNOWN,
 }
-"""What a status means; every other one is a failure of who was called."""
+"""The outcome of each status; all other statuses are failures of the called program."""
 
 _NOT_ASKING: Final = {
     State.DISCONNECTED: "there is no connection to the broker",
-    State.CATCHING_UP: "what was said without a connection is being heard first",
+    State.CATCHING_UP: "messages that were sent without a connection are being read first",
     State.GREETING: "no agent has answered the greeting yet",
 }
 
 
 class RpcClient:
-    """Calls methods and fetches objects on behalf of a conversation, and understands the answers."""
+    """Calls methods and fetches objects for a console session, and processes the answers."""
 
     def __init__(self, state: SessionState, translator: ContentTranslator) -> None:
         self._state = state
         self._translator = translator
 
-    # What is asked of the console.
+    # Requests of users.
 
     def take(self, request: OperationRequest) -> None:
-        """Send what a user wants done, or answer at once why it is not sent."""
+        """Send a user's request, or answer it at once with the reason why it is not sent."""
         try:
             self._begin(request)
         except NotSentError as error:
             self._state.answer(error.answer(request.token))
 
     def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
-        """What would be answered at once to this; ``None`` where it would be sent."""
+        """Return the answer that needs no request; ``None`` where a request would be sent."""
         try:
             self._check(request)
         except NotSentError as error:
@@ -91,7 +91,7 @@ class RpcClient:
             case ObjectFetch():
                 operation = self._operation(request)
                 sequence, key = self._state.operations.ask(operation), operation.definition.key
-                # A Java broker takes no heed of the id, and would tell every object that it has.
+                # A Java broker ignores the id, and would return every object that it has.
                 selector = {"_class": key.name, "_package": key.package}
                 by_id = {"_objectid": str(operation.object_id)}
                 self._send(request, GetQuery(sequence, selector if key.hash == NO_HASH else by_id))
@@ -99,7 +99,7 @@ class RpcClient:
                 raise NotSentError(Outcome.READ_ONLY, NO_SET)
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
-        """These certainly were not sent, for ``reason``."""
+        """End the operations of messages that certainly were not sent, for ``reason``."""
         for send in sends:
             operation = self._state.operations.end(_sequence(send.body)) if send.not_after else None
             if operation is not None:
@@ -111,13 +111,13 @@ class RpcClient:
         self._checked(request)
 
     def _checked(self, call: MethodCall) -> tuple[Operation, bytes]:
-        """A call that can be sent, and its arguments as they travel."""
+        """Return a call that can be sent, and its encoded arguments; raise `NotSentError` otherwise."""
         operation = self._operation(call)
         self._check_object(operation)
         return operation, encoded_arguments(operation.definition, call)
 
     def _operation(self, request: OperationRequest) -> Operation:
-        """Check all that calls and fetches have in common."""
+        """Check what calls and fetches have in common."""
         why_not = _NOT_ASKING.get(self._state.state)
         if why_not is None and self._state.agents.is_lost(request.agent):
             why_not = f"agent {request.agent} is silent"
@@ -138,13 +138,13 @@ class RpcClient:
         return Operation(request, definition, object_id)
 
     def _check_object(self, operation: Operation) -> None:
-        """Refuse to name an object that a Java broker may not know: it would end the session."""
+        """Refuse to name an object that a Java broker may not know, which would end the session."""
         session = self._state
         if operation.definition.key.hash != NO_HASH or operation.object_id in session.living:
             return
         if session.state is State.SYNCHRONISED and not session.living.is_full:
-            raise NotSentError(Outcome.OBJECT_GONE, "the agent does not tell of this object any more")
-        raise NotSentError(Outcome.NOT_NOW, "the agent has not told of this object yet")
+            raise NotSentError(Outcome.OBJECT_GONE, "the agent does not report this object any more")
+        raise NotSentError(Outcome.NOT_NOW, "the agent has not reported this object yet")
 
     def _send(self, request: MethodCall | ObjectFetch, message: Message) -> None:
         body = write(message)
@@ -159,10 +159,10 @@ class RpcClient:
             )
         )
 
-    # What agents answer.
+    # Answers of agents.
 
     def on_response(self, message: MethodResponse) -> None:
-        """A call is answered, perhaps after its time."""
+        """Process the answer to a call, perhaps after its deadline."""
         operation = self._state.operations.find(message.sequence)
         if operation is None or not isinstance(operation.request, MethodCall):
             return
@@ -174,7 +174,7 @@ class RpcClient:
     def _outputs(
         self, definition: ClassDefinition, method: str, message: MethodResponse
     ) -> tuple[Values, str]:
-        """The outputs as far as they were told, and the text, which says so where they cannot be read.
+        """Return the outputs as far as they were sent, and the text, which mentions unreadable outputs.
 
         Agents leave them out after some failures, and send them after others.
         """
@@ -190,7 +190,7 @@ class RpcClient:
             return (), f"carried out; what it returned cannot be read: {error}"
 
     def on_complete(self, message: CommandComplete) -> None:
-        """A fetch has ended, or a call was refused whole. A Java broker ends answered calls so too."""
+        """End a fetch, or a call that was refused. A Java broker ends answered calls in this way, too."""
         operation = self._state.operations.find(message.sequence)
         if operation is None or (isinstance(operation.request, MethodCall) and not message.code):
             return
@@ -206,17 +206,17 @@ class RpcClient:
         self._state.answer(operation.answer(outcome, text, code))
 
     def on_content(self, message: Content) -> None:
-        """An object was told; perhaps it is the one that was asked for."""
+        """Note an object, which may be the fetched one."""
         operation = self._state.operations.find(message.sequence)
         if operation is not None and operation.object_id == message.object_id:
             operation.found = not message.deleted
 
     def on_unknown_class(self, message: UnknownClass) -> None:
-        """An object was told that cannot be read; perhaps it is the one that was asked for."""
+        """Note an object of an unknown class, which may be the fetched one."""
         self._trouble(message.sequence, f"the schema of {message.key}, as it is by now, is not known")
 
     def unreadable(self, body: bytes, error: Exception) -> None:
-        """A body could not be read."""
+        """End the operation whose answer could not be read."""
         sequence = _sequence(body)
         operation = self._state.operations.find(sequence)
         if operation is not None and isinstance(operation.request, MethodCall):
@@ -235,10 +235,10 @@ def _sequence(body: bytes) -> int:
 
 
 def encoded_arguments(definition: ClassDefinition, call: MethodCall) -> bytes:
-    """The arguments of a call as they travel.
+    """Return the encoded arguments of a call.
 
     Raises:
-        NotSentError: they are not the method's.
+        NotSentError: they are not valid for the method.
     """
     method = definition.methods.get(call.method)
     if method is None:

@@ -1,4 +1,4 @@
-"""How a console session behaves."""
+"""The configuration of a console session."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SECOND: Final = 1_000_000_000
 
 
 class Heartbeats(enum.Enum):
-    """What the silence of the broker's agent says. Other agents are missed once they sent a heartbeat."""
+    """The meaning of silence of the broker's agent. Other agents are lost once they had sent a heartbeat."""
 
-    EXPECTED = "expected"  # it speaks each interval: silence is its loss
-    NONE = "none"  # it may have nothing to say: it is asked, and everything is read again
-    AUTO = "auto"  # none, until it has sent a heartbeat: expected from then on
+    EXPECTED = "expected"  # it publishes in each interval: silence means that it is lost
+    NONE = "none"  # it may have nothing to publish: it is queried, and everything is read again
+    AUTO = "auto"  # as none, until it has sent a heartbeat; as expected from then on
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,13 @@ class HeartbeatRules:
     """When an agent counts as lost. Durations are nanoseconds.
 
     Attributes:
-        mode: whether the broker's agent must send heartbeats at all; the Java broker sends none.
-        interval: between two heartbeats, until an agent's own is known from two of them.
-        missed: so many intervals without a word, and the agent is lost; one that is asked is so one earlier.
-        shortest: an interval learnt is taken as no shorter,
-        longest: and as no longer than this.
-        gone: an agent that was not heard for so long is gone, and what it had with it.
+        mode: whether the broker's agent must send heartbeats; the Java broker sends none.
+        interval: the time between two heartbeats, until an agent's own is derived from two of them.
+        missed: the number of silent intervals after which an agent is lost; a queried one is lost one
+            earlier.
+        shortest: the lower bound of a derived interval,
+        longest: and its upper bound.
+        gone: the silence after which an agent is gone, with its objects.
     """
 
     mode: Heartbeats = Heartbeats.EXPECTED
@@ -45,36 +46,36 @@ class HeartbeatRules:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleConfig:
-    """All that can be chosen about a console session. Durations are nanoseconds.
+    """The settings of a console session. Durations are nanoseconds.
 
     Attributes:
-        believed: users, as the broker checked them, whose messages are believed.
-        believe_anyone: believe every message, whoever sent it; for peers whose messages carry no checked
-            user, as a Qpid broker's own do, where the broker itself guards its management exchange.
-        packages: those to learn about; ``None`` for all.
-        secrets: which elements are dropped, what is masked.
-        request_deadline: an answer is missed after this, and asked for again.
-        request_attempts: after so many a request is given up, and the resync is incomplete.
-        request_limit: requests that wait for their turn; more make a resync incomplete.
-        operation_limit: calls and fetches under way at once; more are refused.
-        retry_interval: until a resync that fell short is tried again; doubled each time,
-        retry_longest: up to this.
-        greeting_interval: agents that announce themselves are greeted no more often than this.
-        unnamed_interval: agents are read again for objects without properties no more often than this.
-        class_limit: classes and events kept.
-        agent_limit: agents watched.
-        object_limit: objects of a Java broker that methods can be called of.
-        definitions: classes and events known from before: what waited while nobody listened can be read
-            before anybody is asked.
-        former_agents: remote agents that had objects when a console before this one ended. Each has a
-            moment to return, as after an interruption of the link, before what it had is over.
-        complete_until: when something was heard last, by a console before this one; 0 where there was none.
-        first_sequence: requests are numbered from the one after it. Any, so that answers to a former console
-            on the same queue, which may still be on their way, answer none of ours.
+        trusted_users: users, as the broker checked them, whose messages are accepted.
+        trust_anyone: accept every message, whoever sent it: for peers whose messages have no checked user, as
+            those of a Qpid broker, where the broker itself guards its management exchange.
+        packages: the packages to read; ``None`` for all.
+        secrets: the rules by which elements are dropped and values masked.
+        request_deadline: the time after which an answer is missing, and is requested again.
+        request_attempts: the attempts after which a request is given up, and the resync is incomplete.
+        request_limit: requests that may wait for their turn; more make a resync incomplete.
+        operation_limit: calls and fetches that may be under way; more are refused.
+        retry_interval: the time until an incomplete resync is tried again; doubled each time,
+        retry_longest: up to this time.
+        greeting_interval: the shortest time between greetings of agents that announce themselves.
+        unnamed_interval: the shortest time between readings for objects without properties.
+        class_limit: the largest number of classes and events.
+        agent_limit: the largest number of agents.
+        object_limit: the largest number of objects of a Java broker whose methods can be called.
+        definitions: classes and events from an earlier console, so that waiting messages can be read before
+            anything is requested.
+        restored_agents: remote agents whose objects are known from an earlier console. Each has a grace
+            period to return, as after an interruption of the link, before its objects end.
+        complete_until: when an earlier console last received something; 0 where there was none.
+        first_sequence: the number before that of the first request. It should be arbitrary, so that answers
+            to an earlier console on the same queue match no request.
     """
 
-    believed: frozenset[str] = field(default_factory=frozenset)
-    believe_anyone: bool = False
+    trusted_users: frozenset[str] = field(default_factory=frozenset)
+    trust_anyone: bool = False
     packages: frozenset[str] | None = None
     management_exchange: str = addresses.MANAGEMENT_EXCHANGE
     direct_exchange: str = addresses.DIRECT_EXCHANGE
@@ -92,13 +93,13 @@ class ConsoleConfig:
     agent_limit: int = 256
     object_limit: int = 200_000
     definitions: tuple[ClassDefinition | EventDefinition, ...] = ()
-    former_agents: tuple[str, ...] = ()
+    restored_agents: tuple[str, ...] = ()
     complete_until: int = 0
     first_sequence: int = 0
 
     @property
     def request_rules(self) -> RequestRules:
-        """The rules for requests that follow."""
+        """The rules for requests that these settings define."""
         return RequestRules(
             self.request_deadline,
             longest=3 * self.request_deadline,
@@ -107,9 +108,9 @@ class ConsoleConfig:
         )
 
     def includes(self, package: str) -> bool:
-        """Whether to learn about ``package``."""
+        """Return whether ``package`` is to be read."""
         return self.packages is None or package in self.packages
 
     def retry_after(self, attempts: int) -> int:
-        """How long to wait after so many attempts (from 1) that fell short."""
+        """Return how long to wait after this number of incomplete attempts (from 1), in nanoseconds."""
         return min(self.retry_interval << min(attempts - 1, 32), self.retry_longest)

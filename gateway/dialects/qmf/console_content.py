@@ -1,7 +1,7 @@
-"""What a console makes of content records: observations of the model, without secrets.
+"""Converts content records to observations of the model, without secrets.
 
 Elements that hold secrets are dropped from schemas and values here, references become the model's, and
-statistics that an agent of ours marks absent are absent. Nothing behind a session sees anything else.
+statistics that an agent of this gateway marks absent are absent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition, schema_hash
 from gateway.dialects.qmf.fields import NO_HASH, prefix_of
 from gateway.dialects.qmf.messages import Content, EventIndication
-from gateway.dialects.qmf.model_values import absence_applied, model_severity, tells_absence, without_absence
+from gateway.dialects.qmf.model_values import (
+    absence_applied,
+    has_absence_marks,
+    model_severity,
+    without_absence,
+)
 from gateway.dialects.qmf.schema_records import write_class, write_event
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.model.observations import ClassLearned, EventLearned, EventSeen, ObjectSeen
@@ -26,7 +31,7 @@ _Convert = Callable[[QmfValue], "Value | None"]
 
 
 class _Group:
-    """How one group of wire values becomes values of the model: what is kept, and what is converted."""
+    """Converts one group of wire values to values of the model, without the dropped ones."""
 
     __slots__ = ("_converters", "_kept")
 
@@ -38,7 +43,7 @@ class _Group:
 
     def shown(self, values: QmfValues) -> Values:
         picked = list(values) if self._kept is None else [values[position] for position in self._kept]
-        # What has no converter is the same in both: neither reference nor map nor list.
+        # A value without a converter is the same in both: it is neither reference nor map nor list.
         shown = cast("list[Value | None]", picked)
         for place, convert in self._converters:
             value = picked[place]
@@ -62,12 +67,12 @@ def _reference(value: QmfValue) -> Reference | None:
 
 
 def _plain(value: QmfValue) -> Value:
-    """Return a map or list without its voids: the model has no value for them."""
+    """Return a map or list without its nulls, for which the model has no value."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, tuple):
         return tuple(_plain(inner) for inner in value if inner is not None)
-    return cast("Value", value)  # neither a void nor an object id: nothing that nests is one
+    return cast("Value", value)  # neither null nor an object id, which cannot be nested
 
 
 class _ClassView:
@@ -76,13 +81,13 @@ class _ClassView:
     def __init__(self, key: ClassKey, definition: ClassDefinition, rules: SecretRules) -> None:
         visible = without_absence(definition.schema)
         self.key = key
-        self.marks_absence = tells_absence(definition.schema)
+        self.marks_absence = has_absence_marks(definition.schema)
         self.properties = _Group(visible.properties, rules)
         self.statistics = _Group(visible.statistics, rules)
 
 
 class ContentTranslator:
-    """Turns schemas, content and events into observations.
+    """Converts schemas, content and events to observations.
 
     Args:
         rules: which elements are dropped, and what is masked in the rest.
@@ -95,7 +100,7 @@ class ContentTranslator:
         self._definitions: dict[ClassKey, ClassDefinition] = {}
 
     def learn(self, definition: ClassDefinition | EventDefinition) -> ClassLearned | EventLearned:
-        """Return what to tell of a schema, and remember how to read its records."""
+        """Return the observation of a schema, and prepare for its records."""
         if isinstance(definition, ClassDefinition):
             return self._learn_class(definition)
         key = self.model_key(definition)
@@ -105,9 +110,9 @@ class ContentTranslator:
 
     def _learn_class(self, definition: ClassDefinition) -> ClassLearned:
         key = self.model_key(definition)
-        former = self._classes.get(definition.key)
-        if former is not None:
-            self._definitions.pop(former.key, None)
+        previous = self._classes.get(definition.key)
+        if previous is not None:
+            self._definitions.pop(previous.key, None)
         self._classes[definition.key] = _ClassView(key, definition, self._rules)
         self._definitions[key] = definition
         visible = without_absence(definition.schema)
@@ -120,9 +125,9 @@ class ContentTranslator:
         return ClassLearned(shown)
 
     def model_key(self, definition: ClassDefinition | EventDefinition) -> ClassKey:
-        """Return what the model calls a class or event.
+        """Return the model's key of a class or event.
 
-        With a hash of its own where the agent sends none, as the Java broker does.
+        It has a computed hash where the agent sends none, as the Java broker does.
         """
         key = definition.key
         if key.hash != NO_HASH:
@@ -134,14 +139,14 @@ class ContentTranslator:
         return replace(key, hash=schema_hash(key, octets))
 
     def definition(self, key: ClassKey) -> ClassDefinition | None:
-        """Return the class that was told of under ``key``, unless it has changed since."""
+        """Return the class that was observed under ``key``, unless it has changed since."""
         return self._definitions.get(key)
 
     def outputs(self, definition: ClassDefinition, method: str, octets: bytes) -> Values:
-        """Return what a method returned, in schema order; a secret is absent, so that all keep their places.
+        """Return the outputs of a method, in schema order; a secret is absent, so that positions are kept.
 
         Raises:
-            ProtocolError: ``octets`` are not the method's outputs.
+            ProtocolError: ``octets`` are not valid outputs of the method.
         """
         values, end = definition.outputs[method].read(octets, 0)
         if end != len(octets):
@@ -157,7 +162,7 @@ class ContentTranslator:
         return cast("Value", value) if convert is None else convert(value)
 
     def content(self, message: Content) -> ObjectSeen:
-        """Return what a c, i or g record of a learnt class tells."""
+        """Return the observation of a c, i or g record of a known class."""
         view = self._classes[message.key]
         properties = None if message.properties is None else view.properties.shown(message.properties)
         statistics = message.statistics
@@ -177,16 +182,16 @@ class ContentTranslator:
         )
 
     def event(self, message: EventIndication, agent: str) -> EventSeen:
-        """Return what an e record of a learnt event tells."""
+        """Return the observation of an e record of a known event."""
         key, group = self._events[message.key]
         severity = model_severity(message.severity)
         return EventSeen(key, agent, message.time, severity, group.shown(message.arguments))
 
 
 def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
-    """Return one observation for a c record and the i record of the same object behind it, if they are that.
+    """Return one observation for a c record and the following i record of the same object, if they match.
 
-    A deleted object would otherwise be told of again after its end.
+    Otherwise a deleted object would be reported again after its end.
     """
     belongs = first.native_id == second.native_id and first.key == second.key
     if not belongs or first.statistics is not None or second.properties is not None:

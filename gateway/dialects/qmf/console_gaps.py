@@ -1,4 +1,4 @@
-"""What a console missed: gaps in what it received, and restarts of agents."""
+"""Gaps in what a console received, and restarts of agents."""
 
 from __future__ import annotations
 
@@ -15,54 +15,55 @@ _INTERRUPTED = f"agent {BROKER_AGENT} restarted or lost its connection"
 
 
 class GapTracker:
-    """What may be lost while the console, an agent, or the link between them was away. Times are nanoseconds.
+    """The losses while the console, an agent, or the link between them was away. Times are nanoseconds.
 
     Args:
-        agents: when each was heard.
-        complete_until: when the last message was sent that an earlier life of the console has heard; 0 for
-            none.
+        agents: the agents, with the times of their last messages.
+        complete_until: when the last message that an earlier console received was sent; 0 for none.
 
     Attributes:
-        spoken_at: when the message was sent that arrived last.
+        spoken_at: when the message that arrived last was sent.
     """
 
     def __init__(self, agents: Agents, complete_until: int) -> None:
         self.spoken_at = complete_until
         self._agents = agents
-        self._missed_reason = ""  # why something may have been lost before the next that arrives
+        self._missed_reason = ""  # why something may have been lost before the next message
         self._connected_at = 0
         self._interrupted_since: int | None = None
-        self._interruption_told_at = 0
-        self._until_before = complete_until  # `until`, when the message arrived that is being heard
-        self._unread: tuple[int, int] | None = None  # when the first and the last such message were sent
+        self._interruption_reported_at = 0
+        self._until_before = complete_until  # `until` when the current message arrived
+        self._unread: tuple[int, int] | None = (
+            None  # when the first and the last unreadable message were sent
+        )
 
     @property
     def until(self) -> int:
-        """Until when nothing that the broker's agent said can be lost."""
+        """The time up to which no message of the broker's agent can be lost."""
         spoke = self._agents.last_spoke(BROKER_AGENT)
         return self._connected_at if spoke is None else spoke
 
     def resumed(self, missed: str, now: int) -> None:
-        """What was said meanwhile will arrive; ``missed`` says why what was before it may be lost."""
+        """Note that waiting messages will arrive; ``missed`` is the reason why earlier ones may be lost."""
         self._connected_at = self.spoken_at or now
         if self.spoken_at:
             self._missed_reason = self._missed_reason or missed
 
     def connected(self, now: int, *, caught_up: bool) -> list[Gap]:
-        """All that is said from now on will arrive; ``caught_up``: what was said meanwhile has."""
+        """Note that all messages from now on will arrive; ``caught_up``: waiting ones have arrived, too."""
         if self.spoken_at and not caught_up:
             self._missed_reason = "not connected"
         gaps = [*self._unread_gaps(), *self.missed(now)]
         self._connected_at = self.spoken_at = now
         self._interrupted_since = None
-        self._interruption_told_at = 0
+        self._interruption_reported_at = 0
         return gaps
 
     def arrived(self, sent: int, now: int) -> list[Gap]:
-        """A message arrived that was sent at ``sent`` (0 for unknown), and with it all that came before it.
+        """Note a message that was sent at ``sent`` (0 for unknown); all before it have arrived or are lost.
 
-        After a connection stood still, what was sent long ago arrives all at once: then receipt says nothing
-        about what was lost behind it.
+        After a stall of the connection, old messages arrive all at once: the time of receipt then has no
+        relation to the time of a loss.
         """
         spoke = self._agents.last_spoke(BROKER_AGENT)
         self._until_before = self._connected_at if spoke is None else spoke
@@ -72,7 +73,7 @@ class GapTracker:
         return gaps
 
     def missed(self, until: int) -> list[Gap]:
-        """What was lost was said between what was heard last and ``until``."""
+        """Return the gap between the last received message and ``until``, if one is suspected."""
         reason, self._missed_reason = self._missed_reason, ""
         if not reason:
             return []
@@ -81,7 +82,7 @@ class GapTracker:
         return [gap]
 
     def unread(self) -> None:
-        """What arrived last cannot be read, and an event in it is lost."""
+        """Note that the last message cannot be read, so that an event in it is lost."""
         first, _ = self._unread or (self.spoken_at, 0)
         self._unread = (min(first, self.spoken_at), self.spoken_at)
 
@@ -90,90 +91,90 @@ class GapTracker:
         return [] if unread is None else [Gap(*unread, "a message could not be read")]
 
     def interrupted(self) -> None:
-        """The broker's agent restarted or lost its link, and what it said last may be lost with it."""
+        """Note that the broker's agent restarted or lost its link, which may have lost messages."""
         if self._interrupted_since is None:
-            self._interrupted_since = max(self.until, self._interruption_told_at)
+            self._interrupted_since = max(self.until, self._interruption_reported_at)
             self._agents.interrupted(BROKER_AGENT)
 
     def interrupted_meanwhile(self) -> list[Gap]:
-        """Return the gap where that was a while ago, and what the agent sent since has been received."""
+        """Return the gap of an earlier interruption, after which messages of the agent have arrived."""
         since = self.until
         return [Gap(since, self.spoken_at, _INTERRUPTED)] if since < self.spoken_at else []
 
     def restarted(self) -> list[Gap]:
-        """The message that is being heard is the first to show that the broker's agent restarted."""
+        """Return the gap before the current message, the first to show that the broker's agent restarted."""
         self._agents.interrupted(BROKER_AGENT)
         since = min(self._until_before, self.spoken_at)
         return [Gap(since, self.spoken_at, f"agent {BROKER_AGENT} restarted")]
 
     def interruption(self, now: int) -> list[Gap]:
-        """What was lost, told before the agent is greeted: however many interruptions there were, once."""
+        """Return the gaps to report before the agent is greeted: one for any number of interruptions."""
         gaps = self._unread_gaps()
         since, self._interrupted_since = self._interrupted_since, None
         if since is None:
             return gaps
-        self._interruption_told_at = now
+        self._interruption_reported_at = now
         return [*gaps, gap_until_now(since, now, _INTERRUPTED)]
 
     def answered(self) -> bool:
-        """The greeting is answered; whether an interruption was told since the last answer."""
-        told = self._interruption_told_at > 0
-        self._interruption_told_at = 0
-        return told
+        """Note the answer to the greeting; return whether an interruption was reported since the last one."""
+        reported = self._interruption_reported_at > 0
+        self._interruption_reported_at = 0
+        return reported
 
 
 def gap_until_now(since: int, now: int, reason: str) -> Gap:
-    """Something was lost between ``since`` and now. The clock may have been set back meanwhile."""
+    """Return a gap from ``since`` to now. The clock may have been set back meanwhile."""
     return Gap(min(since, now), now, reason)
 
 
 _BROKER_CLASS: Final = ("org.apache.qpid.broker", "broker")
 _REMOTES: Final = 1024
-"""Remote agents whose boots are known, those that were heard of first are forgotten first."""
+"""Remote agents whose boots are known; beyond it the oldest is forgotten."""
 
 
 class Restarts:
-    """The incarnations of the broker's agent: by the UUID in b, by the ids of objects, by a broker's birth.
+    """The incarnations of the broker's agent, by the UUID in b, by object ids, by the broker's creation time.
 
-    A boot sequence alone says nothing: qpidd keeps one object, of number 0, under the first one for ever.
+    A boot sequence alone is not sufficient: qpidd keeps one object, of number 0, under the first one.
 
     Attributes:
-        broker: the UUID that was told last.
+        broker: the last UUID.
     """
 
     def __init__(self) -> None:
         self.broker: UUID | None = None
-        self._restarted = False  # by its UUID, and the next resync says so
-        self._reported = False  # the first object told of it said so
+        self._restarted = False  # shown by the UUID, and reported by the next resync
+        self._reported = False  # shown and reported by an object
         self._sequences: set[int] = set()
-        self._in_doubt = False
+        self._is_suspected = False
         self._born = 0
         self._of_remotes: dict[str, set[int]] = {}
 
     @property
     def is_reported(self) -> bool:
-        """Whether a restart was told, and no resync has begun since."""
+        """Whether a restart was reported, and no resync has begun since."""
         return self._reported
 
     @property
     def is_expected(self) -> bool:
-        """Whether it is no news that something may be lost by a restart."""
-        return self._reported or self._in_doubt
+        """Whether losses by a restart are reported or suspected already."""
+        return self._reported or self._is_suspected
 
-    def doubt(self) -> None:
-        """The agent announced itself, or was out of hearing: it may have been restarted."""
-        self._in_doubt = bool(self._sequences)
+    def suspect(self) -> None:
+        """Note that the agent may have restarted: it announced itself, or could not be received."""
+        self._is_suspected = bool(self._sequences)
 
     def answered(self, broker: UUID) -> bool:
-        """The greeting was answered; whether by another incarnation than what the last resync was of."""
+        """Note the answer to a greeting; return whether it is of another incarnation than the last resync."""
         self._restarted |= self.broker not in (None, broker)
         self.broker = broker
         return self._restarted
 
     def shown_by(self, message: Content) -> bool | None:
-        """Return whether a restart was expected, if an object of the broker's agent is the first to show one.
+        """Return whether a restart was expected, if this object is the first that shows one.
 
-        ``None`` where it shows none, as nearly all do.
+        Returns ``None`` where it shows none, as nearly all do.
         """
         key, sequence = message.key, message.object_id.prefix >> 48 & 0xFFF
         is_broker = key.name == _BROKER_CLASS[1] and key.package == _BROKER_CLASS[0]
@@ -188,7 +189,7 @@ class Restarts:
         return is_expected
 
     def remote_shown_by(self, agent: str, object_id: ObjectId) -> bool:
-        """Whether an object of a remote agent is the first of a boot sequence that is not its first one."""
+        """Return whether an object of a remote agent is the first of a further boot sequence."""
         sequence, known = object_id.sequence, self._of_remotes.setdefault(agent, set())
         if len(self._of_remotes) > _REMOTES:
             self.forget_remote(next(iter(self._of_remotes)))
@@ -198,15 +199,15 @@ class Restarts:
         return len(known) > 1
 
     def forget_remote(self, agent: str) -> None:
-        """A remote agent is read again, whatever its ids say."""
+        """Forget the boots of a remote agent that is read again anyway."""
         self._of_remotes.pop(agent, None)
 
     def reported(self) -> None:
-        """An object has shown a restart in another way, and it is reported."""
+        """Note that a restart was shown in another way, and is reported."""
         self._reported = True
 
     def resync_begins(self) -> bool:
-        """Whether the resync that begins is the first to say that there was a restart."""
+        """Return whether the resync that begins is the first to report a restart."""
         restarted = self._restarted and not self._reported
         if restarted:
             self._forget()
@@ -214,9 +215,9 @@ class Restarts:
         return restarted
 
     def _forget(self) -> None:
-        """Object ids from before the restart mean nothing any more."""
+        """Forget object ids from before the restart, which mean nothing any more."""
         self._sequences.clear()
-        self._in_doubt = False
+        self._is_suspected = False
         self._born = 0
 
     def _shows_birth(self, message: Content) -> bool:
@@ -232,8 +233,8 @@ class Restarts:
         sequence = object_id.sequence
         if not sequence or not object_id.number or sequence in self._sequences:
             return False
-        restarted = self._in_doubt
+        restarted = self._is_suspected
         if restarted:
             self._forget()
-        self._sequences.add(sequence)  # of 12 bits: there are no more than 4,095
+        self._sequences.add(sequence)  # of 12 bits, so there are at most 4,095
         return restarted

@@ -1,7 +1,7 @@
-"""What a console asks of its agents: requests that are repeated, and operations that are sent once.
+"""Requests of a console, which are repeated, and operations, which are sent once.
 
-A reply may never come: each request has a deadline, is asked again a few times, each time with a new
-sequence number and more patience, and is given up in the end.
+A reply may never come: each request has a deadline, is repeated a few times, each time with a new
+sequence number and a longer deadline, and is given up in the end.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gateway.model.schema import ClassKey
 from gateway.model.values import ValueType
 
 REQUEST_SEQUENCES: Final = 1 << 31
-"""Requests have the lower half of the sequence numbers, operations the upper one (`Operations`)."""
+"""The first sequence number of operations (`Operations`); those below it are for requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Who is there? Asked for ever: without an answer there is nothing else to do."""
+    """Requests the broker's identity. It is repeated for ever: without an answer nothing else is possible."""
 
     def message(self, sequence: int) -> Message:
         """Return the request."""
@@ -42,7 +42,7 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class ListPackages:
-    """Which packages?"""
+    """Requests the packages."""
 
     def message(self, sequence: int) -> Message:
         """Return the request."""
@@ -51,7 +51,7 @@ class ListPackages:
 
 @dataclass(frozen=True, slots=True)
 class ListClasses:
-    """Which classes of a package?"""
+    """Requests the classes of a package."""
 
     package: str
 
@@ -62,7 +62,7 @@ class ListClasses:
 
 @dataclass(frozen=True, slots=True)
 class FetchSchema:
-    """Which schema has a class or event?"""
+    """Requests the schema of a class or event."""
 
     key: ClassKey
 
@@ -73,7 +73,7 @@ class FetchSchema:
 
 @dataclass(frozen=True, slots=True)
 class FetchObjects:
-    """Which objects of a class has an agent?"""
+    """Requests the objects of a class from an agent."""
 
     agent: str
     package: str
@@ -86,9 +86,9 @@ class FetchObjects:
 
 @dataclass(frozen=True, slots=True)
 class AwaitPublication:
-    """Tell everything again by yourself, as agents before AM2 do.
+    """Makes an agent from before AM2 publish everything again.
 
-    From February 2008 on they do whenever they were asked for a schema, as of ``key``; before that, whenever
+    From February 2008 on, agents do so after any request for a schema, as of ``key``; before that, whenever
     a queue is bound, so that nothing is sent.
     """
 
@@ -103,7 +103,7 @@ Subject: TypeAlias = Greeting | ListPackages | ListClasses | FetchSchema | Fetch
 
 
 def routing_key(subject: Subject) -> str:
-    """Return where a request goes: get queries to the agent asked, all others to the broker."""
+    """Return the routing key of a request: get queries go to the agent, all others to the broker."""
     if isinstance(subject, FetchObjects):
         return addresses.agent_key(subject.agent)
     return addresses.BROKER_KEY
@@ -125,14 +125,14 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """How long and how often is asked. Durations are nanoseconds.
+    """The deadlines and limits of requests. Durations are nanoseconds.
 
     Attributes:
-        deadline: until the first answer is missed; each further attempt waits twice as long.
-        longest: the wait is never longer.
-        attempts: after so many a request is given up.
+        deadline: the time until the first answer is missing; each further attempt waits twice as long.
+        longest: the upper bound of that time.
+        attempts: the attempts after which a request is given up.
         window: requests in flight.
-        limit: requests waiting for their turn; more are refused.
+        limit: requests that may wait for their turn; more are refused.
     """
 
     deadline: int
@@ -143,7 +143,7 @@ class RequestRules:
 
 
 class Requests:
-    """All requests of a session that are not answered; they are numbered from ``first_sequence`` + 1 on."""
+    """The unanswered requests of a session; their numbers begin at ``first_sequence`` + 1."""
 
     def __init__(self, rules: RequestRules, first_sequence: int = 0) -> None:
         self._rules = rules
@@ -155,11 +155,11 @@ class Requests:
         self._objects_of: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
-        """Whether anything is waited for."""
+        """Return whether any request is unanswered."""
         return bool(self._known)
 
     def clear(self) -> None:
-        """Wait for nothing any more; late replies will belong to nobody."""
+        """Drop all requests; late replies will match none."""
         self._waiting.clear()
         self._known.clear()
         self._by_sequence.clear()
@@ -167,7 +167,7 @@ class Requests:
         self._objects_of.clear()
 
     def add(self, subject: Subject) -> bool:
-        """Ask when there is room, once however often added; False if too much is waiting."""
+        """Add a request, once however often it is added; return False if too many are waiting."""
         if subject in self._known:
             return True
         if len(self._waiting) >= self._rules.limit:
@@ -179,15 +179,15 @@ class Requests:
         return True
 
     def asks_objects_of(self, agent: str) -> bool:
-        """Whether objects of this agent are waited for."""
+        """Return whether objects of this agent are requested."""
         return self._objects_of[agent] > 0
 
     def asks_beside(self, agents: Iterable[str]) -> bool:
-        """Whether anything but the objects of these agents is waited for."""
+        """Return whether anything but the objects of these agents is requested."""
         return len(self._known) > sum(self._objects_of[agent] for agent in agents)
 
     def drop_objects_of(self, agent: str) -> None:
-        """Wait for no objects of this agent, and ask for none."""
+        """Drop all requests for objects of this agent."""
         if not self.asks_objects_of(agent):
             return
         for subject in [one for one in self._known if _is_of(one, agent)]:
@@ -197,28 +197,28 @@ class Requests:
         del self._objects_of[agent]
 
     def subject(self, sequence: int) -> Subject | None:
-        """Return what a reply of this sequence answers."""
+        """Return the request that a reply of this sequence answers; ``None`` if there is none."""
         request = self._by_sequence.get(sequence)
         return request.subject if request else None
 
     def sequence(self, subject: Subject) -> int:
-        """Return the number that ``subject`` was asked with last; 0 where it is not waited for."""
+        """Return the last number of the request ``subject``; 0 where it is unknown."""
         request = self._known.get(subject)
         return request.sequences[-1] if request else 0
 
     def attempts(self, subject: Subject) -> int:
-        """Return how often ``subject`` was asked for, since it was hurried if it was."""
+        """Return the number of attempts of ``subject`` since it was added or `retry_at` was called."""
         request = self._known.get(subject)
         return request.attempts if request else 0
 
     def progress(self, sequence: int, now: int) -> None:
-        """Part of a reply came: wait for the rest as long again."""
+        """Note a part of a reply, which extends the deadline."""
         request = self._by_sequence.get(sequence)
         if request is not None:
             self._timers.set(request, now + request.patience)
 
     def complete(self, sequence: int) -> Subject | None:
-        """Return what a whole reply of this sequence answers, and stop waiting for it."""
+        """End and return the request that a complete reply of this sequence answers."""
         request = self._by_sequence.get(sequence)
         if request is None:
             return None
@@ -226,7 +226,7 @@ class Requests:
         return request.subject
 
     def drop(self, subject: Subject) -> None:
-        """Stop waiting for the answer to ``subject``."""
+        """Drop the request ``subject``."""
         request = self._known.get(subject)
         if request is not None:
             self._forget(request)
@@ -239,8 +239,8 @@ class Requests:
         if isinstance(request.subject, FetchObjects):
             self._objects_of[request.subject.agent] -= 1
 
-    def hurry(self, subject: Subject, at: int) -> None:
-        """Ask again at ``at`` if that is sooner, as if it were for the first time."""
+    def retry_at(self, subject: Subject, at: int) -> None:
+        """Repeat the request at ``at`` if that is sooner, as if for the first time."""
         request = self._known.get(subject)
         if request is not None:
             self._timers.set(request, at)
@@ -248,7 +248,7 @@ class Requests:
             request.attempts = 0
 
     def launch(self, now: int) -> list[tuple[Subject, int]]:
-        """Return what to send now, with its sequence numbers."""
+        """Return the requests to send now, with their sequence numbers."""
         launched = []
         while self._waiting and len(self._known) - len(self._waiting) < self._rules.window:
             subject = self._waiting.popleft()
@@ -257,7 +257,7 @@ class Requests:
         return launched
 
     def overdue(self, now: int) -> tuple[list[tuple[Subject, int]], list[Subject]]:
-        """Return what to send again, with sequence numbers, and what is given up herewith."""
+        """Return the requests to repeat, with sequence numbers, and those that are given up."""
         again: list[tuple[Subject, int]] = []
         given_up: list[Subject] = []
         for request in self._timers.take(now):
@@ -271,12 +271,12 @@ class Requests:
         return again, given_up
 
     def _number(self, request: _Request, now: int) -> int:
-        self._sequence = (self._sequence + 1) % REQUEST_SEQUENCES or 1  # 0 marks what nobody asked for
+        self._sequence = (self._sequence + 1) % REQUEST_SEQUENCES or 1  # 0 marks unsolicited messages
         request.attempts += 1
         self._timers.set(request, now + request.patience)
         request.sequences.append(self._sequence)
         self._by_sequence[self._sequence] = request
-        # A late answer to an earlier attempt counts; only a greeting is asked so often that it must be cut.
+        # A late answer to an earlier attempt counts; only greetings are repeated without a limit.
         for old in request.sequences[: -self._rules.attempts]:
             del self._by_sequence[old]
         del request.sequences[: -self._rules.attempts]
@@ -284,12 +284,12 @@ class Requests:
 
     @property
     def next_deadline(self) -> int:
-        """When `overdue` has something to return."""
+        """The time at which `overdue` returns something; `NEVER` for never."""
         return self._timers.first
 
 
 OperationRequest: TypeAlias = MethodCall | ObjectModify | ObjectFetch
-"""What a console can be given; `ObjectModify` only before AM2, which has no such request."""
+"""The requests of users; `ObjectModify` only before AM2, which has no such request."""
 
 
 @dataclass(slots=True)
@@ -297,11 +297,11 @@ class Operation:
     """A call or fetch that was sent, or is about to be.
 
     Attributes:
-        request: what the console was given.
-        definition: of the object's class.
-        object_id: of the object.
-        found: whether a fetch was told of the object already.
-        trouble: what of the answer to a fetch could not be understood.
+        request: the user's request.
+        definition: the class of the object.
+        object_id: the id of the object.
+        found: whether the answer to a fetch had the object.
+        trouble: the part of the answer to a fetch that could not be processed.
     """
 
     request: OperationRequest
@@ -311,7 +311,7 @@ class Operation:
     trouble: str = ""
 
     def answer(self, outcome: Outcome, text: str, code: int | None = None) -> Answer:
-        """What came of it, without outputs."""
+        """Return the answer to the request, without outputs."""
         return Answer(self.request.token, outcome, text, code)
 
 
@@ -319,8 +319,8 @@ class Operations(Pending[int, Operation]):
     """The operations of a session.
 
     Args:
-        limit: those that wait for an answer at once.
-        first_sequence: as of `Requests`.
+        limit: the number of operations that may wait for an answer.
+        first_sequence: as in `Requests`.
     """
 
     def __init__(self, limit: int, first_sequence: int) -> None:
@@ -330,11 +330,11 @@ class Operations(Pending[int, Operation]):
 
     @property
     def is_full(self) -> bool:
-        """Whether no more can wait for an answer."""
+        """Whether no further operation may wait for an answer."""
         return len(self) >= self.limit
 
     def ask(self, operation: Operation) -> int:
-        """Wait for an answer from now on; returns the sequence number to ask with."""
+        """Wait for an answer to this operation; return its sequence number."""
         self._number = (self._number + 1) % REQUEST_SEQUENCES
         sequence = REQUEST_SEQUENCES + self._number
         self.begin(sequence, operation, operation.request.deadline)
@@ -348,11 +348,11 @@ _REFERENCE: Final = "Ref"
 
 
 def targets_first(listed: Iterable[ClassName], definitions: Iterable[ClassDefinition]) -> Iterator[ClassName]:
-    """Return the classes, each behind those that its properties refer to, else in the order listed.
+    """Yield the classes, each after those that its properties refer to, else in the order listed.
 
-    Whatever is told before what it refers to has to wait for that, and a broker lists queues before the
-    virtual hosts that a hundred thousand of them are in. qpidd tells of a reference nothing but the name of
-    the property: ``vhostRef`` leads to a ``vhost``.
+    An object that refers to an unknown one has to wait for it, and a broker lists queues before the
+    virtual hosts of a hundred thousand of them. qpidd describes a reference only by the name of
+    the property: ``vhostRef`` refers to a ``vhost``.
     """
     targets: dict[ClassName, list[ClassName]] = {}
     for definition in definitions:
@@ -366,7 +366,7 @@ def targets_first(listed: Iterable[ClassName], definitions: Iterable[ClassDefini
 def _with_targets(
     name: ClassName, targets: Mapping[ClassName, list[ClassName]], wanted: dict[ClassName, None]
 ) -> Iterator[ClassName]:
-    """Take a class out of ``wanted``, behind what it refers to; of those in a circle the first comes last."""
+    """Yield a class after those that it refers to; of a circle, the first one comes last."""
     if name not in wanted:
         return
     under_way = [(name, iter(targets.get(name, ())))]

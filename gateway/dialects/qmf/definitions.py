@@ -1,6 +1,6 @@
-"""Classes and events as the wire defines them: the model's schema and the type code of each element.
+"""Classes and events as they are encoded: the model's schema and the type code of each element.
 
-The model knows one string type where AM2 has two; a definition keeps what is needed to read and write.
+The model has one string type where AM2 has two; a definition keeps what reading and writing needs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _codes(elements: tuple[Element, ...] | tuple[Argument, ...]) -> tuple[TypeCo
 class ClassDefinition:
     """A class; the tuples of codes run parallel to the schema's properties, statistics and methods.
 
-    ``forms``: how values travel in the version that the class is spoken of in.
+    ``forms``: the encoding of values in the version of QMF that the class is reported in.
     """
 
     schema: ClassSchema
@@ -39,7 +39,7 @@ class ClassDefinition:
 
     @classmethod
     def of(cls, schema: ClassSchema, forms: ElementForms = AM2) -> ClassDefinition:
-        """Choose the type codes for a class of our own.
+        """Return the definition of a class of this gateway, with chosen type codes.
 
         Raises:
             LocalProtocolError: QMF has no type for one of its elements.
@@ -59,47 +59,47 @@ class ClassDefinition:
 
     @cached_property
     def key_octets(self) -> bytes:
-        """The class key as it travels; `LocalProtocolError` if it cannot."""
+        """The encoded class key; raises `LocalProtocolError` if it cannot be encoded."""
         return fields.class_key(self.schema.key)
 
     @cached_property
     def properties(self) -> OptionalLayout:
-        """Reads and writes the properties of c and g records."""
+        """The reader and writer of the properties of c and g records."""
         return OptionalLayout(self.property_codes, [p.optional for p in self.schema.properties], self.forms)
 
     @cached_property
     def statistics(self) -> Layout:
-        """Reads and writes the statistics of i and g records."""
+        """The reader and writer of the statistics of i and g records."""
         return Layout(self.statistic_codes, self.forms)
 
     @cached_property
     def property_record(self) -> ContentReader:
-        """Reads what stands behind the class key in c records."""
+        """The reader of the part of c records after the class key."""
         return self.properties.content_reader()
 
     @cached_property
     def statistic_record(self) -> ContentReader:
-        """Reads what stands behind the class key in i records."""
+        """The reader of the part of i records after the class key."""
         return self.statistics.content_reader()
 
     @cached_property
     def statistic_values(self) -> ValuesReader:
-        """Reads the statistics of g records."""
+        """The reader of the statistics of g records."""
         return self.statistics.values_reader()
 
     @cached_property
     def methods(self) -> dict[str, Method]:
-        """By name; of several of one name the last counts, as in `inputs` and `outputs`."""
+        """The methods by name; of several with one name the last counts, as in `inputs` and `outputs`."""
         return {method.name: method for method in self.schema.methods}
 
     @cached_property
     def inputs(self) -> dict[str, Layout]:
-        """By method name, reads and writes the arguments of M."""
+        """The reader and writer of the arguments of M, by method name."""
         return self._arguments(_INPUT)
 
     @cached_property
     def outputs(self) -> dict[str, Layout]:
-        """By method name, reads and writes the arguments of m."""
+        """The reader and writer of the arguments of m, by method name."""
         return self._arguments(_OUTPUT)
 
     def _arguments(self, directions: tuple[Direction, ...]) -> dict[str, Layout]:
@@ -126,7 +126,7 @@ class EventDefinition:
 
     @classmethod
     def of(cls, schema: EventSchema, forms: ElementForms = AM2) -> EventDefinition:
-        """Choose the type codes for an event of our own; raises as `ClassDefinition.of`."""
+        """Return the definition of an event of this gateway; raise as `ClassDefinition.of`."""
         return cls(schema, _codes(schema.arguments), forms)
 
     @property
@@ -136,22 +136,22 @@ class EventDefinition:
 
     @cached_property
     def arguments(self) -> Layout:
-        """Reads and writes the arguments of e records."""
+        """The reader and writer of the arguments of e records."""
         return Layout(self.codes, self.forms)
 
 
 class Definitions:
-    """The classes and events known so far; content records are read by them.
+    """The known classes and events, by which content records are read.
 
     Args:
-        limit: classes and events kept at most.
+        limit: the largest number of classes and events.
     """
 
     def __init__(self, limit: int = 4096) -> None:
         self.limit = limit
         self._classes: dict[ClassKey, ClassDefinition] = {}
         self._events: dict[ClassKey, EventDefinition] = {}
-        # A content record names its class by these octets: one look-up, no strings made.
+        # A content record names its class by these octets: one look-up, without making strings.
         self._classes_by_octets: dict[bytes, ClassDefinition] = {}
         self._events_by_octets: dict[bytes, EventDefinition] = {}
 
@@ -166,7 +166,7 @@ class Definitions:
         return key in self._classes or key in self._events
 
     def add(self, definition: ClassDefinition | EventDefinition) -> bool:
-        """Keep a definition, or replace the one of the same key; False if there is no room."""
+        """Add a definition, or replace the one of the same key; return False if there is no room."""
         if definition.key not in self and len(self) >= self.limit:
             return False
         octets = fields.class_key(definition.key)
@@ -179,7 +179,7 @@ class Definitions:
         return True
 
     def forget(self, key: ClassKey) -> None:
-        """Know nothing of a class or event any more."""
+        """Remove a class or event."""
         octets = fields.class_key(key)
         self._classes.pop(key, None)
         self._classes_by_octets.pop(octets, None)
@@ -187,15 +187,15 @@ class Definitions:
         self._events_by_octets.pop(octets, None)
 
     def find_class(self, key: ClassKey) -> ClassDefinition | None:
-        """Return the class of this key."""
+        """Return the class of this key; ``None`` if it is unknown."""
         return self._classes.get(key)
 
     def find_event(self, key: ClassKey) -> EventDefinition | None:
-        """Return the event of this key."""
+        """Return the event of this key; ``None`` if it is unknown."""
         return self._events.get(key)
 
     def class_at(self, body: bytes, start: int) -> tuple[ClassDefinition | None, int]:
-        """Return the class whose key stands at ``start``, if it is known, and where the key ends.
+        """Return the class whose key begins at ``start``, if it is known, and the position behind the key.
 
         Raises:
             ProtocolError: the body ends before the key does.
@@ -204,16 +204,16 @@ class Definitions:
         return self._classes_by_octets.get(body[start:end]), end
 
     def class_by_octets(self, octets: bytes) -> ClassDefinition | None:
-        """Return the class whose key travels as ``octets``."""
+        """Return the class whose encoded key is ``octets``; ``None`` if it is unknown."""
         return self._classes_by_octets.get(octets)
 
     def event_by_octets(self, octets: bytes) -> EventDefinition | None:
-        """Return the event whose key travels as ``octets``."""
+        """Return the event whose encoded key is ``octets``; ``None`` if it is unknown."""
         return self._events_by_octets.get(octets)
 
 
 def key_end(body: bytes, start: int) -> int:
-    """Return where the class key ends that stands at ``start``, without making strings of it.
+    """Return the position behind the class key that begins at ``start``, without making strings.
 
     Raises:
         ProtocolError: the body ends before the key does.
@@ -229,10 +229,10 @@ def key_end(body: bytes, start: int) -> int:
 
 
 def schema_hash(key: ClassKey, body: bytes) -> bytes:
-    """Return the 16 octets that name one version of a class or event: MD5 over package, name and body.
+    """Return the 16 octets that identify a version of a class or event: MD5 over package, name and body.
 
     ``body`` is the encoded schema after the hash (`schema_records`). Peers never compute it: it only has
-    to differ whenever the schema does, and to be the same in each run.
+    to change with the schema, and to be the same in each run.
     """
     digest = hashlib.md5(fields.str8(key.package) + fields.str8(key.name) + body, usedforsecurity=False)
     return digest.digest()

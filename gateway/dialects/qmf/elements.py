@@ -1,7 +1,7 @@
-"""The types that elements and arguments can have: their codes, the model's types, and how values travel.
+"""The types of elements and arguments: their codes, the model's types, and their encodings.
 
-A value of an element travels without a code, in a form that depends on the version of QMF.
-Sources: QMF AM2 protocol (type codes); list and array as qpidd has them.
+A value of an element is encoded without a code, in a form that depends on the version of QMF.
+Sources: QMF AM2 protocol (type codes); list and array as in qpidd.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ _CODES: Final = {
 
 
 def type_code(value_type: ValueType, max_length: int | None) -> TypeCode:
-    """Return how a model type travels: strings of at most 255 octets as str8, all others as str16.
+    """Return the type code for a type of the model: str8 for strings of at most 255 octets, else str16.
 
     Raises:
-        LocalProtocolError: QMF has no such type (octets).
+        LocalProtocolError: QMF has no such type (it has none for octets).
     """
     if value_type is ValueType.STRING and max_length is not None and max_length <= 0xFF:  # noqa: PLR2004
         return TypeCode.STR8
@@ -102,9 +102,9 @@ def type_code(value_type: ValueType, max_length: int | None) -> TypeCode:
 
 
 ReadStep: TypeAlias = "Callable[[bytes, int, list[QmfValue]], int]"
-"""Appends the value that stands at a position of a body, and returns where it ends.
+"""Appends the value at a position of a body, and returns the position behind it.
 
-It may raise ``struct.error`` or ``IndexError`` where the body ends too early; `layout` says what that means.
+It may raise ``struct.error`` or ``IndexError`` at a premature end of the body, which `layout` converts.
 """
 
 WriteOne: TypeAlias = "Callable[[QmfValue], bytes]"
@@ -112,16 +112,16 @@ WriteOne: TypeAlias = "Callable[[QmfValue], bytes]"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementForms:
-    """The forms of one version of QMF.
+    """The encodings of one version of QMF.
 
     Attributes:
-        fixed: struct codes of the types whose values have one length.
-        readers: all other types that the version has.
-        writers: these types' writers, each with what stands for an absent value.
-        object_id: reads the octets of an object id; ``struct.error`` if they are too few.
-        object_id_length: how many these are.
-        text_lengths: struct codes of the length in front of each string type.
-        text_limits: octets that a string type holds at most, where that is less than a body.
+        fixed: struct codes of the types of fixed length.
+        readers: the readers of all other types of the version.
+        writers: the writers of these types, each with the substitute for an absent value.
+        object_id: decodes an object id; raises ``struct.error`` if there are too few octets.
+        object_id_length: octets of an object id.
+        text_lengths: struct codes of the length before each string type.
+        text_limits: largest number of octets of a string type, where that is less than a body.
     """
 
     fixed: Mapping[TypeCode, str]
@@ -133,12 +133,12 @@ class ElementForms:
     text_limits: Mapping[TypeCode, int]
 
     def __contains__(self, code: TypeCode) -> bool:
-        """Whether the version has this type."""
+        """Return whether the version has this type."""
         return code in self.fixed or code in self.readers
 
 
 def read_text(body: bytes, start: int, end: int, values: list[QmfValue]) -> int:
-    """The end of every `ReadStep` of a string: its octets stand from ``start`` to ``end``."""
+    """Append the string from ``start`` to ``end``, as the last step of every reader of strings."""
     if end > len(body):
         raise ProtocolError(f"a string of {end - start} octets", f"{max(0, len(body) - start)}", start)
     values.append(decode_text(body[start:end]))
@@ -146,7 +146,7 @@ def read_text(body: bytes, start: int, end: int, values: list[QmfValue]) -> int:
 
 
 def read_str8(body: bytes, position: int, values: list[QmfValue]) -> int:
-    """A string behind a length of 8 bits."""
+    """Read a string after a length of 8 bits."""
     start = position + 1
     return read_text(body, start, start + body[position], values)
 
@@ -198,11 +198,11 @@ NUMBERS: Final[Mapping[TypeCode, str]] = {
     TypeCode.F32: "f",
     TypeCode.F64: "d",
 }
-"""What every version has."""
+"""The types that every version has."""
 
-# The casts hold no promise: a value of another type raises in the writer, and `Layout.write` says so.
+# The casts are not checked: a value of another type raises in the writer, which `Layout.write` converts.
 STR8_WRITER: Final[tuple[WriteOne, QmfValue]] = (cast("WriteOne", fields.str8), "")
-"""Writes a string behind a length of 8 bits."""
+"""The writer of a string after a length of 8 bits."""
 
 AM2: Final = ElementForms(
     fixed={
@@ -235,4 +235,4 @@ AM2: Final = ElementForms(
     text_lengths={TypeCode.STR8: "B", TypeCode.STR16: "H"},
     text_limits={TypeCode.STR8: 0xFF, TypeCode.STR16: 0xFFFF},
 )
-"""The forms of AM2 (QMF AM2 protocol, type codes)."""
+"""The encodings of AM2 (QMF AM2 protocol, type codes)."""

@@ -1,7 +1,7 @@
-"""The fields that AM2 records are made of: integers, strings, UUIDs, object ids, class keys; both ways.
+"""The fields of AM2 records: integers, strings, UUIDs, object ids, class keys; encoded and decoded.
 
-All integers are big-endian and unsigned. ``str8`` and ``str16`` are octets behind a length of 8 or 16
-bits, UTF-8 by custom. Sources: QMF AM2 protocol; AMQP 0-10, section 3.
+All integers are big-endian and unsigned. ``str8`` and ``str16`` are octets after a length of 8 or 16
+bits, by custom UTF-8. Sources: QMF AM2 protocol; AMQP 0-10, section 3.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ HASH_LENGTH = 16
 """Octets of a class hash."""
 
 NO_HASH = bytes(HASH_LENGTH)
-"""What is sent where a class has no hash; the Java broker sends it for every class."""
+"""The hash of a class without one; the Java broker sends it for every class."""
 
 
 def decode_text(octets: bytes) -> str:
     r"""Return ``octets`` as text.
 
-    AMQP names are octets, and brokers let clients put any there: what is no UTF-8 is shown as ``\xNN``,
-    so that it stays printable and two names stay two.
+    AMQP names are octets, and brokers accept any from clients: invalid UTF-8 is shown as ``\xNN``,
+    so that it stays printable and different names stay different.
     """
     try:
         return octets.decode()
@@ -46,24 +46,24 @@ def encode_text(text: str, limit: int) -> bytes:
     """Return the octets of ``text``.
 
     Raises:
-        LocalProtocolError: longer than ``limit`` octets (it is never cut), or holds a lone surrogate.
+        LocalProtocolError: it is longer than ``limit`` octets (it is never cut), or has a lone surrogate.
     """
     try:
         octets = text.encode()
     except UnicodeEncodeError as error:
-        raise LocalProtocolError(f"{text[:40]!r} is no text that UTF-8 can carry") from error
+        raise LocalProtocolError(f"{text[:40]!r} is not encodable as UTF-8") from error
     if len(octets) > limit:
         raise LocalProtocolError(f"text of {len(octets)} octets, {limit} fit: {text[:40]!r}")
     return octets
 
 
 class Cursor:
-    """Reads fields one after the other.
+    """Decodes fields one after the other.
 
     Args:
-        body: the octets to read.
-        position: where to begin.
-        end: where to stop, by default the end of ``body``.
+        body: the octets.
+        position: the first octet to decode.
+        end: the position behind the last one, by default the end of ``body``.
 
     Every method raises `ProtocolError` with the offset in ``body`` if the field runs past ``end``.
     """
@@ -77,7 +77,7 @@ class Cursor:
 
     @property
     def remaining(self) -> int:
-        """Octets not yet read."""
+        """The number of octets that are left."""
         return self.end - self.position
 
     def _take(self, length: int, what: str) -> int:
@@ -126,7 +126,7 @@ class Cursor:
     def name(self, what: str) -> str:
         """Return the name of a package, class or method (str8); unlike other text it must be UTF-8.
 
-        It goes back to the peer in later requests, so that it has to stay what it was.
+        It is sent back to the peer in later requests, so it must not change.
         """
         start = self.position
         octets = self.octets(self.u8(f"the length of {what}"), what)
@@ -192,7 +192,7 @@ def str16(text: str) -> bytes:
 
 
 def class_key(key: ClassKey) -> bytes:
-    """Encode package, class and hash; an empty hash travels as zeros."""
+    """Encode package, class and hash; an empty hash is sent as zeros."""
     digest = key.hash or NO_HASH
     if len(digest) != HASH_LENGTH:
         raise LocalProtocolError(f"the hash of {key} has {len(digest)} octets instead of {HASH_LENGTH}")
@@ -210,7 +210,7 @@ OBJECT_ID_LENGTH = 16
 
 @dataclass(frozen=True, slots=True, order=True)
 class ObjectId:
-    """An object id as the two unsigned 64-bit integers that travel.
+    """An object id, as the two unsigned integers of 64 bits of its wire form.
 
     ``prefix`` packs flags (4 bits), boot sequence (12), broker bank (20) and agent bank (28), most
     significant first; ``number`` is the agent's own. All zero is the null reference.
@@ -223,7 +223,7 @@ class ObjectId:
     def of(
         cls, *, sequence: int, number: int, broker_bank: int = 1, agent_bank: int = 0, flags: int = 0
     ) -> ObjectId:
-        """Build an object id from its fields.
+        """Return an object id of these fields.
 
         Raises:
             LocalProtocolError: a field does not fit its bits.
@@ -239,7 +239,7 @@ class ObjectId:
         """Read the text form ``flags-sequence-brokerBank-agentBank-number``, all decimal.
 
         Raises:
-            ProtocolError: the text is something else, or a field does not fit its bits.
+            ProtocolError: the text has another form, or a field does not fit its bits.
         """
         match = _TEXT.fullmatch(text)
         if match is None:
@@ -273,31 +273,31 @@ class ObjectId:
 
     @property
     def flags(self) -> int:
-        """Reserved, 0."""
+        """The reserved flags, which are 0."""
         return self.prefix >> 60
 
     @property
     def sequence(self) -> int:
-        """Boot sequence of the agent; 0 for an id that outlives restarts."""
+        """The boot sequence of the agent; 0 for an id that outlives restarts."""
         return self.prefix >> 48 & 0xFFF
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it outlives restarts; ids of before AM2, without sequence and banks, do not say."""
+        """Whether it outlives restarts; ids from before AM2, without sequence and banks, do not count."""
         return prefix_of(self.prefix).is_lasting
 
     @property
     def broker_bank(self) -> int:
-        """Number of the broker."""
+        """The number of the broker."""
         return self.prefix >> 28 & 0xFFFFF
 
     @property
     def agent_bank(self) -> int:
-        """Number of the agent; 0 is the broker's own."""
+        """The number of the agent; 0 is the broker's own."""
         return self.prefix & 0xFFFFFFF
 
     def __bool__(self) -> bool:
-        """False for the null reference."""
+        """Return False for the null reference."""
         return bool(self.prefix or self.number)
 
     def __str__(self) -> str:
@@ -305,24 +305,24 @@ class ObjectId:
 
 
 NULL = ObjectId(0, 0)
-"""The reference to nothing."""
+"""The null reference."""
 
 
 @lru_cache(maxsize=8192)
 def object_id_of(octets: bytes) -> ObjectId:
-    """Return the object id of the 16 octets of the wire form, quickly where it was seen lately.
+    """Return the object id of the 16 octets of the wire form, from a cache if possible.
 
-    Most objects are told again and again, and named by others. Raises ``struct.error`` for another length.
+    Most objects are reported again and again, and referred to. Raises ``struct.error`` for another length.
     """
     return ObjectId(*_OCTETS.unpack(octets))
 
 
 class Prefix(NamedTuple):
-    """What all object ids of an agent have in common.
+    """The common part of all object ids of an agent.
 
     Attributes:
-        agent: that owns the objects. The Java broker leaves the banks 0: then the broker's own.
-        text: of the ids, up to the number.
+        agent: the agent that owns the objects. The Java broker leaves the banks 0: then the broker's own.
+        text: the text of the ids, up to the number.
         is_lasting: as `ObjectId.is_lasting`.
     """
 
@@ -333,7 +333,7 @@ class Prefix(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def prefix_of(prefix: int) -> Prefix:
-    """Return what the prefix of an object id says; every content record needs it."""
+    """Return the decoded prefix of an object id; every content record needs it."""
     flags, sequence = prefix >> 60, prefix >> 48 & 0xFFF
     broker, agent = prefix >> 28 & 0xFFFFF, prefix & 0xFFFFFFF
     text = f"{flags}-{sequence}-{broker}-{agent}-"

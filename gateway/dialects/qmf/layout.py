@@ -1,13 +1,13 @@
 """The values of content records, events and methods: in schema order, without codes, by element type.
 
-A `Layout` is made once per class: neighbouring elements of fixed size are unpacked by one struct, so that a
-record costs a few calls whatever its number of elements. Source: QMF AM2 protocol ("Configuration and
-Instrumentation Content Messages"); how each type travels is in `elements`.
+A `Layout` is made once per class: adjacent elements of fixed size are unpacked by one struct, so that a
+record takes a few calls whatever its number of elements. Source: QMF AM2 protocol ("Configuration and
+Instrumentation Content Messages"); `elements` has the encoding of each type.
 
-Content records are read by a function that is compiled for their class (`compiled_content`): everything that
-has a fixed length up to and including the length of the next string is unpacked at once, into local
-variables. Such a function reads what is well formed; whatever else there is, it leaves to the `Layout`, which
-knows what to say about it. The source holds positions, sizes and struct codes, and nothing that a peer sent.
+Content records are read by a function that is compiled for their class (`compiled_content`): all fields up to
+and including the length of the next string are unpacked at once, into local variables. Such a function reads
+well-formed records, and leaves all others to the `Layout`, which raises the right error. Its source contains
+positions, sizes and struct codes, but nothing that a peer sent.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _WriteStep = Callable[[QmfValues], bytes]
 
 
 class Layout:
-    """Reads and writes the values of elements of the given types, one after the other.
+    """Reads and writes the values of consecutive elements of the given types.
 
     Args:
         codes: the types.
-        forms: how they travel.
+        forms: the encodings.
 
     Raises:
-        LocalProtocolError: ``forms`` does not have one of the types.
+        LocalProtocolError: ``forms`` lacks one of the types.
     """
 
     __slots__ = ("_read_steps", "_write_steps", "codes", "forms")
@@ -42,7 +42,7 @@ class Layout:
         self.codes = tuple(codes)
         self.forms = forms
         if missing := [code.name for code in self.codes if code not in forms]:
-            raise LocalProtocolError(f"the version that is spoken has no type {missing[0]}")
+            raise LocalProtocolError(f"the version in use has no type {missing[0]}")
         self._read_steps: list[ReadStep] = []
         self._write_steps: list[_WriteStep] = []
         position = 0
@@ -71,14 +71,14 @@ class Layout:
             run = values[start:stop]
             try:
                 return form.pack(*run)
-            except struct.error:  # looking for absent ones beforehand takes longer than packing
+            except struct.error:  # a search for absent values before packing would take longer
                 return form.pack(*(0 if value is None else value for value in run))
 
         self._read_steps.append(read)
         self._write_steps.append(write)
 
     def read(self, body: bytes, position: int) -> tuple[list[QmfValue], int]:
-        """Return the values found at ``position`` of ``body``, and where they end.
+        """Return the values at ``position`` of ``body``, and the position behind them.
 
         Raises:
             ProtocolError: the body ends before the values do, or one is malformed.
@@ -95,11 +95,11 @@ class Layout:
         return ProtocolError(f"{len(self.codes)} values", f"the end of the body after {found}", position)
 
     def content_reader(self) -> ContentReader:
-        """Return a reader of content records whose values these are."""
+        """Return a reader of content records with these values."""
         return OptionalLayout(self.codes, [False] * len(self.codes), self.forms).content_reader()
 
     def values_reader(self) -> ValuesReader:
-        """Return a reader of the values alone, compiled."""
+        """Return a compiled reader of the values alone."""
 
         def read(body: bytes, position: int) -> tuple[QmfValues, int]:
             values, end = self.read(body, position)
@@ -108,7 +108,7 @@ class Layout:
         return compiled_values(self.codes, self.forms, read)
 
     def write(self, values: QmfValues) -> bytes:
-        """Encode one value per element; ``None`` travels as zero, empty or null.
+        """Encode one value per element; ``None`` is encoded as zero, empty or null.
 
         Raises:
             LocalProtocolError: a value does not fit its element's type.
@@ -119,10 +119,10 @@ class Layout:
 
 
 class OptionalLayout:
-    """A layout some of whose elements may be missing, as a presence mask in front of the values tells.
+    """A layout with optional elements, whose presence a mask before the values defines.
 
     The mask has one bit per optional element, in schema order, least significant bit of the first octet
-    first; it has no octets where nothing is optional.
+    first; without optional elements it has no octets.
     """
 
     __slots__ = ("_codes", "_forms", "_mask_length", "_optional", "_steps", "_whole")
@@ -135,14 +135,14 @@ class OptionalLayout:
         self._whole = Layout(codes, forms)
         self._optional = tuple(optional)
         self._mask_length = (sum(self._optional) + 7) // 8
-        # One of each for every element: any of them may be missing.
+        # A reader and a writer of each single element, because any of them may be absent.
         self._steps = [
             (_single_reader(forms, code), _single_writer(forms, code, position))
             for position, code in enumerate(self._codes if self._mask_length else ())
         ]
 
     def content_reader(self) -> ContentReader:
-        """Return a reader of content records whose values these are, compiled."""
+        """Return a compiled reader of content records with these values."""
         form = struct.Struct(f">3Q{self._forms.object_id_length}s")
         unpack, size, read_id = form.unpack_from, form.size, self._forms.object_id
 
@@ -157,7 +157,7 @@ class OptionalLayout:
         return compiled_content(self._codes, self._optional, self._forms, read)
 
     def read(self, body: bytes, position: int) -> tuple[QmfValues, int]:
-        """Return one value per element (``None`` where absent), and where they end; errors as `Layout`."""
+        """Return one value per element (``None`` where absent), and the end; raise as `Layout.read`."""
         if not self._mask_length:
             whole, end = self._whole.read(body, position)
             return tuple(whole), end
@@ -228,7 +228,7 @@ def _single_reader(forms: ElementForms, code: TypeCode) -> ReadStep:
 
 
 def _single_writer(forms: ElementForms, code: TypeCode, position: int) -> _WriteStep:
-    """Return the writer of one element; absent is written as zero, empty or null."""
+    """Return the writer of one element; an absent value is encoded as zero, empty or null."""
     if code in forms.fixed:
         pack = struct.Struct(">" + forms.fixed[code]).pack
         return lambda values: pack(values[position])
@@ -242,16 +242,16 @@ def _single_writer(forms: ElementForms, code: TypeCode, position: int) -> _Write
 
 
 ContentFields: TypeAlias = "tuple[int, int, int, ObjectId, QmfValues, int]"
-"""Of a content record: times of sample, creation and deletion, object id, values, and where they end."""
+"""A content record: times of sample, creation and deletion, object id, values, and position behind."""
 
 ContentReader: TypeAlias = "Callable[[bytes, int], ContentFields]"
-"""Reads what stands behind the class key, at a position of a body; raises as `Layout.read`."""
+"""Reads a content record from the position after its class key; raises as `Layout.read`."""
 
 ValuesReader: TypeAlias = "Callable[[bytes, int], tuple[QmfValues, int]]"
-"""Reads values at a position of a body, and tells where they end; raises as `Layout.read`."""
+"""Reads values at a position of a body, and returns the position behind them; raises as `Layout.read`."""
 
 MAX_ELEMENTS: Final = 512
-"""Classes with more are read from element to element: compiling takes longer, and is done for strangers."""
+"""Classes with more elements are not compiled: compiling takes long, and peers determine the number."""
 
 _HEAD: Final = "sampled, created, deleted, octets"
 
@@ -263,9 +263,9 @@ def compiled_content(
 
     Args:
         codes: the elements' types.
-        optional: which of them a presence mask tells of, parallel to ``codes``.
-        forms: how they travel.
-        otherwise: asked to read each record that does not look right.
+        optional: which of them the presence mask covers, parallel to ``codes``.
+        forms: the encodings.
+        otherwise: reads each record that is not well formed.
     """
     if len(codes) > MAX_ELEMENTS:
         return otherwise
@@ -280,7 +280,7 @@ def compiled_content(
 
 
 def compiled_values(codes: Sequence[TypeCode], forms: ElementForms, otherwise: ValuesReader) -> ValuesReader:
-    """Return a reader of values alone, none of them optional; as `compiled_content`."""
+    """Return a reader of values alone, without optional ones; as `compiled_content`."""
     if len(codes) > MAX_ELEMENTS:
         return otherwise
     source = _Source(forms, [False] * len(codes))
@@ -289,7 +289,7 @@ def compiled_values(codes: Sequence[TypeCode], forms: ElementForms, otherwise: V
 
 
 class _Source:
-    """The lines of a function, and what they refer to."""
+    """The source of a function, and the objects that it refers to."""
 
     def __init__(self, forms: ElementForms, optional: Sequence[bool]) -> None:
         self._forms = forms
@@ -300,18 +300,18 @@ class _Source:
             "error": struct.error,
         }
         self._indent = "        "
-        self._run = ""  # struct codes of what is to be unpacked next
-        self._targets: list[str] = []  # the variables that it goes to
-        self._afterwards: list[str] = []  # what is to be done then
+        self._run = ""  # struct codes of the next fields to unpack
+        self._targets: list[str] = []  # the variables that they are assigned to
+        self._afterwards: list[str] = []  # the lines that follow
         self._count = 0
 
     def fixed(self, targets: str, characters: str) -> None:
-        """Have something of fixed length unpacked."""
+        """Add fields of fixed length."""
         self._targets.append(targets)
         self._run += characters
 
     def mask(self) -> None:
-        """Have the presence mask unpacked."""
+        """Add the presence mask."""
         length = (sum(self._optional) + 7) // 8
         if length == 1:
             self.fixed("mask", "B")
@@ -320,7 +320,7 @@ class _Source:
             self._afterwards.append('mask = int.from_bytes(mask, "little")')
 
     def elements(self, codes: Sequence[TypeCode]) -> None:
-        """Have all elements read."""
+        """Add all elements."""
         self._count = len(codes)
         bit = 1
         for number, code in enumerate(codes):
@@ -338,7 +338,7 @@ class _Source:
         self._flush()
 
     def compiled(self, result: str, otherwise: Callable[[bytes, int], Any]) -> Callable[[bytes, int], Any]:
-        """Return the function that gives ``result``."""
+        """Return the compiled function, which returns ``result``."""
         values = "".join(f"v{number}, " for number in range(self._count))
         source = "\n".join(
             (
@@ -355,7 +355,7 @@ class _Source:
             )
         )
         self._names["otherwise"] = otherwise
-        exec(source, self._names)  # noqa: S102  made of numbers and names that stand above, of nothing received
+        exec(source, self._names)  # noqa: S102  it consists of the numbers and names above, of nothing received
         return cast("Callable[[bytes, int], Any]", self._names["read"])
 
     def _element(self, number: int, code: TypeCode) -> None:
@@ -383,7 +383,7 @@ class _Source:
         self._line(f"v{number} = one[0]")
 
     def _flush(self) -> None:
-        """Write the lines for what is to be unpacked."""
+        """Write the lines that unpack the collected fields."""
         if not self._targets:
             return
         form = struct.Struct(">" + self._run)

@@ -1,8 +1,8 @@
 """One frozen message class for each opcode of AM2.
 
-``sequence`` is what the requestor chose and each reply repeats; 0 in what nobody asked for. Times are
+The requester chooses ``sequence``, and each reply repeats it; it is 0 in unsolicited messages. Times are
 nanoseconds since 1970-01-01 UTC, 0 for unknown or not yet. Sources: QMF AM2 protocol ("Basic Opcodes",
-"Extended Opcodes"); e, the hash and class of M, the kinds of q and s as every peer since Apache Qpid M4
+"Extended Opcodes"); e, the hash and class of M, and the kinds of q and s as every peer since Apache Qpid M4
 sends them.
 """
 
@@ -21,14 +21,14 @@ from gateway.model.schema import ClassKey
 
 
 class ClassKind(enum.IntEnum):
-    """What a class key names."""
+    """The kind of a class key: a class of objects or an event."""
 
     OBJECT = 1
     EVENT = 2
 
 
 class Status(enum.IntEnum):
-    """Outcomes of a method; from 0x10000 on an agent's own."""
+    """Outcomes of a method; those from 0x10000 on are the agent's own."""
 
     OK = 0
     UNKNOWN_OBJECT = 1
@@ -39,8 +39,8 @@ class Status(enum.IntEnum):
     FORBIDDEN = 6
     EXCEPTION = 7
     OUTCOME_UNKNOWN = 0x554E4B4E
-    """Of our own agents: what the call asked for may have been carried out or not. All others are certain.
-    Its octets are ``UNKN``, so that no other agent's status of its own is the same by chance."""
+    """Of this gateway's agents: whether the call was carried out is uncertain. All others are certain.
+    Its octets are ``UNKN``, so that it does not equal another agent's own status by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +51,21 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRequest(_Message):
-    """Who are you? Begins a console's session."""
+    """Requests the identity of the management broker, and begins a console's session."""
 
     opcode = b"B"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerResponse(_Message):
-    """The management broker; another UUID is another incarnation."""
+    """The identity of the management broker; another UUID is another incarnation."""
 
     opcode = b"b"
     broker: UUID
 
 
 FAILED: Final = 1
-"""The completion code that peers use for every refusal."""
+"""The completion code of every refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class CommandComplete(_Message):
 
 @dataclass(frozen=True, slots=True)
 class PackageQuery(_Message):
-    """Which packages are there?"""
+    """Requests all packages."""
 
     opcode = b"P"
 
 
 @dataclass(frozen=True, slots=True)
 class PackageIndication(_Message):
-    """There is this package."""
+    """A package of the agent."""
 
     opcode = b"p"
     package: str
@@ -94,7 +94,7 @@ class PackageIndication(_Message):
 
 @dataclass(frozen=True, slots=True)
 class ClassQuery(_Message):
-    """Which classes and events has this package?"""
+    """Requests all classes and events of a package."""
 
     opcode = b"Q"
     package: str
@@ -102,7 +102,7 @@ class ClassQuery(_Message):
 
 @dataclass(frozen=True, slots=True)
 class ClassIndication(_Message):
-    """There is this class or event."""
+    """A class or event of the agent."""
 
     opcode = b"q"
     kind: ClassKind
@@ -111,7 +111,7 @@ class ClassIndication(_Message):
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest(_Message):
-    """What is the schema of this class or event?"""
+    """Requests the schema of a class or event."""
 
     opcode = b"S"
     key: ClassKey
@@ -127,10 +127,10 @@ class SchemaResponse(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Content(_Message):
-    """What c, i and g have in common: an object, its times and the values of one or both groups.
+    """The common part of c, i and g: an object, its times and the values of one or both groups.
 
-    ``properties`` and ``statistics`` are in schema order, ``None`` where this kind of record does not
-    carry the group. ``deleted`` is not 0 if the object is gone.
+    ``properties`` and ``statistics`` are in schema order, ``None`` where this kind of record lacks
+    the group. ``deleted`` is not 0 if the object is gone.
     """
 
     key: ClassKey
@@ -144,21 +144,21 @@ class Content(_Message):
 
 @dataclass(frozen=True, slots=True)
 class PropertyContent(Content):
-    """Properties changed, or the object is new or gone."""
+    """Changed properties, or a new or deleted object."""
 
     opcode = b"c"
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticContent(Content):
-    """Statistics changed."""
+    """Changed statistics."""
 
     opcode = b"i"
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectContent(Content):
-    """An object as a get query found it: properties and statistics."""
+    """An object in the answer to a get query: properties and statistics."""
 
     opcode = b"g"
 
@@ -176,7 +176,7 @@ class EventIndication(_Message):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(_Message):
-    """The agent lives; what it did not tell since the last heartbeat did not change."""
+    """A sign of life; objects that the agent did not report since the last heartbeat did not change."""
 
     opcode = b"h"
     time: int
@@ -184,7 +184,7 @@ class Heartbeat(_Message):
 
 @dataclass(frozen=True, slots=True)
 class GetQuery(_Message):
-    """Tell the objects that ``selector`` names: ``_class`` (and ``_package``), else ``_objectid``."""
+    """Requests the objects of ``selector``: by ``_class`` (and ``_package``), else by ``_objectid``."""
 
     opcode = b"G"
     selector: Mapping[str, QmfValue] = field(default_factory=dict)
@@ -192,7 +192,7 @@ class GetQuery(_Message):
 
 @dataclass(frozen=True, slots=True)
 class MethodRequest(_Message):
-    """Call a method; ``arguments`` are the in and inout ones, encoded (`ClassDefinition.inputs`)."""
+    """Calls a method; ``arguments`` are the in and inout ones, encoded (`ClassDefinition.inputs`)."""
 
     opcode = b"M"
     object_id: ObjectId
@@ -203,9 +203,9 @@ class MethodRequest(_Message):
 
 @dataclass(frozen=True, slots=True)
 class MethodResponse(_Message):
-    """How a call ended; ``arguments`` are the out and inout ones, encoded (`ClassDefinition.outputs`).
+    """The answer to a call; ``arguments`` are the out and inout ones, encoded (`ClassDefinition.outputs`).
 
-    Only who knows the request can read them, and an agent may leave them out after a failure.
+    They can be decoded only with the request, and an agent may leave them out after a failure.
     """
 
     opcode = b"m"
@@ -216,7 +216,7 @@ class MethodResponse(_Message):
 
 @dataclass(frozen=True, slots=True)
 class AttachRequest(_Message):
-    """A remote agent wishes to join, with the banks it would like."""
+    """A remote agent's request to join, with the banks that it prefers."""
 
     opcode = b"A"
     label: str
@@ -227,7 +227,7 @@ class AttachRequest(_Message):
 
 @dataclass(frozen=True, slots=True)
 class AttachResponse(_Message):
-    """A remote agent may join, with these banks."""
+    """The permission for a remote agent to join, with its banks."""
 
     opcode = b"a"
     broker_bank: int
@@ -236,23 +236,23 @@ class AttachResponse(_Message):
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAdded(_Message):
-    """A console appeared: tell everything again."""
+    """A console was added: agents publish everything again."""
 
     opcode = b"x"
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownOpcode(_Message):
-    """A record that AM2 does not have; its header only is skipped, as qpidd does."""
+    """A record with an unknown opcode; only its header is skipped, as in qpidd."""
 
     code: int
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownClass(_Message):
-    """A content or event record of a class not known (yet). Its length cannot be told: the body ends here.
+    """A content or event record of an unknown class. Its length is unknown, so the body ends here.
 
-    ``deleted`` is the time of its object's deletion; 0 where it lives, and of an event.
+    ``deleted`` is the time of its object's deletion; 0 for an object that lives, and for an event.
     """
 
     code: int
@@ -282,7 +282,7 @@ Message: TypeAlias = (
     | AttachResponse
     | ConsoleAdded
 )
-"""What can be sent."""
+"""Messages that can be sent."""
 
 Received: TypeAlias = Message | UnknownOpcode | UnknownClass
-"""What a body can turn out to hold."""
+"""Messages that can be received."""

@@ -1,9 +1,9 @@
-"""The model's values as they travel: references, statistics that are absent, severities.
+"""The encoding of the model's values: references, absent statistics, severities.
 
-AM2 can leave out optional properties but not statistics, and absent is not zero. So a class of our agents
-carries one more statistic at its end, ``absentStatistics`` (u64): bit n is set if statistic n is absent, and
-its value is then a zero that means nothing. Our console applies it and hides it; other consoles show it and
-the zeros.
+AM2 can leave out optional properties but not statistics, and absent is not zero. So a class of this gateway's
+agents has an additional statistic at its end, ``absentStatistics`` (u64): bit n is set if statistic n is
+absent, and its value is then a meaningless zero. This gateway's console applies and hides it; other consoles
+show it and the zeros.
 
 QMF's severities are those of syslog (RFC 5424, section 6.2.1).
 """
@@ -22,12 +22,12 @@ from gateway.model.values import Reference, Values, ValueType
 
 
 def wire_values(values: Values) -> QmfValues:
-    """Return the model's values as they travel; a reference is the text of an object id, or empty for none.
+    """Return wire values of the model's; a reference is the text of an object id, or empty for none.
 
     Raises:
-        LocalProtocolError: a reference is no object id.
+        LocalProtocolError: a reference is not an object id.
     """
-    # Maps and lists of the model hold references only if the agent's program puts them there, and then the
+    # Maps and lists contain references only if the agent's program puts them there, and then the
     # encoder refuses them.
     wire = cast("list[QmfValue]", list(values))
     for position, value in enumerate(values):
@@ -55,7 +55,7 @@ _ELEMENT: Final = Element(
 
 
 def with_absence(schema: ClassSchema) -> ClassSchema:
-    """Return ``schema`` with the additional statistic, or as it is if it has no statistics at all.
+    """Return ``schema`` with the additional statistic, or unchanged if it has no statistics.
 
     Raises:
         LocalProtocolError: there are more statistics than bits.
@@ -67,8 +67,8 @@ def with_absence(schema: ClassSchema) -> ClassSchema:
     return replace(schema, statistics=(*schema.statistics, _ELEMENT))
 
 
-def tells_absence(schema: ClassSchema) -> bool:
-    """Whether the last statistic of a class is this one."""
+def has_absence_marks(schema: ClassSchema) -> bool:
+    """Return whether the last statistic of a class is the additional one."""
     if not schema.statistics:
         return False
     last = schema.statistics[-1]
@@ -76,12 +76,12 @@ def tells_absence(schema: ClassSchema) -> bool:
 
 
 def without_absence(schema: ClassSchema) -> ClassSchema:
-    """Return ``schema`` as it was before `with_absence`; another schema as it is."""
-    return replace(schema, statistics=schema.statistics[:-1]) if tells_absence(schema) else schema
+    """Return ``schema`` without the additional statistic of `with_absence`, if it has one."""
+    return replace(schema, statistics=schema.statistics[:-1]) if has_absence_marks(schema) else schema
 
 
 def with_absence_marked(statistics: QmfValues) -> QmfValues:
-    """Return ``statistics`` with the additional one; absent ones stay ``None``, which travels as zero."""
+    """Return ``statistics`` with the additional one; absent ones stay ``None``, which is encoded as zero."""
     if None not in statistics:
         return (*statistics, 0)
     bits = sum(1 << position for position, value in enumerate(statistics) if value is None)
@@ -89,7 +89,7 @@ def with_absence_marked(statistics: QmfValues) -> QmfValues:
 
 
 def absence_applied(statistics: QmfValues) -> QmfValues:
-    """Return what was given to `with_absence_marked`, from statistics whose last one tells absence."""
+    """Return the statistics without the additional last one, which is applied to them."""
     bits = statistics[-1]
     if not bits or not isinstance(bits, int):
         return statistics[:-1]
@@ -128,5 +128,5 @@ def model_severity(code: int) -> Severity:
 
 
 def wire_severity(severity: Severity) -> int:
-    """Return the code that travels."""
+    """Return the code of a severity."""
     return _FROM_MODEL[severity]

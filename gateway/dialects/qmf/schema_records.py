@@ -1,10 +1,10 @@
-"""Schema records: what follows the class key in an ``s`` message, to and from definitions.
+"""Schema records: the part of an ``s`` message after the class key, to and from definitions.
 
 A class is three counts (properties, statistics, methods) and one map each, a method followed by one map
 per argument; an event is a count and one map per argument. Source: QMF AM2 protocol ("Schema Response").
-Where peers differ from it they are followed: an event is a kind of its own and not part of a class,
-``dir`` is text, and integers and strings come under many type codes. All versions of QMF have the same
-entries in the maps; they differ in how a map travels and in the types.
+Where peers deviate from it, their form is used: an event is a kind of its own and not part of a class,
+``dir`` is text, and integers and strings have many type codes. All versions of QMF have the same
+entries in the maps; they differ in the encoding of maps and in the types.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from gateway.model.schema import (
 
 @dataclass(frozen=True, slots=True)
 class RecordForm:
-    """Under which codes a peer writes the values of schema records; all peers read all.
+    """The type codes with which a peer writes schema records; all peers read all of them.
 
     Attributes:
-        text: of strings, behind a length of 16 bits.
-        narrow: the fields whose integers are octets; all others have 32 bits.
-        order: in which the fields stand; alphabetical where there is none.
-        reference: the field that tells the class of a reference.
-        of_events: what arguments of events have beside what tells of them.
+        text: the code of strings with a length of 16 bits.
+        narrow: the fields whose integers have 8 bits; all others have 32.
+        order: the order of the fields; alphabetical where it is empty.
+        reference: the field with the class of a reference.
+        of_events: additional fields of events' arguments.
     """
 
     text: int
@@ -51,10 +51,10 @@ class RecordForm:
 
 
 OURS: Final = RecordForm(0x95)
-"""As agents of Apache Qpid 0.6 have it, and all of ours; hashes of our classes are made of it."""
+"""The form of agents of Apache Qpid 0.6, and of this gateway, whose class hashes are computed from it."""
 
 QPIDD: Final = RecordForm(0x90, frozenset(("access", "type")))
-"""As qpidd 0.34 has it."""
+"""The form of qpidd 0.34."""
 
 JAVAS: Final = RecordForm(
     0x95,
@@ -65,14 +65,14 @@ JAVAS: Final = RecordForm(
     reference="refClass",
     of_events=(("access", 3), ("index", 0), ("optional", 0)),
 )
-"""As the Java broker of Apache Qpid 0.8 has it, but for properties with a unit and a description."""
+"""The form of the Java broker of Apache Qpid 0.8, except for properties with a unit and a description."""
 
 
 def read_class(cursor: Cursor, key: ClassKey) -> ClassDefinition:
     """Read the schema of a class.
 
     Raises:
-        ProtocolError: a record is malformed, has no name, or a type that AM2 does not have.
+        ProtocolError: a record is malformed, has no name, or a type that AM2 lacks.
     """
     counts = [cursor.u16(f"{sort} count") for sort in ("property", "statistic", "method")]
     return read_members(cursor, key, counts, read_map, AM2)
@@ -81,7 +81,7 @@ def read_class(cursor: Cursor, key: ClassKey) -> ClassDefinition:
 def read_members(
     cursor: Cursor, key: ClassKey, counts: Sequence[int], read: ReadRecord, forms: ElementForms
 ) -> ClassDefinition:
-    """Read so many properties, statistics and methods of a class; raises as `read_element`."""
+    """Read the counted properties, statistics and methods of a class; raise as `read_element`."""
     properties = [read_element(cursor, read, forms, statistic=False) for _ in range(counts[0])]
     statistics = [read_element(cursor, read, forms, statistic=True) for _ in range(counts[1])]
     methods = [read_method(cursor, read, forms) for _ in range(counts[2])]
@@ -101,7 +101,7 @@ def read_members(
 
 
 def read_event(cursor: Cursor, key: ClassKey) -> EventDefinition:
-    """Read the schema of an event; raises as `read_class`."""
+    """Read the schema of an event; raise as `read_class`."""
     count = cursor.u16("argument count")
     if not count and cursor.remaining > 1 and cursor.body[cursor.position : cursor.position + 3] != b"AM2":
         # Agent 0.6 writes an octet 0 ("no superclass") before the count.
@@ -113,7 +113,7 @@ def read_event(cursor: Cursor, key: ClassKey) -> EventDefinition:
 
 
 def write_class(definition: ClassDefinition, form: RecordForm = OURS) -> bytes:
-    """Encode the schema of a class, as ``form`` has it.
+    """Encode the schema of a class in a peer's form.
 
     Raises:
         LocalProtocolError: a name is longer than 255 octets, or there are more than 65,535 of a sort.
@@ -125,13 +125,13 @@ def write_class(definition: ClassDefinition, form: RecordForm = OURS) -> bytes:
         fields.u16(len(schema.methods)),
     ]
     for element, code in zip(schema.properties, definition.property_codes, strict=True):
-        told: dict[str, QmfValue] = {
+        sent: dict[str, QmfValue] = {
             "access": access_code(element),
             "index": int(element.index),
             "optional": int(element.optional),
             form.reference: element.references,
         }
-        parts.append(_write_record(told | described(element, code, AM2), form))
+        parts.append(_write_record(sent | described(element, code, AM2), form))
     for element, code in zip(schema.statistics, definition.statistic_codes, strict=True):
         parts.append(_write_record(described(element, code, AM2), form))
     for method, codes in zip(schema.methods, definition.method_codes, strict=True):
@@ -150,7 +150,7 @@ def write_class(definition: ClassDefinition, form: RecordForm = OURS) -> bytes:
 
 
 def write_event(definition: EventDefinition, form: RecordForm = OURS) -> bytes:
-    """Encode the schema of an event; raises as `write_class`."""
+    """Encode the schema of an event; raise as `write_class`."""
     arguments = zip(definition.schema.arguments, definition.codes, strict=True)
     records = [
         _write_record(dict(form.of_events) | default_of(argument) | described(argument, code, AM2), form)
@@ -161,11 +161,11 @@ def write_event(definition: EventDefinition, form: RecordForm = OURS) -> bytes:
 
 def _write_record(record: Record, form: RecordForm) -> bytes:
     order = form.order or sorted(record)
-    told = {name: record[name] for name in order if record.get(name) not in (None, "")}
+    sent = {name: record[name] for name in order if record.get(name) not in (None, "")}
     if form == OURS:
-        return write_map(told)
-    content = b"".join(fields.str8(name) + _coded(name, value, form) for name, value in told.items())
-    return fields.u32(len(content) + 4) + fields.u32(len(told)) + content
+        return write_map(sent)
+    content = b"".join(fields.str8(name) + _coded(name, value, form) for name, value in sent.items())
+    return fields.u32(len(content) + 4) + fields.u32(len(sent)) + content
 
 
 def _coded(name: str, value: QmfValue, form: RecordForm) -> bytes:
@@ -177,10 +177,10 @@ def _coded(name: str, value: QmfValue, form: RecordForm) -> bytes:
 
 
 def described_class(schema: ClassSchema) -> ClassDefinition:
-    """Return the definition of a class of our own, its key completed by the hash of its schema.
+    """Return the definition of a class of this gateway, with the hash of its schema in the key.
 
     Raises:
-        LocalProtocolError: AM2 cannot carry this class.
+        LocalProtocolError: AM2 cannot express this class.
     """
     definition = ClassDefinition.of(schema)
     key = replace(schema.key, hash=schema_hash(schema.key, write_class(definition)))
@@ -188,7 +188,7 @@ def described_class(schema: ClassSchema) -> ClassDefinition:
 
 
 def described_event(schema: EventSchema) -> EventDefinition:
-    """Return the definition of an event of our own; as `described_class`."""
+    """Return the definition of an event of this gateway; as `described_class`."""
     definition = EventDefinition.of(schema)
     key = replace(schema.key, hash=schema_hash(schema.key, write_event(definition)))
     return EventDefinition.of(replace(schema, key=key))
@@ -196,12 +196,12 @@ def described_event(schema: EventSchema) -> EventDefinition:
 
 Record: TypeAlias = "Mapping[str, QmfValue]"
 ReadRecord: TypeAlias = "Callable[[Cursor], Record]"
-"""Reads one record as it travels."""
+"""Reads one encoded record."""
 
 _ACCESS_CODES: Final = {Access.READ_CREATE: 1, Access.READ_WRITE: 2, Access.READ_ONLY: 3}
 _ACCESSES: Final = {code: access for access, code in _ACCESS_CODES.items()}
 _DIRECTION_TEXTS: Final = {Direction.IN: "I", Direction.OUT: "O", Direction.INOUT: "IO"}
-# The specification says 1, 2, 3; every peer sends the text.
+# The specification has 1, 2, 3; every peer sends the text.
 _DIRECTIONS: Final[dict[QmfValue, Direction]] = {
     "I": Direction.IN,
     "O": Direction.OUT,
@@ -218,7 +218,7 @@ def read_element(
     """Read a property or statistic.
 
     Raises:
-        ProtocolError: the record is malformed, has no name, or a type that the version does not have.
+        ProtocolError: the record is malformed, has no name, or a type that the version lacks.
     """
     start = cursor.position
     record = read(cursor)
@@ -240,7 +240,7 @@ def read_element(
 
 
 def read_argument(cursor: Cursor, read: ReadRecord, forms: ElementForms) -> tuple[Argument, TypeCode]:
-    """Read an argument of a method or event; raises as `read_element`."""
+    """Read an argument of a method or event; raise as `read_element`."""
     start = cursor.position
     record = read(cursor)
     code = _type(record, start, forms)
@@ -263,7 +263,7 @@ def read_argument(cursor: Cursor, read: ReadRecord, forms: ElementForms) -> tupl
 
 
 def read_method(cursor: Cursor, read: ReadRecord, forms: ElementForms) -> tuple[Method, tuple[TypeCode, ...]]:
-    """Read a method and its arguments; raises as `read_element`."""
+    """Read a method and its arguments; raise as `read_element`."""
     start = cursor.position
     record = read(cursor)
     count = _integer(record, "argCount")
@@ -277,13 +277,13 @@ def read_method(cursor: Cursor, read: ReadRecord, forms: ElementForms) -> tuple[
 
 
 def _type(record: Record, start: int, forms: ElementForms) -> TypeCode:
-    told = record.get("type")
+    sent = record.get("type")
     try:
-        code = TypeCode(told)  # type: ignore[arg-type]  # whatever it is, the enumeration judges it
+        code = TypeCode(sent)  # type: ignore[arg-type]  # whatever it is, the enumeration judges it
     except (ValueError, TypeError) as error:
-        raise ProtocolError("a type code", repr(told)[:80], start) from error
+        raise ProtocolError("a type code", repr(sent)[:80], start) from error
     if code not in forms:
-        raise ProtocolError("a type code of the version that is spoken", f"{code:d}", start)
+        raise ProtocolError("a type code of the version in use", f"{code:d}", start)
     return code
 
 
@@ -310,25 +310,25 @@ def _number(record: Record, key: str) -> int | float | None:
 
 
 def _length(record: Record, limit: int | None) -> int | None:
-    told = record.get("maxlen")
-    if isinstance(told, int) and told >= 0:
-        return told
-    # The model has one string type only, and what is written must fit the wire's.
+    sent = record.get("maxlen")
+    if isinstance(sent, int) and sent >= 0:
+        return sent
+    # The model has only one string type, and written values must fit the wire's.
     return limit
 
 
 def access_code(element: Element) -> int:
-    """Return how an element's access travels."""
+    """Return the code of an element's access."""
     return _ACCESS_CODES[element.access]
 
 
 def direction_text(argument: Argument) -> str:
-    """Return how an argument's direction travels."""
+    """Return the text of an argument's direction."""
     return _DIRECTION_TEXTS[argument.direction]
 
 
 def described(item: Element | Argument, code: TypeCode, forms: ElementForms) -> dict[str, QmfValue]:
-    """Return the entries that elements and arguments share; what is not known is ``None`` or empty."""
+    """Return the entries that elements and arguments share; unknown ones are ``None`` or empty."""
     return {
         "desc": item.description,
         "max": item.maximum,
@@ -341,5 +341,5 @@ def described(item: Element | Argument, code: TypeCode, forms: ElementForms) -> 
 
 
 def default_of(argument: Argument) -> dict[str, QmfValue]:
-    """Return the entry that tells an argument's default, ``None`` where it has none."""
+    """Return the entry with an argument's default, ``None`` where it has none."""
     return {"default": argument.default}

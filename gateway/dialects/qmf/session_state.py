@@ -1,6 +1,6 @@
-"""The state of a console session: where it stands, what it asks, when it reads everything again.
+"""The state of a console session: its phase, its requests, and when it reads everything again.
 
-`TRANSITIONS` is the table of states. `console` understands what agents send.
+`TRANSITIONS` is the table of states. `console` processes what agents send.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ from gateway.model.schema import ClassKey
 
 
 class State(enum.Enum):
-    """Where a console session stands."""
+    """The phase of a console session."""
 
     DISCONNECTED = "disconnected"  # no link
-    CATCHING_UP = "catching up"  # hearing what was said meanwhile, asking nothing
+    CATCHING_UP = "catching up"  # waiting messages are read, nothing is requested
     GREETING = "greeting"  # B sent, b awaited
     LISTING = "listing"  # P, Q, S: which packages, classes, schemas
     FETCHING = "fetching"  # G for each class and agent; a resync is under way
     SYNCHRONISED = "synchronised"  # everything is known, pushes keep it so
-    DOUBTFUL = "doubtful"  # a resync stayed incomplete or the agent is silent; another try will come
+    DEGRADED = "degraded"  # a resync was incomplete or the agent is silent; it will be tried again
 
 
 class Signal(enum.Enum):
-    """What moves a console session."""
+    """The events that change the state of a console session."""
 
-    RESUMED = "resumed"  # there is a link, and on it first what was said meanwhile
+    RESUMED = "resumed"  # there is a link, with waiting messages first
     CONNECTED = "connected"
-    ANSWERED = "answered"  # b came
+    ANSWERED = "answered"  # b arrived
     LISTED = "listed"
     FETCHED = "fetched"
-    FELL_SHORT = "fell short"  # something of the resync was given up
+    FELL_SHORT = "fell short"  # a part of the resync was given up
     SILENT = "silent"  # no heartbeat of the broker's agent for too long
-    GREET = "greet"  # begin again: asked for, announced by an agent, or time for another try
+    GREET = "greet"  # read everything again: requested, announced by an agent, or time to retry
     DISCONNECTED = "disconnected"
 
 
@@ -78,28 +78,28 @@ TRANSITIONS: Final = Transitions(
         (State.GREETING, Signal.ANSWERED): State.LISTING,
         (State.LISTING, Signal.LISTED): State.FETCHING,
         (State.FETCHING, Signal.FETCHED): State.SYNCHRONISED,
-        (State.FETCHING, Signal.FELL_SHORT): State.DOUBTFUL,
-        (State.SYNCHRONISED, Signal.SILENT): State.DOUBTFUL,
+        (State.FETCHING, Signal.FELL_SHORT): State.DEGRADED,
+        (State.SYNCHRONISED, Signal.SILENT): State.DEGRADED,
         (State.LISTING, Signal.GREET): State.GREETING,
         (State.FETCHING, Signal.GREET): State.GREETING,
         (State.SYNCHRONISED, Signal.GREET): State.GREETING,
-        (State.DOUBTFUL, Signal.GREET): State.GREETING,
+        (State.DEGRADED, Signal.GREET): State.GREETING,
         **{(state, Signal.DISCONNECTED): State.DISCONNECTED for state in State},
     }
 )
 
 
 class Resync:
-    """The resync under way, if any, and the next one, if it is due at a time.
+    """The resync under way, if any, and the next one, if it is planned.
 
     Attributes:
-        listed: package and name of the classes to get, in the order told.
-        missed: classes whose objects were told before their schema, and the agents that did.
-        unavailable: schemas that are not asked for again in this resync.
-        is_open: its beginning was told, and its end is not yet.
-        shortcoming: why it is incomplete; empty where it is not, as far as known.
+        listed: package and name of the classes to get, in the order listed.
+        missed: classes whose objects were reported before their schema, and the agents that reported them.
+        unavailable: schemas that are not requested again in this resync.
+        is_open: whether its beginning was reported, and its end was not.
+        shortcoming: the reason why it is incomplete; empty if none is known.
         due_at: when the next one begins, nanoseconds; `NEVER` where none is planned.
-        reason: why that one does.
+        reason: the reason for the next one.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Resync:
         self._in_a_row = 0
 
     def begin(self) -> None:
-        """The agents are listed again."""
+        """Begin: the agents are listed again."""
         self.listed.clear()
         self.missed.clear()
         self.unavailable.clear()
@@ -121,23 +121,23 @@ class Resync:
         self.cancel()
 
     def cancel(self) -> None:
-        """None is due any more."""
+        """Cancel the planned one."""
         self.due_at = NEVER
 
     def plan(self, at: int, reason: str) -> bool:
-        """One is due at ``at``, unless one is sooner; returns whether it is not."""
+        """Plan one at ``at``, unless an earlier one is planned; return whether it was planned."""
         if at >= self.due_at:
             return False
         self.due_at, self.reason = at, reason
         return True
 
     def fell_short(self) -> int:
-        """It stayed incomplete, or the agent was silent behind it; returns how often in a row."""
+        """Note an incomplete one, or a silent agent after it; return how often in a row that happened."""
         self._in_a_row += 1
         return self._in_a_row
 
     def succeeded(self) -> None:
-        """It was complete."""
+        """Note a complete one."""
         self._in_a_row = 0
 
 
@@ -145,14 +145,14 @@ _MILLISECOND: Final = 1_000_000
 _RESYNCING: Final = (State.LISTING, State.FETCHING)
 
 
-_ASKING: Final = (State.FETCHING, State.SYNCHRONISED, State.DOUBTFUL)
+_ASKING: Final = (State.FETCHING, State.SYNCHRONISED, State.DEGRADED)
 _ASKING_LATER: Final = (State.CATCHING_UP, State.GREETING, State.LISTING)
 
 
 class SessionState(Outbox):
-    """What a console session knows and does between events.
+    """The state and the requests of a console session between events.
 
-    ``now`` is set before anything is called; `finish` hands out what came of it.
+    ``now`` is set before any call; `flush` returns the effects.
     """
 
     def __init__(self, config: ConsoleConfig) -> None:
@@ -173,14 +173,14 @@ class SessionState(Outbox):
         self._last_greeting = -NEVER
         self._refusal = ""
         self._unnamed_after = -NEVER
-        self._stirred = True
+        self._is_awake = True
 
     def move(self, signal: Signal) -> None:
-        """Go to the next state; `LocalProtocolError` if the table has none."""
+        """Change the state; raise `LocalProtocolError` if the table has no such transition."""
         self.state = TRANSITIONS.after(self.state, signal)
 
     def fall_short(self, reason: str, agent: str = BROKER_AGENT) -> None:
-        """The resync under way, if any, will not be complete; of a remote ``agent`` only its own."""
+        """Note that the resync under way, if any, is incomplete; of a remote ``agent`` only its own."""
         if agent != BROKER_AGENT and agent in self.agents:
             if self.state is State.FETCHING or agent in self.remotes.reading:
                 self.remotes.fall_short(agent, reason)
@@ -190,16 +190,16 @@ class SessionState(Outbox):
         self.remotes.fall_short_all(reason)
 
     def _read_agent(self, agent: str) -> None:
-        """Read a remote agent that is not: also of classes that the broker does not list any more."""
+        """Read a remote agent separately, including classes that the broker does not list any more."""
         known = ((one.key.package, one.key.name) for one in self._classes())
         classes = (*self.resync.listed, *known)
-        if self.state is State.FETCHING and not self.remotes.is_doubted(agent):
+        if self.state is State.FETCHING and not self.remotes.is_degraded(agent):
             self._fetch(agent, classes)  # as a part of the whole
         else:
             self.remotes.read(agent, targets_first(classes, self._classes()))
 
     def fetch_all(self, agent: str) -> None:
-        """Ask an agent for the objects of every class."""
+        """Request the objects of every class from an agent."""
         self._fetch(agent, self.resync.listed)
 
     def _fetch(self, agent: str, classes: Iterable[ClassName]) -> None:
@@ -210,7 +210,7 @@ class SessionState(Outbox):
         return (one for one in self.definitions if isinstance(one, ClassDefinition))
 
     def ask(self, subject: Subject) -> bool:
-        """Send a request when there is room; False if there will be none."""
+        """Send a request when there is room; return False if there is none."""
         if self.state is State.CATCHING_UP:
             return False
         taken = self.requests.add(subject)
@@ -219,7 +219,7 @@ class SessionState(Outbox):
         return taken
 
     def ask_schema(self, key: ClassKey) -> bool:
-        """Ask for a schema; False if it is not to be had."""
+        """Request a schema; return False if it cannot be obtained."""
         if key in self.resync.unavailable:
             return False
         if key not in self.definitions and len(self.definitions) >= self.definitions.limit:
@@ -230,7 +230,7 @@ class SessionState(Outbox):
         return self.ask(FetchSchema(key))
 
     def give_class_up(self, key: ClassKey) -> None:
-        """Ask for this schema no more until the next resync."""
+        """Do not request this schema until the next resync."""
         self.resync.missed.pop(key, None)
         if len(self.resync.unavailable) < self.config.class_limit:
             self.resync.unavailable.add(key)
@@ -260,7 +260,7 @@ class SessionState(Outbox):
             self.give_class_up(subject.key)
 
     def greeting_refused(self, said: str) -> None:
-        """An agent answered a greeting by an error: it is greeted again in its time, as a silent one."""
+        """Note an agent's refusal of a greeting: it is greeted again later, as a silent one."""
         self._refusal = said
 
     def _miss_greeting(self) -> None:
@@ -273,36 +273,36 @@ class SessionState(Outbox):
         self.report_state(
             SourceState.DOWN,
             f"no answer to the greeting on exchange {exchange} for {waited} s: is an agent running there, "
-            "and does it obey this user?",
+            "and does it accept requests of this user?",
         )
 
     def _leave_open(self, operation: Operation, why: str) -> None:
         reads = isinstance(operation.request, ObjectFetch)
-        doubt = "" if reads else ": it may have been carried out, or may still be"
-        self.answer(operation.answer(Outcome.UNKNOWN, f"{why}{doubt}"))
+        caveat = "" if reads else ": it may have been carried out, or may still be"
+        self.answer(operation.answer(Outcome.UNKNOWN, f"{why}{caveat}"))
 
     # The link.
 
     def resume(self, missed: str, waiting: int) -> None:
-        """Hear the ``waiting`` messages of meanwhile before `connect`; `LocalProtocolError` if connected.
+        """Read the ``waiting`` messages before `connect`; raise `LocalProtocolError` if connected.
 
-        ``missed`` says why what was before them may be lost; empty where nothing is.
+        ``missed`` is the reason why earlier messages may be lost; empty where none are.
         """
         self.move(Signal.RESUMED)
         self._forget_agents()
         self.gaps.resumed(missed, self.now)
         if not waiting:
             self.observations += self.gaps.missed(self.now)
-        self.report_state(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
+        self.report_state(SourceState.SYNCHRONISING, f"reading messages that waited: {waiting}")
 
     def connect(self, reply_to: str) -> None:
-        """Begin, with this queue for replies; `LocalProtocolError` if connected."""
+        """Begin, with this queue for replies; raise `LocalProtocolError` if connected."""
         caught_up = self.state is State.CATCHING_UP
         self.living.forget()
         self.move(Signal.CONNECTED)
         self.reply_to, self._refusal = reply_to, ""
         self._forget_agents()
-        self.restarts.doubt()
+        self.restarts.suspect()
         self.observations += self.gaps.connected(self.now, caught_up=caught_up)
         self.report_state(
             SourceState.CONNECTING, f"greeting agents on exchange {self.config.management_exchange}"
@@ -310,31 +310,31 @@ class SessionState(Outbox):
         self.requests.add(Greeting())
 
     def disconnect(self, detail: str) -> None:
-        """The link is down, and what was on its way since the last message is lost."""
+        """Note that the link is down, with which messages in transit are lost."""
         self.abandon_resync()
         for operation in self.operations.abandon():
             self._leave_open(operation, "the link went down before an answer came")
         self.move(Signal.DISCONNECTED)
         self.resync.cancel()
-        self.awake()
+        self.timer_expired()
         self.report_state(SourceState.DOWN, detail)
 
     def announced(self, package: str) -> None:
-        """An agent announces ``package``: greet it. Where that was known, it restarted or lost its link.
+        """Greet an agent that announces ``package``. If the package was known, it restarted or lost its link.
 
-        What it told last may then be lost, although no heartbeat was missed.
+        Its last messages may then be lost, although no heartbeat was missing.
         """
         if self.state is State.CATCHING_UP:
             self._announced_meanwhile(package)
             return
-        # While packages are being listed, those that were listed before are known by their classes only.
+        # While packages are being listed, earlier listed ones are known by their classes only.
         if any(known == package for known, _ in self.resync.listed) or self._knows(package):
             self.gaps.interrupted()
-            self.restarts.doubt()
+            self.restarts.suspect()
         self.greet_soon(f"an agent announces package {package}")
 
     def _announced_meanwhile(self, package: str) -> None:
-        """The agent was restarted while the gateway was away: ids of objects from before mean nothing."""
+        """Note that the agent restarted while the gateway was away: earlier object ids mean nothing."""
         if not self._knows(package):
             return
         self.observations += self.gaps.interrupted_meanwhile()
@@ -343,25 +343,25 @@ class SessionState(Outbox):
     def _knows(self, package: str) -> bool:
         return any(known.key.package == package for known in self.definitions)
 
-    def told(self, agent: str, message: Content) -> None:
-        """An agent told of an object. A new agent's objects come before it has been asked for them.
+    def object_received(self, agent: str, message: Content) -> None:
+        """Process the object of a record. Objects of a new agent may arrive before they are requested.
 
-        They are those of before under other ids: none may be there twice meanwhile.
+        They are the earlier objects under other ids, which must not exist twice meanwhile.
         """
         if agent != BROKER_AGENT:
             if self.restarts.remote_shown_by(agent, message.object_id):
-                self.stir()
+                self.wake()
                 self._remote_restarted(agent)
         else:
             is_expected = self.restarts.shown_by(message)
             if is_expected is not None:
-                self.stir()
+                self.wake()
                 self.living.forget()
                 self.observations += [] if is_expected else self.gaps.restarted()
                 self.observations.append(ResyncBegan(restarted=True))
                 self.greet_soon(f"agent {agent} restarted")
         if message.key.hash == NO_HASH:
-            self.living.told(message)
+            self.living.object_received(message)
 
     def _remote_restarted(self, agent: str) -> None:
         self.observations.append(ResyncBegan(agent, restarted=True))
@@ -369,28 +369,28 @@ class SessionState(Outbox):
             self._read_agent(agent)
 
     def broker_answered(self, broker: UUID) -> None:
-        """The greeting is answered: tell what was missed, and list what there is."""
+        """Process the answer to the greeting: report what was missed, and list packages."""
         self.observations += self.gaps.interruption(self.now)
-        interruption_told = self.gaps.answered()
+        interruption_reported = self.gaps.answered()
         since = self.gaps.until
         silent_since = self.agents.received(BROKER_AGENT, self.now, self.gaps.spoken_at)
-        was_told = interruption_told or self.restarts.is_reported
+        was_reported = interruption_reported or self.restarts.is_reported
         restarted = self.restarts.answered(broker)
         if restarted:
             self.agents.interrupted(BROKER_AGENT)
-        if restarted and not was_told:
+        if restarted and not was_reported:
             self.miss(since, f"agent {BROKER_AGENT} restarted")
         elif silent_since is not None:
             self.miss(silent_since, f"agent {BROKER_AGENT} was silent")
         self._list()
 
     def miss(self, since: int, reason: str) -> None:
-        """Something was lost between ``since`` and now."""
+        """Report a gap from ``since`` to now."""
         self.observations.append(gap_until_now(since, self.now, reason))
 
     def pass_time(self) -> None:
-        """Miss heartbeats, ask who has none, and try again where it is time."""
-        self.awake()
+        """Detect missing heartbeats, query agents without any, and retry where it is time."""
+        self.timer_expired()
         for agent, since in self.agents.newly_lost(self.now):
             self.lose(agent, f"agent {agent} has been silent for {(self.now - since) // SECOND} s")
         quiet_since = self.agents.newly_quiet(self.now)
@@ -415,11 +415,11 @@ class SessionState(Outbox):
     # The states.
 
     def greet(self, reason: str) -> None:
-        """Begin again with a greeting; where one is under way, repeat it."""
+        """Read everything again, beginning with a greeting; where one is under way, repeat it."""
         self.observations += self.gaps.interruption(self.now)
         self.resync.cancel()
         if self.state is State.GREETING:
-            self.requests.hurry(Greeting(), self.now)
+            self.requests.retry_at(Greeting(), self.now)
             return
         self.note("resync", reason)
         self.abandon_resync()
@@ -427,21 +427,21 @@ class SessionState(Outbox):
         self.requests.add(Greeting())
 
     def greet_soon(self, reason: str) -> None:
-        """As `greet`, but not oftener than configured."""
+        """Read everything again as `greet`, but not more often than configured."""
         at = self._last_greeting + self.config.greeting_interval
         if self.state is State.CATCHING_UP:
-            return  # the greeting comes when all that was said meanwhile is heard
+            return  # the greeting follows when all waiting messages are read
         if at <= self.now:
             self.greet(reason)
         else:
             self.resync.plan(at, reason)
 
     def read_the_unnamed(self) -> None:
-        """As `greet_soon`, for objects that were told in part only; less often, as they may stay so."""
-        self._plan_resync("objects were told without their properties")
+        """Read everything again for objects without properties; less often, as they may stay so."""
+        self._plan_resync("objects were reported without their properties")
 
     def read_the_unread(self) -> None:
-        """As `read_the_unnamed`, for a message of an agent's own accord that cannot be read."""
+        """Read everything again after an unreadable publication; as `read_the_unnamed`."""
         self.gaps.unread()
         self._plan_resync("a message could not be read")
 
@@ -452,7 +452,7 @@ class SessionState(Outbox):
                 self._unnamed_after = at + self.config.unnamed_interval
 
     def abandon_resync(self) -> None:
-        """Wait for nothing any more; a resync under way ends incomplete."""
+        """Drop all requests; a resync under way ends incomplete."""
         self.requests.clear()
         if self.resync.is_open:
             self.resync.is_open = False
@@ -460,7 +460,7 @@ class SessionState(Outbox):
         self.remotes.abandon_all()
 
     def _advance(self) -> None:
-        """Go on to the next phase of the resync where nothing of this one is waited for any more."""
+        """Begin the next phase of the resync if this one waits for nothing any more."""
         if self.state is State.LISTING and not self.requests:
             self.move(Signal.LISTED)
             self.resync.is_open = True
@@ -496,25 +496,25 @@ class SessionState(Outbox):
         self.resync.plan(self.now + delay, reason)
         self.report_state(SourceState.DEGRADED, f"{reason}; next attempt in {delay // SECOND} s")
 
-    # What is handed out.
+    # Effects.
 
-    def stir(self) -> None:
-        """Something changed on which requests, phases or deadlines depend: `finish` goes on with them."""
-        self._stirred = True
+    def wake(self) -> None:
+        """Let `flush` advance: something changed that affects requests, phases or deadlines."""
+        self._is_awake = True
 
-    def finish(self) -> list[Effect]:
-        """Return what came of an event; go on with requests and phases where one changed, or is due.
+    def flush(self) -> list[Effect]:
+        """Return the effects of an event; advance requests and phases where one changed, or is due.
 
-        What agents publish of their own accord only moves deadlines away, and there is much of it: nothing is
-        computed for that. The timer may expire too early then, and is set again.
+        The frequent publications of agents only postpone deadlines: nothing is computed for them. The timer
+        may then expire too early, and is set again.
         """
-        if self._stirred or self.now >= self._wake_at:
-            self._stirred = False
+        if self._is_awake or self.now >= self._wake_at:
+            self._is_awake = False
             return self.hand_out(self._go_on(), self.now)
         return self.take_effects()
 
     def _go_on(self) -> int:
-        """Ask again, give up, begin the next phase; return when there is something to do again."""
+        """Repeat requests, give them up, begin the next phase; return when to do so again."""
         for operation in self.operations.overdue(self.now):
             self._leave_open(operation, "no answer came in time")
         again, given_up = self.requests.overdue(self.now)
@@ -522,7 +522,7 @@ class SessionState(Outbox):
             self._give_up(subject)
         for subject, sequence in again:
             if not self.requests.sequence(subject):
-                continue  # of an agent that is given up just now
+                continue  # of an agent that was just given up
             if isinstance(subject, Greeting) and self.requests.attempts(subject) > 1:
                 self._miss_greeting()
             self._send(subject, sequence)
@@ -543,7 +543,7 @@ class SessionState(Outbox):
     # Agents.
 
     def answered(self) -> None:
-        """The broker's agent answered about its classes: it is not silent, however long a list takes."""
+        """Note an answer about classes: the broker's agent is not silent, however long a list takes."""
         if not self.agents.is_lost(BROKER_AGENT):
             self.agents.received(BROKER_AGENT, self.now, self.gaps.spoken_at)
 
@@ -551,13 +551,13 @@ class SessionState(Outbox):
         self.remotes.depart_all(self.now)
 
     def agent_spoke(self, agent: str) -> bool:
-        """An agent sent something: it lives; a new one is asked for its objects.
+        """Note a message of an agent; a new agent is read.
 
-        False if it is one too many: its silence would not be noticed, so that nothing of it can be shown.
+        Returns False if there are too many agents: its silence would not be noticed, so it is not shown.
         """
         if self.agents.received_again(agent, self.now, self.gaps.spoken_at):
             return True
-        self.stir()
+        self.wake()
         known = agent in self.agents
         if not known:
             self.remotes.make_room()
@@ -576,14 +576,14 @@ class SessionState(Outbox):
         return True
 
     def _returned(self, agent: str) -> None:
-        """A remote agent is there, which was not: it is read, unless it will be with everything else."""
+        """Read a remote agent that is new or has returned, unless everything is about to be read."""
         self.restarts.forget_remote(agent)
         self.remotes.returned(agent, self.now)
         if self.state not in _ASKING_LATER:
             self._read_agent(agent)
 
     def lose(self, agent: str, detail: str) -> None:
-        """An agent is silent."""
+        """Report an agent as silent."""
         if agent != BROKER_AGENT:
             self.remotes.abandon(agent)
         self.observations.append(AgentLost(agent, detail, remote=agent != BROKER_AGENT))

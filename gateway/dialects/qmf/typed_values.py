@@ -1,8 +1,8 @@
-"""Values that carry their own type: AMQP 0-10 maps, lists and arrays, as AM2 uses them.
+"""Values with type codes: AMQP 0-10 maps, lists and arrays, as AM2 uses them.
 
-They occur as schema records, as the selector of a get query and as values of the element types map, list
-and array. A map is ``u32 size, u32 count, count x (str8 key, u8 code, value)`` where size counts what
-follows it. Source: AMQP 0-10, section 3 ("Formal notation, types"); sizes of unknown codes follow from
+They are schema records, selectors of get queries and values of the element types map, list
+and array. A map is ``u32 size, u32 count, count x (str8 key, u8 code, value)`` where size counts the
+octets after it. Source: AMQP 0-10, section 3 ("Formal notation, types"); sizes of unknown codes follow from
 their upper four bits there.
 """
 
@@ -20,28 +20,28 @@ from gateway.dialects.qmf.fields import Cursor, ObjectId, decode_text
 Scalar: TypeAlias = bool | int | float | str | bytes | UUID | ObjectId | None
 
 QmfValue: TypeAlias = "Scalar | Mapping[str, QmfValue] | tuple[QmfValue, ...]"
-"""What an element, argument or map entry holds; ``None`` is absent, in a map void. An object id has no
-code of its own in maps and lists: it travels there as its text."""
+"""The value of an element, argument or map entry; ``None`` is absent, in a map void. An object id has no
+code of its own in maps and lists: it is sent as its text."""
 
 QmfValues: TypeAlias = "tuple[QmfValue, ...]"
 
 
 class Int64(int):
-    """An integer that travels in 64 bits, signed, in maps and lists, however small it is."""
+    """An integer that maps and lists encode in 64 bits, signed, however small it is."""
 
     __slots__ = ()
 
     @staticmethod
     def fits(value: int) -> bool:
-        """Whether ``value`` can be one."""
+        """Return whether ``value`` fits 64 bits, signed."""
         return -(1 << 63) <= value < 1 << 63
 
 
 MAX_NESTING: Final = 16
-"""How deep maps, lists and arrays may be nested, the outermost counted."""
+"""Largest depth of nested maps, lists and arrays, including the outermost one."""
 
 _UUID, _MAP, _LIST, _ARRAY = 0x48, 0xA8, 0xA9, 0xAA
-_EMPTY: Final = {0xF0: None, 0xF1: True}  # void, and "bit", which says true by being there
+_EMPTY: Final = {0xF0: None, 0xF1: True}  # void, and "bit", whose presence means true
 
 _NUMBERS: Final[dict[int, struct.Struct]] = {
     0x01: struct.Struct(">b"),
@@ -58,7 +58,7 @@ _NUMBERS: Final[dict[int, struct.Struct]] = {
     0x38: struct.Struct(">Q"),
 }
 _TEXTS: Final = frozenset((0x84, 0x85, 0x94, 0x95, 0xA4, 0xA5))
-# C++ peers write text without an encoding as vbin; what is no UTF-8 stays octets.
+# C++ peers send text without an encoding as vbin; octets that are not UTF-8 stay octets.
 _TEXTS_OR_OCTETS: Final = frozenset((0x80, 0x90, 0xA0))
 _FIXED_WIDTHS: Final = {0x0: 1, 0x1: 2, 0x2: 4, 0x3: 8, 0x4: 16, 0x5: 32, 0x6: 64, 0x7: 128, 0xC: 5, 0xD: 9}
 
@@ -69,9 +69,9 @@ _USUAL_TEXTS: Final = frozenset((0x90, 0x94, 0x95))
 
 
 def plain_map(body: bytes, position: int) -> tuple[dict[str, QmfValue], int] | None:
-    """Read a map as most are, of numbers and short text, and tell where it ends.
+    """Read a map of numbers and short texts, as most are; return it and the position behind it.
 
-    ``None`` if it has anything else in it or is malformed: `read_map` decides, and takes longer.
+    Returns ``None`` if it contains anything else or is malformed: `read_map` then reads it, more slowly.
     """
     entries: dict[str, QmfValue] = {}
     try:
@@ -123,7 +123,7 @@ def read_map(cursor: Cursor, depth: int = 1) -> dict[str, QmfValue]:
 
 
 def read_list(cursor: Cursor, depth: int = 1) -> QmfValues:
-    """Read a list: ``u32 size, u32 count, count x (u8 code, value)``; errors as `read_map`."""
+    """Read a list: ``u32 size, u32 count, count x (u8 code, value)``; raise as `read_map`."""
     end, count = _read_bounds(cursor, "a list", depth)
     inner = Cursor(cursor.body, cursor.position, end)
     values = tuple(read_coded(inner, inner.u8("a type code"), depth) for _ in range(count))
@@ -132,7 +132,7 @@ def read_list(cursor: Cursor, depth: int = 1) -> QmfValues:
 
 
 def read_array(cursor: Cursor, depth: int = 1) -> QmfValues:
-    """Read an array: ``u32 size, u8 code, u32 count, count x value``; errors as `read_map`."""
+    """Read an array: ``u32 size, u8 code, u32 count, count x value``; raise as `read_map`."""
     size = cursor.u32("the size of an array")
     if not size:
         return ()
@@ -151,7 +151,7 @@ def _read_bounds(cursor: Cursor, what: str, depth: int) -> tuple[int, int]:
     _check_depth(cursor, depth)
     size = cursor.u32(f"the size of {what}")
     if not size:
-        return cursor.position, 0  # AMQP says 00000004 00000000 for empty, qpidd takes 00000000 too
+        return cursor.position, 0  # AMQP has 00000004 00000000 for empty, qpidd accepts 00000000, too
     end = _end(cursor, size, what)
     inner = Cursor(cursor.body, cursor.position, end)
     count = inner.u32(f"the count of {what}")
@@ -186,7 +186,7 @@ _CONTAINERS: Final[dict[int, Callable[[Cursor, int], QmfValue]]] = {
 
 
 def read_coded(cursor: Cursor, code: int, depth: int = 0) -> QmfValue:
-    """Read a value of a type code, itself nested ``depth`` levels deep; errors as `read_map`."""
+    """Read a value of a type code, nested ``depth`` levels deep; raise as `read_map`."""
     form = _NUMBERS.get(code)
     if form is not None:
         number: bool | int | float = form.unpack(cursor.octets(form.size, "a number"))[0]
@@ -226,10 +226,10 @@ def _width(cursor: Cursor, code: int) -> int:
 
 
 def write_map(entries: Mapping[str, QmfValue], depth: int = 1) -> bytes:
-    """Encode a map in the order given.
+    """Encode a map in the given order.
 
     Raises:
-        LocalProtocolError: a key or value cannot travel, or the nesting is too deep.
+        LocalProtocolError: a key or value cannot be encoded, or the nesting is too deep.
     """
     _check_local_depth(depth)
     content = b"".join(fields.str8(key) + write_coded(value, depth) for key, value in entries.items())
@@ -237,14 +237,14 @@ def write_map(entries: Mapping[str, QmfValue], depth: int = 1) -> bytes:
 
 
 def write_list(values: QmfValues, depth: int = 1) -> bytes:
-    """Encode a list; errors as `write_map`."""
+    """Encode a list; raise as `write_map`."""
     _check_local_depth(depth)
     content = b"".join(write_coded(value, depth) for value in values)
     return fields.u32(len(content) + 4) + fields.u32(len(values)) + content
 
 
 def write_array(values: QmfValues, depth: int = 1) -> bytes:
-    """Encode an array; all values must take one type code (else `LocalProtocolError`)."""
+    """Encode an array; raise `LocalProtocolError` if its values need different type codes."""
     if not values:
         return fields.u32(0)
     _check_local_depth(depth)
@@ -262,13 +262,13 @@ def _check_local_depth(depth: int) -> None:
 
 
 def write_coded(value: QmfValue, depth: int = 0) -> bytes:
-    """Encode type code and value.
+    """Encode a type code and value.
 
-    Integers take the smallest of i32, i64 and u64; text is str16 UTF-8 (vbin32 where longer), which all
+    Integers use the smallest of i32, i64 and u64; text is str16 UTF-8 (vbin32 where longer), which all
     known peers read; an object id is its text.
 
     Raises:
-        LocalProtocolError: the value cannot travel.
+        LocalProtocolError: the value cannot be encoded.
     """
     if isinstance(value, str | ObjectId):
         return _write_octets(fields.encode_text(str(value), 0xFFFFFFFF), 0x95)
@@ -303,6 +303,6 @@ def _write_integer(value: int) -> bytes:
 
 
 def _write_octets(octets: bytes, code: int) -> bytes:
-    if len(octets) <= 0xFFFF:  # noqa: PLR2004  what a length of 16 bits can say
+    if len(octets) <= 0xFFFF:  # noqa: PLR2004  the largest length of 16 bits
         return bytes((code,)) + fields.u16(len(octets)) + octets
     return b"\xa0" + fields.u32(len(octets)) + octets

@@ -57,6 +57,16 @@ def settings_of(config: object, left_out: Collection[str]) -> dict[str, Any]:
     return _model(kind, left_out).model_construct(None, **recorded).model_dump(mode="json")
 
 
+_RENAMED: Final = {
+    "believe_anyone": "trust_anyone",
+    "believed": "trusted_users",
+    "former_agents": "restored_agents",
+    "heard_until": "complete_until",
+    "tell_interval": "report_interval",
+}
+"""Fields of settings by their names in captures of earlier versions."""
+
+
 def with_settings(config: ConfigT, recorded: object, left_out: Collection[str]) -> ConfigT:
     """Return ``config`` with the fields of ``recorded``, which `settings_of` returned.
 
@@ -68,7 +78,9 @@ def with_settings(config: ConfigT, recorded: object, left_out: Collection[str]) 
     kind = type(config)
     if not isinstance(recorded, Mapping):
         raise CaptureError("line 1: 'settings' is no object")
-    known = _known(kind, recorded, left_out)
+    known = _known(
+        kind, {_RENAMED.get(name, name): value for name, value in recorded.items()}, left_out
+    )
     try:
         _bounded(known)
         read = _model(kind, left_out).model_validate(known)

@@ -75,7 +75,7 @@ def console_config(settings: CmlSource, around: SourceContext, schema: SchemaRep
         reply_exchange=settings.reply_exchange,
         notify_exchange=settings.notify_exchange or "",
         notify_key=settings.notify_key,
-        believed=frozenset(settings.trusted_users) if settings.trusted_users is not None else None,
+        trusted_users=frozenset(settings.trusted_users) if settings.trusted_users is not None else None,
         spelling=Spelling(settings.spelling),
         matching=Matching(settings.matching),
         is_statistic=partial(is_statistic, around.mappings),

@@ -88,8 +88,8 @@ def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
 
 def _console_config(settings: QmfSource, source: SourceInventory, around: SourceContext) -> ConsoleConfig:
     return ConsoleConfig(
-        believed=frozenset(settings.trusted_users),
-        believe_anyone=settings.trust_anyone,
+        trusted_users=frozenset(settings.trusted_users),
+        trust_anyone=settings.trust_anyone,
         packages=frozenset(settings.packages) if settings.packages is not None else None,
         management_exchange=settings.exchange,
         direct_exchange=settings.direct_exchange,
@@ -98,7 +98,7 @@ def _console_config(settings: QmfSource, source: SourceInventory, around: Source
         request_deadline=settings.request_deadline,
         object_limit=settings.max_objects,
         # Nothing was reported yet: the inventory knows the agents that had objects when the log ended.
-        former_agents=tuple(one.agent for one in source.agents if one.agent != BROKER_AGENT),
+        restored_agents=tuple(one.agent for one in source.agents if one.agent != BROKER_AGENT),
     )
 
 
@@ -124,8 +124,8 @@ def _am01_config(settings: Am01Source, source: SourceInventory, around: SourceCo
     """The configuration of a console session, from the settings."""
     spoken = settings.revision
     return Am01ConsoleConfig(
-        believed=frozenset(settings.trusted_users),
-        believe_anyone=settings.trust_anyone,
+        trusted_users=frozenset(settings.trusted_users),
+        trust_anyone=settings.trust_anyone,
         packages=frozenset(settings.packages) if settings.packages is not None else None,
         management_exchange=settings.exchange,
         direct_exchange=settings.direct_exchange,

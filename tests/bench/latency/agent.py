@@ -51,7 +51,7 @@ class LinkedAgent:
     """
 
     def __init__(self, classes: Sequence[ClassSchema], events: Sequence[EventSchema] = ()) -> None:
-        config = AgentConfig(uuid.uuid4(), boot=1, obey=frozenset({GATEWAY_USER}))
+        config = AgentConfig(uuid.uuid4(), boot=1, allowed_users=frozenset({GATEWAY_USER}))
         self.session = AgentSession(config, tuple(classes), tuple(events))
 
     def bindings(self, _queue: str) -> tuple[Binding, ...]:

@@ -10,9 +10,7 @@ from gateway.model.schema import Argument, Direction, Method
 from gateway.model.values import ValueType
 from tests.dialects.ami.relay_play import RelayPlay
 
-REPLY = Argument(
-    "reply", ValueType.MAP, Direction.OUT, optional=True, description="Values that it answered with."
-)
+REPLY = Argument("reply", ValueType.MAP, Direction.OUT, optional=True, description="Values of the answer.")
 ALONE = 'C|I="stop"|N="Stop"|M="0"'
 
 

@@ -13,10 +13,10 @@ from tests.dialects.ami.commands_story import ALONE, command, ready
     ("status", "outcome", "text"),
     [
         (0, Outcome.APPLIED, "halted"),
-        (1, Outcome.UNKNOWN, "answered with status 1, which does not tell whether it was done: halted"),
-        (2, Outcome.UNKNOWN, "answered with status 2, which does not tell whether it was done: halted"),
+        (1, Outcome.UNKNOWN, "answered with status 1, which does not say whether it was done: halted"),
+        (2, Outcome.UNKNOWN, "answered with status 2, which does not say whether it was done: halted"),
         (3, Outcome.APPLIED, "halted"),
-        (9, Outcome.UNKNOWN, "answered with status 9, which does not tell whether it was done: halted"),
+        (9, Outcome.UNKNOWN, "answered with status 9, which does not say whether it was done: halted"),
     ],
 )
 def test_what_an_answer_says(status: int, outcome: Outcome, text: str) -> None:
@@ -36,7 +36,7 @@ def test_an_answer_may_say_nothing_and_must_not_say_secrets() -> None:
     assert play.answers() == [Answer(7, Outcome.APPLIED, "", 0, (None,))]
     play.calls("stop")
     play.says(r'R|I="g2"|S=1')
-    assert play.answers()[0].text == "answered with status 1, which does not tell whether it was done"
+    assert play.answers()[0].text == "answered with status 1, which does not say whether it was done"
     play.calls("stop")
     play.says(r'R|I="g3"|S=0|M="see\nhttp://u:p@h/ ' + "x" * 600 + '"')
     text = play.answers()[0].text

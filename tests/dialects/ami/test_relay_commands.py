@@ -19,8 +19,8 @@ def test_a_command_becomes_a_method_of_its_application() -> None:
         "halt",
         (
             Argument("why", ValueType.STRING, label="Why"),
-            Argument("type", ValueType.STRING, description="The type (T) of what is meant."),
-            Argument("object", ValueType.STRING, description="The id of the object that is meant."),
+            Argument("type", ValueType.STRING, description="The type (T) of the objects."),
+            Argument("object", ValueType.STRING, description="The id of the object."),
             REPLY,
         ),
         "Trading.Halt",

@@ -83,7 +83,10 @@ class Mirror:
                 case ResyncEnded(agent=agent):
                     assert self.resync is not None
                     mine = {native_id for native_id in self.objects if self.owner(native_id) == agent}
-                    assert self.resync == (agent, mine)  # all that there is, and nothing else, was told again
+                    assert self.resync == (
+                        agent,
+                        mine,
+                    )  # all that there is, and nothing else, was told again
                     self.resync = None
                     self.lost.discard(agent)
                 case AgentLost(agent):

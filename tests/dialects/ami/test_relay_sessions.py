@@ -306,7 +306,7 @@ def test_an_application_that_says_goodbye_is_not_answered() -> None:
     steps = play.left()
     assert steps[-1] == "1 closed"
     assert [play.shown(one) for one in steps if not isinstance(one, str)][-3:] == [
-        "event loggedOut pump-7 it said that it ends (X)",
+        "event loggedOut pump-7 it sent an end of session (X)",
         "application pump-7",
         "AgentLost",
     ]

@@ -92,14 +92,14 @@ def test_one_doubt_is_as_good_as_two() -> None:
     play.time_passes(36)
     steps = play.left()
     assert len([one for one in steps if isinstance(one, AgentLost)]) == 1
-    play.stands(State.DOUBTFUL)
+    play.stands(State.DEGRADED)
 
 
 def test_an_object_in_doubt_that_ends_leaves_no_doubt() -> None:
     play = synchronised()
     play.spoils = {InspectRequest(7, "queue"): Invalid()}
     play.time_passes(36)
-    play.stands(State.DOUBTFUL)
+    play.stands(State.DEGRADED)
     play.broker.remove(7)
     play.time_passes(30)
     play.stands(State.SYNCHRONISED)

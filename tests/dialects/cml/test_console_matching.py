@@ -101,7 +101,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again(body: bytes) -> None:
 
 
 def test_messages_are_believed_from_configured_users_only_where_there_are_some() -> None:
-    play = ConsolePlay(replace(CONFIG, believed=frozenset({"broker"})))
+    play = ConsolePlay(replace(CONFIG, trusted_users=frozenset({"broker"})))
     play.connects()
     play.left()
     play.arrives(play.written(SCHEMA), "c-1", user="mallory")

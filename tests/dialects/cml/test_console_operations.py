@@ -80,10 +80,10 @@ def test_arguments_travel_as_text() -> None:
         (
             "noaccess",
             Outcome.REMOTE_FAILURE,
-            "the broker lets this user only read: log in as one of group super",
+            "the broker permits this user only to read: log in as one of group super",
             2,
         ),
-        ("invalid", Outcome.REMOTE_FAILURE, "the broker does not take the request (invalid)", 3),
+        ("invalid", Outcome.REMOTE_FAILURE, "the broker does not accept the request (invalid)", 3),
         (
             "maybe",
             Outcome.UNKNOWN,
@@ -126,8 +126,8 @@ def test_notices_are_one_line_of_bounded_length_without_secrets() -> None:
 @pytest.mark.parametrize(
     ("reply", "text"),
     [
-        (Invalid(), "the answer is none to this request: Invalid()"),
-        (ModifyReply(Status.OK, 7, "queue"), "the answer is none to this request: ModifyReply("),
+        (Invalid(), "the answer does not fit the request: Invalid()"),
+        (ModifyReply(Status.OK, 7, "queue"), "the answer does not fit the request: ModifyReply("),
         (MethodReply(Status.OK, 9, "connection"), "the answer is about another object, 9"),
     ],
 )
@@ -170,18 +170,18 @@ def test_what_the_schema_does_not_have_is_not_sent(
     [
         ("nothing", "x", Outcome.UNKNOWN_ELEMENT, "shop:config has no field 'nothing'"),
         ("password", "x", Outcome.UNKNOWN_ELEMENT, "shop:config has no field 'password'"),
-        ("name", "x", Outcome.READ_ONLY, "the broker lets nobody set name"),
-        ("parentRef", Reference("0"), Outcome.READ_ONLY, "the broker lets nobody set parentRef"),
+        ("name", "x", Outcome.READ_ONLY, "the broker does not permit to set name"),
+        ("parentRef", Reference("0"), Outcome.READ_ONLY, "the broker does not permit to set parentRef"),
         ("port", None, Outcome.WRONG_VALUE, "port: a value is wanted"),
         ("port", "", Outcome.WRONG_VALUE, "port: an empty value cannot be sent"),
         ("port", " \t", Outcome.WRONG_VALUE, "port: an empty value cannot be sent"),
-        ("port", "a\tb", Outcome.WRONG_VALUE, "port: OpenAMQ makes blanks of a tab"),
-        ("port", "a\0b", Outcome.WRONG_VALUE, "a text has a NUL, which no document can carry"),
+        ("port", "a\tb", Outcome.WRONG_VALUE, "port: OpenAMQ replaces a tab by blanks"),
+        ("port", "a\0b", Outcome.WRONG_VALUE, "a text has a NUL, which no document can contain"),
         ("port", 5672, Outcome.WRONG_TYPE, "port: text is wanted, not 5672"),
         ("port", "x" * 256, Outcome.WRONG_LENGTH, "port: "),
         ("limit", 1 << 32, Outcome.WRONG_VALUE, "limit: "),
         ("limit", -1, Outcome.WRONG_VALUE, "limit: "),
-        ("auto_crash", 1, Outcome.WRONG_VALUE, "auto_crash is there to crash or block OpenAMQ"),
+        ("auto_crash", 1, Outcome.WRONG_VALUE, "auto_crash exists to crash or block OpenAMQ"),
         ("main", Reference("7"), Outcome.WRONG_VALUE, "main: the broker has no such object"),
         ("day", 1, Outcome.WRONG_VALUE, "day: a time must be a whole minute"),
     ],
@@ -219,7 +219,7 @@ def test_while_the_broker_cannot_be_asked_nothing_is_sent() -> None:
     play.connects()
     play.left()
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
-    assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: the broker has not told its schema yet")
+    assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, "not sent: the broker has not sent its schema yet")
     play.answers()
     play.answers()
     play.left()
@@ -320,7 +320,7 @@ def test_what_is_gone_when_it_is_read_anew_is_told() -> None:
 @pytest.mark.parametrize(
     ("reply", "text", "code"),
     [
-        (InspectReply(Status.NO_ACCESS), "the broker says 'noaccess'", 2),
+        (InspectReply(Status.NO_ACCESS), "the broker answers 'noaccess'", 2),
         (InspectReply(Status.OK, 7, "cellar"), "its class 'cellar' is not in the schema", 0),
     ],
 )

@@ -121,8 +121,8 @@ def test_methods_that_may_end_who_answers_say_so(number: int, class_name: str, m
     given = answer(play)
     assert given.outcome is Outcome.UNKNOWN
     assert given.text == (
-        f"the link went down before an answer came: {method} may end whoever would answer; it may have been"
-        " carried out, or may still be"
+        f"the link went down before an answer came: {method} may end the broker or the connection;"
+        " it may have been carried out, or may still be"
     )
 
 

@@ -251,8 +251,8 @@ def test_a_broker_that_always_has_something_new_is_walked_all_the_same() -> None
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (InspectReply(Status.NO_ACCESS), "the broker says 'noaccess'"),
-        (InspectReply(Status.INVALID), "the broker says 'invalid'"),
+        (InspectReply(Status.NO_ACCESS), "the broker answers 'noaccess'"),
+        (InspectReply(Status.INVALID), "the broker answers 'invalid'"),
         (InspectReply(Status.OK, 7, "cellar"), "its class 'cellar' is not in the schema"),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_broker_that_does_not_show_itself_is_in_doubt() -> None:
     play.time_passes(15)
     assert states(play.left())[-1] == SourceStateSeen(
         SourceState.DEGRADED,
-        "not all could be read: object 0 '': the broker says 'noaccess'; next attempt in 5 s",
+        "the reading was incomplete: object 0 '': the broker answers 'noaccess'; next attempt in 5 s",
     )
     play.spoils.clear()
     play.time_passes(20)
@@ -292,7 +292,7 @@ def test_a_broker_that_shows_itself_after_all_is_walked() -> None:
     play.connects()
     play.spoils = {InspectRequest(0): InspectReply(Status.NO_ACCESS)}
     play.time_passes(1)
-    play.stands(State.DOUBTFUL)
+    play.stands(State.DEGRADED)
     play.left()
     play.spoils.clear()
     play.take(play.session.handle(TimerExpired(), play.now))
@@ -383,7 +383,7 @@ def test_what_is_not_seen_is_said_once_a_minute_however_long_a_round_takes() -> 
     assert states(play.left()) == []
     play.time_passes(20)
     assert [one.detail for one in states(play.left())] == [
-        f"{UNSEEN}; 1 objects cannot be shown (object 9: the broker says 'noaccess')"
+        f"{UNSEEN}; 1 objects cannot be shown (object 9: the broker answers 'noaccess')"
     ]
 
 
@@ -397,7 +397,7 @@ def test_what_is_listed_and_not_looked_at_yet_is_said() -> None:
     play.time_passes(200)
     steps = play.left()
     assert min(asked(steps)[number] for number in (0, 1, 7)) > 3, "what is known is looked at meanwhile"
-    (count,) = re.findall("; ([0-9]+) objects that are listed were not looked at", states(steps)[-1].detail)
+    (count,) = re.findall("; ([0-9]+) objects that are listed were not inspected", states(steps)[-1].detail)
     assert 100 <= int(count) < 300
     play.time_passes(1200)
-    assert "not looked at yet" not in states(play.left())[-1].detail
+    assert "not inspected yet" not in states(play.left())[-1].detail

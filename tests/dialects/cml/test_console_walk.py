@@ -170,8 +170,8 @@ def test_a_broker_that_does_not_answer_is_asked_three_times() -> None:
         SchemaRequest(),
         SourceStateSeen(
             SourceState.DOWN,
-            "nobody answers on exchange amq.system with key amq.console: is it a broker that speaks CML, and"
-            " may its user ask?; next attempt in 5 s",
+            "no answer on exchange amq.system with key amq.console: is it a broker that speaks CML, and"
+            " may its user send requests?; next attempt in 5 s",
         ),
     )
     play.waiting.clear()
@@ -182,13 +182,13 @@ def test_a_broker_that_does_not_answer_is_asked_three_times() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (SchemaReply(Status.NO_ACCESS), "the broker does not tell its schema ('noaccess')"),
+        (SchemaReply(Status.NO_ACCESS), "the broker does not send its schema ('noaccess')"),
         (
             SchemaReply(Status.INVALID, notice="what?"),
-            "the broker does not tell its schema ('invalid': 'what?')",
+            "the broker does not send its schema ('invalid': 'what?')",
         ),
-        (SchemaReply(Status.OK), "the broker does not tell its schema ('ok')"),
-        (SchemaReply(""), "the broker does not tell its schema ('nothing')"),
+        (SchemaReply(Status.OK), "the broker does not send its schema ('ok')"),
+        (SchemaReply(""), "the broker does not send its schema ('nothing')"),
         (Invalid(), "the answer to the request for the schema is a Invalid"),
         (ModifyReply(Status.OK), "the answer to the request for the schema is a ModifyReply"),
         (
@@ -298,9 +298,9 @@ def test_an_object_that_does_not_answer_leaves_the_walk_incomplete() -> None:
     assert ResyncEnded(complete=False) in steps
     assert states(steps)[-1] == SourceStateSeen(
         SourceState.DEGRADED,
-        "not all could be read: object 1 '': the answer is a Invalid; next attempt in 5 s",
+        "the reading was incomplete: object 1 '': the answer is a Invalid; next attempt in 5 s",
     )
-    play.stands(State.DOUBTFUL)
+    play.stands(State.DEGRADED)
     play.spoils.clear()
     play.time_passes(10)
     play.stands(State.SYNCHRONISED)
@@ -315,7 +315,7 @@ def test_a_broker_that_falls_silent_in_a_walk_ends_it_and_its_return_begins_anot
     play.leaves(
         SourceStateSeen(
             SourceState.DEGRADED,
-            "not all could be read: the broker has not answered for 10 s; next attempt in 5 s",
+            "the reading was incomplete: the broker has not answered for 10 s; next attempt in 5 s",
         )
     )
     play.waiting.clear()

@@ -189,7 +189,7 @@ def test_what_is_odd_is_absent_and_said() -> None:
         ("node", 5),
         ("node", 6),
     ]
-    assert [line.partition(":")[0] for line in found.doubts] == ["name", "in.rate", "rate", "node"]
+    assert [line.partition(":")[0] for line in found.anomalies] == ["name", "in.rate", "rate", "node"]
 
 
 def test_lists_leave_out_what_is_absent() -> None:

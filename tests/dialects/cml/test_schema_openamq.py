@@ -121,7 +121,7 @@ def test_a_broker_as_it_was_recorded() -> None:
     assert [number for child, number in found.children if child.field == "config"] == [1]
     exchanges = [number for child, number in found.children if child.class_name == "exchange"]
     assert exchanges == [*range(2, 14), 38]  # its own, and one of the recording's
-    assert found.doubts == ()
+    assert found.anomalies == ()
 
 
 def test_a_child_knows_its_parent() -> None:

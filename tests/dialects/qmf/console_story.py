@@ -33,7 +33,7 @@ SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 GET_TANKS = {"_class": "tank", "_package": "shop"}
 WITHOUT_HEARTBEATS = ConsoleConfig(
-    believed=frozenset({AGENT_USER}), heartbeats=HeartbeatRules(Heartbeats.NONE, interval=3600 * SECOND)
+    trusted_users=frozenset({AGENT_USER}), heartbeats=HeartbeatRules(Heartbeats.NONE, interval=3600 * SECOND)
 )
 SEEN = ObjectSeen(TANK.key, "1.0", "0-5-1-0-4386", START, START, 0, ("t1", 100, None, None), (50.0, 9))
 

@@ -95,7 +95,7 @@ class ConsolePlay(_Play):
 
     def __init__(self, config: ConsoleConfig | None = None, known: Definitions | None = None) -> None:
         super().__init__(known or shop())
-        self.session = ConsoleSession(config or ConsoleConfig(believed=frozenset({AGENT_USER})))
+        self.session = ConsoleSession(config or ConsoleConfig(trusted_users=frozenset({AGENT_USER})))
 
     def connects(self) -> None:
         self.take(self.session.handle(LinkUp(QUEUE), self.now))
@@ -136,7 +136,7 @@ class AgentPlay(_Play):
         config: AgentConfig | None = None,
     ) -> None:
         self.session = AgentSession(
-            config or AgentConfig(BROKER, boot=4, obey=frozenset({CONSOLE_USER})), classes, events
+            config or AgentConfig(BROKER, boot=4, allowed_users=frozenset({CONSOLE_USER})), classes, events
         )
         # What the agent serves is not what it was given: hashes and absence are its own.
         super().__init__(self.session.definitions)

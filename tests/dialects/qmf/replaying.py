@@ -178,7 +178,7 @@ class Replay(ConsolePlay):
         config: ConsoleConfig | None = None,
     ) -> None:
         rules = HeartbeatRules(Heartbeats.AUTO)
-        super().__init__(config or ConsoleConfig(believe_anyone=True, heartbeats=rules), definitions(peer))
+        super().__init__(config or ConsoleConfig(trust_anyone=True, heartbeats=rules), definitions(peer))
         self.peer = RecordedPeer(peer)
         self.told: list[Step] = []
         self._observe = observe

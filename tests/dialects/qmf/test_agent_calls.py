@@ -28,7 +28,7 @@ from tests.dialects.qmf.agent_story import PUSHED, TANK_ID, got, key_of, propert
 from tests.dialects.qmf.examples import TANK
 from tests.dialects.qmf.playbook import BROKER, CONSOLE_USER, QUEUE, SECOND, START, AgentPlay, tank
 
-READING = AgentConfig(BROKER, boot=4, obey=frozenset({CONSOLE_USER}), reads_anew=True)
+READING = AgentConfig(BROKER, boot=4, allowed_users=frozenset({CONSOLE_USER}), rereads=True)
 AMOUNT_7 = b"\0\0\0\x07\x02ab"
 """``drain(7, "ab")``."""
 
@@ -210,12 +210,12 @@ def test_what_changed_of_one_object_can_be_told_at_once() -> None:
     play = started(tank(), tank(2, "t2"))
     play.session.put(tank(level=1.0))
     play.session.put(tank(2, "t2", level=2.0))
-    play.take(play.session.tell(0x1122, play.now))
+    play.take(play.session.publish(0x1122, play.now))
     play.leaves((PUSHED, statistics(play, level=1.0)))
-    play.take(play.session.tell(0x1122, play.now))
+    play.take(play.session.publish(0x1122, play.now))
     play.leaves()
     play.session.suspend()
-    assert play.session.tell(2, play.now) == []
+    assert play.session.publish(2, play.now) == []
 
 
 def test_one_object_is_read_anew_before_it_is_told() -> None:

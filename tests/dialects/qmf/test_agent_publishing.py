@@ -301,7 +301,9 @@ def test_what_comes_and_goes_while_another_agent_serves_is_that_one_s_to_tell() 
 
 
 def test_a_read_that_ends_while_nothing_is_said_tells_no_end_before_its_time() -> None:
-    play = AgentPlay(config=AgentConfig(BROKER, boot=4, obey=frozenset({CONSOLE_USER}), reads_anew=True))
+    play = AgentPlay(
+        config=AgentConfig(BROKER, boot=4, allowed_users=frozenset({CONSOLE_USER}), rereads=True)
+    )
     play.session.put(tank())
     play.starts()
     play.time_passes(10)

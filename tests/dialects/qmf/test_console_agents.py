@@ -253,7 +253,7 @@ def test_a_silent_agent_is_lost_and_its_heartbeat_makes_everything_doubtful() ->
         AgentLost("1.0", "agent 1.0 has been silent for 6 s"),
         SourceStateSeen(SourceState.DEGRADED, "agent 1.0 has been silent for 6 s; next attempt in 5 s"),
     )
-    assert play.session.state is State.DOUBTFUL
+    assert play.session.state is State.DEGRADED
     play.arrives(Heartbeat(0, START + 11 * SECOND), key="console.heartbeat.1.0")
     play.leaves(
         Gap(START + 4 * SECOND, START + 11 * SECOND, "agent 1.0 was silent"),

@@ -30,7 +30,7 @@ class Conversation(Between[ConsoleSession, AgentSession]):
     """Of AM2."""
 
     def __init__(self) -> None:
-        super().__init__(ConsoleSession(ConsoleConfig(believed=frozenset({AGENT_USER}))))
+        super().__init__(ConsoleSession(ConsoleConfig(trusted_users=frozenset({AGENT_USER}))))
         self._boot = 0
         self.start_agent()
 

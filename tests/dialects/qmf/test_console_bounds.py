@@ -64,7 +64,7 @@ def test_messages_of_others_are_not_believed() -> None:
 
 
 def test_a_broker_that_sends_no_user_is_believed_where_that_is_configured() -> None:
-    play = ConsolePlay(ConsoleConfig(believe_anyone=True))
+    play = ConsolePlay(ConsoleConfig(trust_anyone=True))
     play.connects()
     play.left()
     play.arrives(BrokerResponse(1, BROKER), user="")
@@ -79,7 +79,7 @@ def test_hostile_octets_in_the_middle_of_a_resync_leave_it_incomplete() -> None:
     play.arrives(got(5, "t2", ObjectId(0, 9)), CommandComplete(5))
     left = play.left()
     assert ResyncEnded(complete=False) in left
-    assert play.session.state is State.DOUBTFUL
+    assert play.session.state is State.DEGRADED
 
 
 def test_hostile_octets_at_other_times_are_noted() -> None:
@@ -128,7 +128,7 @@ def test_a_schema_that_never_comes_is_given_up() -> None:
 
 
 def test_packages_that_are_not_wanted_are_left_alone() -> None:
-    play = ConsolePlay(ConsoleConfig(believed=frozenset({AGENT_USER}), packages=frozenset({"barn"})))
+    play = ConsolePlay(ConsoleConfig(trusted_users=frozenset({AGENT_USER}), packages=frozenset({"barn"})))
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
     play.left()
@@ -141,7 +141,7 @@ def test_packages_that_are_not_wanted_are_left_alone() -> None:
 
 
 def test_there_is_an_end_to_the_classes_that_are_learnt() -> None:
-    play = synchronised(ConsoleConfig(believed=frozenset({AGENT_USER}), class_limit=1))
+    play = synchronised(ConsoleConfig(trusted_users=frozenset({AGENT_USER}), class_limit=1))
     for letter in "abc":
         key = ClassKey("shop", letter, letter.encode() * 16)
         play.arrives(ClassIndication(0, ClassKind.OBJECT, key), key="schema.class")
@@ -149,7 +149,7 @@ def test_there_is_an_end_to_the_classes_that_are_learnt() -> None:
 
 
 def test_there_is_an_end_to_the_requests_that_wait() -> None:
-    play = ConsolePlay(ConsoleConfig(believed=frozenset({AGENT_USER}), request_limit=50))
+    play = ConsolePlay(ConsoleConfig(trusted_users=frozenset({AGENT_USER}), request_limit=50))
     listed(play)
     keys = [ClassKey("shop", f"c{number}", b"h" * 16) for number in range(500)]
     for key in keys:

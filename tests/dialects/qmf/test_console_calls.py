@@ -172,7 +172,7 @@ def test_a_stranger_s_answer_is_none() -> None:
         ((7,), Outcome.WRONG_VALUE, "drain takes 2 arguments, 1 were given"),
         (("7", "ab"), Outcome.WRONG_TYPE, "amount: an integer is wanted, not text of 1 characters"),
         ((-1, "ab"), Outcome.WRONG_VALUE, "amount: -1 does not fit u32"),
-        ((7, "a" * 256), Outcome.WRONG_LENGTH, "token: 256 octets, 255 are taken"),
+        ((7, "a" * 256), Outcome.WRONG_LENGTH, "token: 256 bytes, 255 are taken"),
     ],
 )
 def test_arguments_that_the_schema_does_not_allow_are_not_sent(
@@ -221,7 +221,7 @@ def test_while_the_source_is_not_there_nothing_is_sent() -> None:
     play.take(play.session.handle(BacklogFollows("", 3), play.now))
     play.left()
     calls(play)
-    text = "not sent: what was said without a connection is being heard first"
+    text = "not sent: messages that were sent without a connection are being read first"
     play.leaves(Answer(1, Outcome.SOURCE_DOWN, text))
     play.connects()
     play.left()

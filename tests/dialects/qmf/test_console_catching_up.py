@@ -40,7 +40,7 @@ from tests.dialects.qmf.playbook import AGENT_USER, SECOND, START, ConsolePlay
 
 HEARD = START - 3600 * SECOND
 KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
-RESTARTED = ConsoleConfig(believed=frozenset({AGENT_USER}), definitions=KNOWN, complete_until=HEARD)
+RESTARTED = ConsoleConfig(trusted_users=frozenset({AGENT_USER}), definitions=KNOWN, complete_until=HEARD)
 """Of a console whose process was there before, and knows what that one knew."""
 LEAKED = EventIndication(0, LEAK.key, START - 7, 4, ("t1", 3))
 LEAK_KEY = "console.event.1.0.shop.leak"
@@ -54,7 +54,7 @@ def catching_up(config: ConsoleConfig = RESTARTED, missed: str = "", waiting: in
 
 
 def hearing(waiting: int) -> SourceStateSeen:
-    return SourceStateSeen(SourceState.SYNCHRONISING, f"hearing what was said meanwhile: {waiting} messages")
+    return SourceStateSeen(SourceState.SYNCHRONISING, f"reading messages that waited: {waiting}")
 
 
 def test_what_was_said_meanwhile_is_told_and_nothing_is_asked_before_it_is_over() -> None:

@@ -119,7 +119,7 @@ def test_a_java_broker_that_died_is_asked_and_what_it_told_is_stale_in_time() ->
     play.time_passes(20)
     down = (
         "no answer to the greeting on exchange qpid.management for 30 s: is an agent running there, "
-        "and does it obey this user?"
+        "and does it accept requests of this user?"
     )
     play.leaves(SourceStateSeen(SourceState.DOWN, down), ("broker", BrokerRequest(7)))
     play.time_passes(5)

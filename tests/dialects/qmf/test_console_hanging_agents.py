@@ -57,7 +57,7 @@ UNANSWERED = "it does not answer: no answer to FetchObjects"
 
 
 def not_believed(why: str, agent: str = "1.10") -> SourceStateSeen:
-    return SourceStateSeen(SourceState.SYNCHRONISED, f"agent {agent} is not believed: {why}")
+    return SourceStateSeen(SourceState.SYNCHRONISED, f"agent {agent} is stale: {why}")
 
 
 def test_an_agent_that_refuses_is_read_again_before_long_and_nobody_else() -> None:
@@ -259,5 +259,5 @@ def test_many_agents_that_are_not_believed_are_counted() -> None:
     for bank in range(10, 15):
         beats(play, f"1.{bank}")
     states = [one for one in passes(play, 35, "1.0") if isinstance(one, SourceStateSeen)]
-    detail = "5 agents are not believed: 1.10, 1.11, 1.12 and 2 more"
+    detail = "5 agents are stale: 1.10, 1.11, 1.12 and 2 more"
     assert states == [SourceStateSeen(SourceState.SYNCHRONISED, detail)]

@@ -110,8 +110,8 @@ def refused(play: JavaPlay, outcome: Outcome, when: str) -> None:
     play.leaves(Answer(1, outcome, f"not sent: the agent {when}"))
 
 
-NOT_YET = "has not told of this object yet"
-NOT_ANY_MORE = "does not tell of this object any more"
+NOT_YET = "has not reported this object yet"
+NOT_ANY_MORE = "does not report this object any more"
 
 
 def test_only_what_it_listed_is_asked_for() -> None:

@@ -133,7 +133,7 @@ def test_an_agent_too_many_leaves_a_resync_incomplete() -> None:
     play.left()
     play.arrives(CommandComplete(6))
     assert ResyncEnded(complete=False) in play.left()
-    assert play.session.state is State.DOUBTFUL
+    assert play.session.state is State.DEGRADED
 
 
 def test_an_agent_that_is_lost_makes_room_for_another() -> None:
@@ -425,7 +425,7 @@ def test_where_only_an_agent_s_package_is_wanted_its_heartbeats_show_it() -> Non
 
 
 def test_an_agent_of_before_the_start_has_a_moment_to_return() -> None:
-    config = ConsoleConfig(believed=BELIEVED, former_agents=("1.10",))
+    config = ConsoleConfig(trusted_users=BELIEVED, restored_agents=("1.10",))
     play = synchronised(config)
     assert passes(play, 25, "1.0") == []
     assert passes(play, 10, "1.0") == [GONE]

@@ -221,7 +221,7 @@ def test_a_reply_that_never_ends_leaves_the_resync_incomplete_and_it_is_tried_ag
         ),
         "no-answer",
     )
-    assert play.session.state is State.DOUBTFUL
+    assert play.session.state is State.DEGRADED
     play.time_passes(5)
     play.leaves("resync", ("broker", BrokerRequest(8)))
 
@@ -263,7 +263,7 @@ def test_no_answer_to_the_greeting() -> None:
         SourceStateSeen(
             SourceState.DOWN,
             "no answer to the greeting on exchange qpid.management for 10 s: is an agent running there, "
-            "and does it obey this user?",
+            "and does it accept requests of this user?",
         ),
         ("broker", BrokerRequest(2)),
     )

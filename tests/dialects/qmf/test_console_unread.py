@@ -149,7 +149,7 @@ def test_each_agent_that_told_of_a_class_before_its_schema_is_asked_for_its_obje
 @pytest.mark.parametrize(("names", "complete"), [("abca", False), ("aba", True)])
 def test_there_is_an_end_to_the_classes_that_are_listed(names: str, *, complete: bool) -> None:
     """Names alone cost room too, also where no schema of them is to be had."""
-    play = ConsolePlay(ConsoleConfig(believed=frozenset({AGENT_USER}), class_limit=2))
+    play = ConsolePlay(ConsoleConfig(trusted_users=frozenset({AGENT_USER}), class_limit=2))
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
     play.arrives(PackageIndication(2, "shop"), CommandComplete(2))
@@ -174,7 +174,7 @@ def test_what_an_agent_says_of_a_refusal_is_one_line_without_passwords() -> None
 
 
 def test_there_is_an_end_to_the_agents_that_are_asked_for_a_class() -> None:
-    play = with_new_tanks(ConsoleConfig(believed=frozenset({AGENT_USER}), agent_limit=2))
+    play = with_new_tanks(ConsoleConfig(trusted_users=frozenset({AGENT_USER}), agent_limit=2))
     for bank in (10, 11, 12):
         new = replace(changed(), key=NEW_TANK.key, object_id=of(bank))
         play.arrives(new, key=f"console.obj.1.{bank}.shop.tank")

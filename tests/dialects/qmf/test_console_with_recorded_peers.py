@@ -68,7 +68,7 @@ class RecordedPeer:
 
 def synchronised(peer: str) -> tuple[ConsolePlay, RecordedPeer, list[object]]:
     play = ConsolePlay(
-        ConsoleConfig(believe_anyone=True, heartbeats=HeartbeatRules(Heartbeats.NONE)),
+        ConsoleConfig(trust_anyone=True, heartbeats=HeartbeatRules(Heartbeats.NONE)),
         known=definitions(peer),
     )
     answering = RecordedPeer(peer)

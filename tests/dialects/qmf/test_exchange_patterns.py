@@ -347,7 +347,7 @@ def test_an_agent_that_is_lost_in_the_middle_is_missed_and_the_query_given_up() 
         "ResyncEnded",
         "SourceStateSeen",
     ]
-    assert play.session.state is State.DOUBTFUL
+    assert play.session.state is State.DEGRADED
 
 
 def test_a_fetch_is_a_query_too() -> None:

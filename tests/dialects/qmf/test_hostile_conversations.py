@@ -32,7 +32,7 @@ def bodies() -> tuple[bytes, ...]:
 
 def config(mode: Heartbeats) -> ConsoleConfig:
     return ConsoleConfig(
-        believe_anyone=True,
+        trust_anyone=True,
         heartbeats=HeartbeatRules(mode),
         class_limit=20,
         agent_limit=LIMIT,

@@ -10,8 +10,8 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.model_values import (
     ABSENT_STATISTICS,
     absence_applied,
+    has_absence_marks,
     model_severity,
-    tells_absence,
     wire_severity,
     with_absence,
     with_absence_marked,
@@ -44,8 +44,8 @@ def test_the_statistic_is_added_and_hidden() -> None:
     schema = ClassSchema(KEY, (), _statistics(2))
     served = with_absence(schema)
     assert [one.name for one in served.statistics] == ["s0", "s1", "absentStatistics"]
-    assert tells_absence(served)
-    assert not tells_absence(schema)
+    assert has_absence_marks(served)
+    assert not has_absence_marks(schema)
     assert without_absence(served) == schema
     assert without_absence(schema) == schema
 
@@ -53,11 +53,11 @@ def test_the_statistic_is_added_and_hidden() -> None:
 def test_a_class_without_statistics_needs_none() -> None:
     schema = ClassSchema(KEY)
     assert with_absence(schema) is schema
-    assert not tells_absence(schema)
+    assert not has_absence_marks(schema)
 
 
 def test_a_statistic_of_that_name_but_another_type_is_not_it() -> None:
-    assert not tells_absence(ClassSchema(KEY, (), (Element(ABSENT_STATISTICS, ValueType.STRING),)))
+    assert not has_absence_marks(ClassSchema(KEY, (), (Element(ABSENT_STATISTICS, ValueType.STRING),)))
 
 
 def test_there_are_64_bits() -> None:

@@ -17,7 +17,7 @@ from gateway.links.capture_reading import captured_files
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.standalone import CaptureStands, capture_source
 
-CONFIG = ConsoleConfig(believe_anyone=True)
+CONFIG = ConsoleConfig(trust_anyone=True)
 NOW = 1_800_000_000 * 10**9
 
 
@@ -45,7 +45,7 @@ def test_a_gateway_that_is_started_again_keeps_what_was_captured_before(tmp_path
     assert [file.name for file in files] == ["field.jsonl.1", "field.jsonl"]
     heads = [json.loads(file.read_text(encoding="utf-8").splitlines()[0]) for file in files]
     assert [head["part"] for head in heads] == [1, 1]
-    assert {head["settings"]["believe_anyone"] for head in heads} == {True}
+    assert {head["settings"]["trust_anyone"] for head in heads} == {True}
 
 
 @pytest.mark.parametrize("keeps", [True, False])

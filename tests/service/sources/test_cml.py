@@ -42,7 +42,7 @@ def _config(around: SourceContext, **settings: Any) -> ConsoleConfig:  # noqa: A
 def test_what_is_not_said_is_as_an_openamq_needs_it(around: SourceContext) -> None:
     config = _config(around)
     assert (config.spelling, config.matching) == (Spelling.OPENAMQ, Matching.FIND_OUT)
-    assert (config.short_lived, config.assured, config.believed) == (ShortLived.NO, frozenset(), None)
+    assert (config.short_lived, config.assured, config.trusted_users) == (ShortLived.NO, frozenset(), None)
     assert config.schema == recorded_schema()
     assert config.intervals.of("queue") == 10 * _SECOND
     assert config.is_statistic("openamq.org.server", "queue", "pending")
@@ -62,7 +62,7 @@ def test_what_is_said_is_told(around: SourceContext) -> None:
         short_lived=True,
     )
     assert (config.system_exchange, config.notify_exchange) == ("shop.system", "")
-    assert config.believed == frozenset({"server"})
+    assert config.trusted_users == frozenset({"server"})
     assert [config.intervals.of(name) // _SECOND for name in ("queue", "binding", "config")] == [1, 2, 300]
     assert (config.budget.rate, config.budget.in_flight, config.budget.share) == (5, 2, 0.1)
     assert (config.assured, config.short_lived) == (frozenset(Assurance), ShortLived.YES)

@@ -44,7 +44,7 @@ def test_a_captured_peer_is_replayed_to_the_letter(tmp_path: Path, peer: str) ->
                 console.handle(PropertiesMissing(), now)
 
         heartbeats = HeartbeatRules(Heartbeats.AUTO)
-        config = ConsoleConfig(believe_anyone=True, heartbeats=heartbeats, secrets=passing.secrets)
+        config = ConsoleConfig(trust_anyone=True, heartbeats=heartbeats, secrets=passing.secrets)
         replay = Replay(peer, observe, config)
         console = ConsoleSession(config)
         captures = Captures(Standing(replay.now), {"field": CaptureTarget(path)})

@@ -65,7 +65,7 @@ def test_what_was_learnt() -> None:
     [
         ([{**HEAD, "kind": "other"}], "line 1: sources of the kind 'other' cannot be replayed"),
         ([{key: HEAD[key] for key in HEAD if key != "kind"}], "line 1: 'kind' is not a text"),
-        ([{**HEAD, "settings": {"believed": 5}}], "line 1: 'settings' cannot be used: believed"),
+        ([{**HEAD, "settings": {"trusted_users": 5}}], "line 1: 'settings' cannot be used: trusted_users"),
         ([HEAD, {**CONNECTED, "ns": "now"}], "line 2: 'ns' is not a whole number below 2\\^63"),
         (
             [HEAD, CONNECTED, CONNECTED],

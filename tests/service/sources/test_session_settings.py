@@ -69,7 +69,7 @@ def test_a_time_zone_that_is_none(zone: object) -> None:
 def test_what_was_chosen_is_chosen_again() -> None:
     secrets = SecretRules()
     chosen = ConsoleConfig(
-        believed=frozenset({"agent"}),
+        trusted_users=frozenset({"agent"}),
         packages=frozenset({"shop", "works"}),
         secrets=secrets,
         heartbeats=HeartbeatRules(interval=7),
@@ -82,7 +82,7 @@ def test_what_was_chosen_is_chosen_again() -> None:
 def test_settings_of_another_version_are_taken_as_far_as_they_are_known() -> None:
     config = ConsoleConfig()
     told = {"believe_anyone": True, "from_the_future": {}, "heartbeats": {"of_the_past": 5}}
-    assert with_settings(config, told, AM2.left_out) == replace(config, believe_anyone=True)
+    assert with_settings(config, told, AM2.left_out) == replace(config, trust_anyone=True)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_settings_of_another_version_are_taken_as_far_as_they_are_known() -> Non
     [
         (None, "'settings' is no object"),
         ([], "'settings' is no object"),
-        ({"believe_anyone": "perhaps"}, "'settings' cannot be used: believe_anyone: "),
-        ({"believed": 5}, "'settings' cannot be used: believed: "),
+        ({"believe_anyone": "perhaps"}, "'settings' cannot be used: trust_anyone: "),
+        ({"believed": 5}, "'settings' cannot be used: trusted_users: "),
         ({"class_limit": -1}, "'settings' cannot be used: a number is below 0"),
         ({"heartbeats": {"interval": 2**63}}, "'settings' cannot be used: a number is below 0"),
         ({"believed": [float("inf")]}, "'settings' cannot be used: a number is below 0"),

@@ -47,7 +47,7 @@ def test_an_event_comes_back_as_it_was_with_the_boot_of_its_core() -> None:
     (found,), classes = back(logged(told))
     (schema,) = [r for r in classes.records() if str(getattr(r, "schema").key) == "shop:full"]  # noqa: B009
     assert found == msgspec.structs.replace(
-        told, source=4, class_number=schema.number, boot=1, heard=found.received
+        told, source=4, class_number=schema.number, boot=1, received=found.received
     )
 
 

@@ -42,7 +42,7 @@ def test_it_is_as_it_was_but_for_what_json_has_no_form_for() -> None:
         number=0,
         source=4,
         values={"limit": 2**64 - 1, "to": "shop/shop:queue/3"},
-        former={"limit": 5, "tags": ("a", "ff")},
+        previous={"limit": 5, "tags": ("a", "ff")},
     )
 
 
@@ -53,7 +53,7 @@ def test_of_a_source_that_is_not_configured_any_more_no_object_is_told() -> None
 
 
 def test_calls_keep_their_methods() -> None:
-    purge = msgspec.structs.replace(BEGUN, kind=OperationKind.INVOKE, method="purge", values={}, former={})
+    purge = msgspec.structs.replace(BEGUN, kind=OperationKind.INVOKE, method="purge", values={}, previous={})
     found = told(purge, {"shop": 1})
     assert (found.kind, found.method, found.values) == (OperationKind.INVOKE, "purge", {})
 

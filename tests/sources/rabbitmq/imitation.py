@@ -258,11 +258,11 @@ class World:
 
     def __post_init__(self) -> None:
         session = AgentConfig(
-            UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND, reads_anew=True
+            UUID(int=7), 1, frozenset({"loopback"}), publish_interval=5 * SECOND, rereads=True
         )
         self.source = _NotedSource(self)
         self.agent = ServedRabbitMq(self.source, self.config, session)
-        self.console = ConsoleSession(ConsoleConfig(believed=frozenset({"loopback"})))
+        self.console = ConsoleSession(ConsoleConfig(trusted_users=frozenset({"loopback"})))
         self._agent_wakes = self._console_wakes = 0
         self._asked: tuple[ManagementRequest, Answer, int] | None = None
         self._answer_at = 0

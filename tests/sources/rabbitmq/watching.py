@@ -312,9 +312,9 @@ async def _directly(
 async def _am2(
     source: RabbitMqSource, config: RabbitMqSourceConfig, watched: Watch, clock: SystemClock
 ) -> AsyncIterator[Callable[[Iterable[Effect]], None]]:
-    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, reads_anew=True)
+    session = AgentConfig(uuid.uuid4(), 1, frozenset({USER_ID}), publish_interval=SECOND, rereads=True)
     agent = ServedRabbitMq(source, config, session)
-    console = ConsoleSession(ConsoleConfig(believed=frozenset({USER_ID})))
+    console = ConsoleSession(ConsoleConfig(trusted_users=frozenset({USER_ID})))
     console_side = MessageDriver("console", console, watched.observed, clock, Counter(), watched.answered)
     watched.call_source = lambda call, now: console_side.perform(console.handle(call, now))
     watched.fetch_source = lambda fetch, now: console_side.perform(console.handle(fetch, now))

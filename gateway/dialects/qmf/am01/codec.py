@@ -1,8 +1,8 @@
-"""Bodies of AM01 and AM1: one record each, whose revision is told apart by key, form and length.
+"""Bodies of AM01 and AM1: one record each, whose revision is recognised by key, form and length.
 
 No octet names the revision of an AM01 body: the same opcode has several forms. Each form that the routing
-key allows is tried, and the one that ends exactly where the body does, and names the class that the routing
-key names, is what was said. Sources: Apache Qpid management design notes; agents of February and March 2008.
+key permits is tried; the right one ends exactly where the body does, and has the class of the routing
+key. Sources: Apache Qpid management design notes; agents of February and March 2008.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.model.schema import ClassKey
 
 MAX_BODY: Final = 65_536
-"""Octets of a body at most, as agents take them."""
+"""Largest number of octets of a body, as in agents."""
 
 _AM01_HEADER: Final = 6
 _AM1_HEADER: Final = 8
@@ -72,7 +72,7 @@ _Form: TypeAlias = "tuple[frozenset[Revision], _ReadForm]"
 
 
 class Reading(NamedTuple):
-    """What a body says, and which revisions say it in this way, under this routing key."""
+    """The message of a body, and the revisions that have this form under its routing key."""
 
     message: Received
     revisions: frozenset[Revision]
@@ -89,14 +89,15 @@ def read(
     """Read one body.
 
     Args:
-        routing_key: that it came under.
+        routing_key: the routing key of the body.
         body: the octets.
-        definitions: the classes known so far; those of broadcasting revisions have no package and no hash.
-        revisions: what the peer may speak; the fewer, the sooner a body is read.
-        extended: whether the peer speaks what the design notes name but do not lay out, as we do (`records`).
+        definitions: the known classes; those of broadcasting revisions have no package and no hash.
+        revisions: the possible revisions of the peer; with fewer ones, reading is faster.
+        extended: whether the peer uses this gateway's layouts for what the design notes only name
+            (`records`).
 
     Raises:
-        ProtocolError: no form of these revisions fits from its first octet to its last.
+        ProtocolError: no form of these revisions fits the whole body.
     """
     if len(body) > MAX_BODY:
         raise ProtocolError(f"a body of at most {MAX_BODY} octets", f"{len(body)}")
@@ -106,11 +107,11 @@ def read(
     unknown: Reading | None = None
     failed: ProtocolError | None = None
     for speakers, read_form in forms:
-        told_by = speakers & allowed
-        if not told_by:
+        matching = speakers & allowed
+        if not matching:
             continue
         try:
-            found = _attempt(read_form, Cursor(body, start), frame, told_by)
+            found = _attempt(read_form, Cursor(body, start), frame, matching)
         except ProtocolError as error:
             failed = failed or error
             continue
@@ -119,7 +120,7 @@ def read(
         unknown = unknown or found
     if Revision.NOVEMBER_2007 in allowed:
         read_bare = records.bare_request if address.calls else records.bare_response
-        # What is wrong with a form that anything could have tells nobody anything.
+        # The error of a form that fits any octets would not help.
         with suppress(ProtocolError):
             return _attempt(read_bare, Cursor(body), frame, _NOVEMBER)
     if unknown is not None:
@@ -131,28 +132,28 @@ def read(
 
 def _attempt(read_form: _ReadForm, cursor: Cursor, frame: Frame, speakers: frozenset[Revision]) -> Reading:
     message = read_form(cursor, frame)
-    told_by = _narrowed(message, speakers, frame.address)
+    matching = _narrowed(message, speakers, frame.address)
     if cursor.position != cursor.end and not isinstance(message, UnknownClass | UnknownOpcode):
         raise ProtocolError("the end of the body", f"{cursor.remaining} more octets", cursor.position)
-    return Reading(message, told_by)
+    return Reading(message, matching)
 
 
 def _narrowed(message: Received, speakers: frozenset[Revision], address: Address) -> frozenset[Revision]:
-    """Return those of ``speakers`` who say such a thing under such a key."""
-    key = _class_told(message)
+    """Return those of ``speakers`` that use such a record under such a key."""
+    key = _class_of(message)
     if key is None or not address.subject:
         return speakers
-    if len(speakers) == 1:  # as soon as it is known who speaks
+    if len(speakers) == 1:  # the usual case, once the revision is known
         (revision,) = speakers
-        told_by = speakers if address.agrees(revision, key) else frozenset()
+        matching = speakers if address.agrees(revision, key) else frozenset()
     else:
-        told_by = frozenset(revision for revision in speakers if address.agrees(revision, key))
-    if not told_by:
+        matching = frozenset(revision for revision in speakers if address.agrees(revision, key))
+    if not matching:
         raise ProtocolError(f"the class of the routing key, {address.subject[:80]}", str(key)[:80])
-    return told_by
+    return matching
 
 
-def _class_told(message: Received) -> ClassKey | None:
+def _class_of(message: Received) -> ClassKey | None:
     if isinstance(message, Content):
         return message.key
     if isinstance(message, ClassDescription):
@@ -167,7 +168,7 @@ def _class_told(message: Received) -> ClassKey | None:
 def _forms(
     body: bytes, address: Address, definitions: Definitions, *, extended: bool
 ) -> tuple[Sequence[_Form], int, Frame]:
-    """Return the forms that ``body`` could have, where its record begins, and what is known of it."""
+    """Return the possible forms of ``body``, the position of its record, and what is known of it."""
     if body.startswith(b"AM01") and len(body) >= _AM01_HEADER:
         opcode = body[4:_AM01_HEADER]
         forms = _EVENT_FORMS if extended and opcode == _EVENT else _AM01_FORMS.get(opcode, _UNKNOWN_FORMS)
@@ -249,13 +250,14 @@ def write(
     """Encode one message.
 
     Args:
-        message: what to say.
-        revision: what the peer speaks.
-        definitions: needed for the messages that carry values of a class or event.
-        extended: whether the peer speaks what the design notes do not lay out, as we do (`records`).
+        message: the message.
+        revision: the revision of the peer.
+        definitions: required for messages with values of a class or event.
+        extended: whether the peer uses this gateway's layouts for what the design notes only name
+            (`records`).
 
     Raises:
-        LocalProtocolError: the revision cannot say this, something does not fit, or the class is not known.
+        LocalProtocolError: the revision lacks the message, a value does not fit, or the class is unknown.
     """
     if isinstance(message, EventIndication) and not extended:
         raise LocalProtocolError("events have no layout but ours, and the peer is not configured for it")
@@ -266,7 +268,7 @@ def write(
     if opcode is None:
         raise LocalProtocolError(f"{revision.value} has no {type(message).__name__}")
     if isinstance(message, MethodRequest) and message.reply_queue:
-        raise LocalProtocolError("only requests of November 2007 tell their reply queue")
+        raise LocalProtocolError("only requests of November 2007 have a reply queue")
     payload = _payload(message, revision, definitions)
     if revision is Revision.MARCH_2008:
         return b"AM1" + opcode + fields.u32(message.sequence) + payload
@@ -282,7 +284,7 @@ def _bare(message: MethodRequest | MethodResponse) -> bytes:
     if isinstance(message, MethodResponse):
         return fields.u32(message.sequence) + _method_response(message)
     if not message.reply_queue:
-        raise LocalProtocolError("a request of November 2007 tells its reply queue")
+        raise LocalProtocolError("a request of November 2007 needs a reply queue")
     head = fields.u32(message.sequence) + object_id_octets(message.object_id)
     return head + fields.str8(message.reply_queue) + message.arguments
 
@@ -344,7 +346,7 @@ def _method_response(message: MethodResponse) -> bytes:
     return fields.u32(message.status) + fields.str8(message.text) + message.arguments
 
 
-# Each function takes the class that it stands under, which the type of a table cannot say.
+# Each function takes the class of its key, which the type of a table cannot express.
 _PAYLOADS: Final[Mapping[type[object], Callable[[Any], bytes]]] = {
     BrokerResponse: lambda message: message.broker.bytes,
     CommandComplete: lambda message: fields.u32(message.code) + fields.str8(message.text),

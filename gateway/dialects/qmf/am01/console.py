@@ -1,7 +1,7 @@
 """The console session for agents before AM2: AM01 in its four forms, and AM1.
 
-`session_state` says how each is greeted, listed and read again. Sources: Apache Qpid management design
-notes; agents of November 2007 to March 2008.
+`session_state` describes how each revision is greeted, listed and read again. Sources: Apache Qpid management
+design notes; agents of November 2007 to March 2008.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["Am01ConsoleConfig", "Am01ConsoleSession"]
 
 
 class Am01MessageHandler(MessageHandler):
-    """As `MessageHandler`, for one agent before AM2."""
+    """Processes the messages of one agent before AM2; see `MessageHandler`."""
 
     def __init__(self, state: Am01SessionState) -> None:
         super().__init__(state)
@@ -60,12 +60,12 @@ class Am01MessageHandler(MessageHandler):
         self._is_answer = False
 
     def take_reading(self, reading: Reading, *, answers: bool) -> None:
-        """Take in what a body says; ``answers``: it came to the reply queue."""
+        """Process the message of a body; ``answers``: it came to the reply queue."""
         message = reading.message
         if not isinstance(message, UnknownClass | UnknownOpcode):
             self._am01.speaks(reading.revisions)
-        elif isinstance(message, UnknownClass) and self._am01.is_heard_only:
-            self._am01.speaks(ALL)  # it lives, and tells its schemas when it tells everything
+        elif isinstance(message, UnknownClass) and self._am01.is_publishing_only:
+            self._am01.speaks(ALL)  # it lives, and will publish its schemas with everything else
         if self._am01.state is not State.GREETING:
             self._am01.agent_spoke(BROKER_AGENT)
         self._is_answer = answers and self._am01.revision is Revision.FEBRUARY_2008
@@ -82,7 +82,7 @@ class Am01MessageHandler(MessageHandler):
                 self.take(message, BROKER_AGENT)
 
     def _numbered(self, message: Received) -> Received:
-        """Return an answer with the number of what it answers: agents of February 2008 do not tell it."""
+        """Return an answer with the number of its request, which agents of February 2008 leave out."""
         for subject in _subjects(message):
             sequence = self._am01.requests.sequence(subject)
             if sequence:
@@ -110,7 +110,7 @@ class Am01MessageHandler(MessageHandler):
         if message.sequence and self._am01.revision is Revision.FEBRUARY_2008:
             self._am01.listing(ListPackages())
         elif self._is_answer and self._am01.config.includes(message.package):
-            # The listing was taken to be over: no announcement, and no reason to begin again.
+            # The listing seemed to be over: this is no announcement, and no reason to read everything again.
             self._am01.ask(ListClasses(message.package))
             return
         super()._on_package(message)
@@ -126,7 +126,7 @@ class Am01MessageHandler(MessageHandler):
         definition = message.definition
         if not self._is_wanted(definition.key):
             return
-        if self._am01.is_heard_only:
+        if self._am01.is_publishing_only:
             self._on_broadcast(definition)
         else:
             self._on_schema(SchemaResponse(message.sequence, definition))
@@ -135,15 +135,15 @@ class Am01MessageHandler(MessageHandler):
         for event in message.events:
             self._learn(event)
         self._am01.known_class = self._named.named(definition.key)
-        if not self._am01.is_heard_only:
+        if not self._am01.is_publishing_only:
             self._am01.schema_answered(definition.key)
             self.am01_client.schema_answered(definition.key)
         else:
-            self._am01.publication.heard_schema(definition.key)
+            self._am01.publication.schema_received(definition.key)
             self._am01.learn_form()
 
     def _is_wanted(self, key: ClassKey) -> bool:
-        """Whether a class is to be learnt: those that are told without a package are, all of them."""
+        """Return whether a class is to be read: those without a package are, all of them."""
         return not key.package or self._am01.config.includes(key.package)
 
     def _on_broadcast(self, definition: ClassDefinition) -> None:
@@ -155,7 +155,7 @@ class Am01MessageHandler(MessageHandler):
             self._am01.note("too-many-classes", f"{key} is left out: {limit} are known")
 
     def _learn(self, definition: ClassDefinition | EventDefinition) -> bool:
-        """Learn what is new or another than before; False where there is no room."""
+        """Add a new or changed definition; return False where there is no room."""
         self._am01.described(definition.key)
         if self._known(definition) == definition:
             return True
@@ -178,14 +178,14 @@ class Am01MessageHandler(MessageHandler):
         session = self._am01
         if not self._is_wanted(message.key):
             return
-        if not session.is_heard_only and session.state is not State.GREETING:
+        if not session.is_publishing_only and session.state is not State.GREETING:
             super()._on_unknown_class(message, sender)
         elif message.deleted or message.code == ord(EventIndication.opcode):
             session.observations.append(RecordLost(self._named.named(message.key), BROKER_AGENT))
 
 
 def _subjects(message: Received) -> tuple[Subject, ...]:
-    """Return what a message can be the answer to."""
+    """Return the requests that a message can be the answer to."""
     match message:
         case AgentIdentity():
             return (Greeting(),)
@@ -209,11 +209,11 @@ class Am01ConsoleSession(ConsoleSession):
 
     @property
     def revisions(self) -> frozenset[Revision]:
-        """What the agent may speak, by all that it has said since the link is up."""
+        """The possible revisions of the agent, by all its messages since the link is up."""
         return self._am01.revisions
 
     def bindings(self, queue: str) -> tuple[Binding, ...]:
-        """What the queue of this name must be bound to before `LinkUp`; its name is the reply key."""
+        """Return the bindings of the queue of this name before `LinkUp`; its name is the reply key."""
         config = self._am01.rules
         return (Binding(config.direct_exchange, queue), Binding(config.management_exchange, "mgmt.#"))
 

@@ -1,7 +1,7 @@
 """Calls, sets and fetches of a console of agents before AM2.
 
-All arguments are always sent: these agents read what is missing from left-overs of earlier requests, and
-carry the call out. An answer that does not fit their buffer ends their session.
+All arguments are always sent: these agents fill missing ones from earlier requests, and
+carry the call out. An answer that exceeds their buffer ends their session.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from gateway.model.values import Values, ValueType
 
 
 class Am01Translator(ContentTranslator):
-    """As `ContentTranslator`, for classes that may have neither package nor hash.
+    """Converts content as `ContentTranslator` does, for classes that may have neither package nor hash.
 
     Args:
         rules: see `ContentTranslator`.
-        package: of classes that are told without one.
+        package: the package of classes without one.
     """
 
     def __init__(self, rules: SecretRules, package: str) -> None:
@@ -61,11 +61,11 @@ class Am01Translator(ContentTranslator):
         self._package = package
 
     def named(self, key: ClassKey) -> ClassKey:
-        """Return a key with the package that it has for the model."""
+        """Return a key with its package in the model."""
         return key if key.package else replace(key, package=self._package)
 
     def model_key(self, definition: ClassDefinition | EventDefinition) -> ClassKey:
-        """Return what the model calls a class or event; where no hash is told, one over its schema."""
+        """Return the model's key of a class or event; without a hash it has one over its schema."""
         key = self.named(definition.key)
         if key.hash.strip(b"\0"):
             return key
@@ -77,20 +77,21 @@ class Am01Translator(ContentTranslator):
 
 
 MAX_RETURNED: Final = 3_000
-"""Octets of arguments that come back: agents have 4,096 for a whole answer."""
+"""Octets of arguments in an answer: agents have 4,096 for the whole of it."""
 
 _GROWING: Final = frozenset((ValueType.STRING,))
 
 
 class Am01RpcClient(RpcClient):
-    """As `RpcClient`, with sets."""
+    """Calls methods as `RpcClient` does, and sets properties."""
 
     def __init__(self, state: Am01SessionState, translator: Am01Translator) -> None:
         super().__init__(state, translator)
         self._am01 = state
-        self._fetches: dict[int, bool] = {}  # waiting for a publication; whether it has a reason by now
+        # Fetches that wait for a publication, and whether the agent has begun it.
+        self._fetches: dict[int, bool] = {}
 
-    # What is asked of the console.
+    # Requests of users.
 
     def _begin(self, request: OperationRequest) -> None:
         match request:
@@ -112,13 +113,13 @@ class Am01RpcClient(RpcClient):
         elif self._am01.rules.republish_interval is not None:
             self._await(operation, is_due=True)
         elif self._am01.revision is None:
-            raise NotSentError(Outcome.NOT_NOW, "what the agent speaks is not known yet")
+            raise NotSentError(Outcome.NOT_NOW, "the revision of the agent is not known yet")
         else:
-            text = "not read: agents until January 2008 tell values by themselves only"
+            text = "not read: agents until January 2008 send values only of their own accord"
             self._state.answer(operation.answer(Outcome.NOT_NOW, text))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
-        """These certainly were not sent, for ``reason``."""
+        """End the operations of messages that certainly were not sent, for ``reason``."""
         for send in sends:
             operation = self._state.operations.end(sequence_of(send.body)) if send.not_after else None
             if operation is not None:
@@ -138,13 +139,13 @@ class Am01RpcClient(RpcClient):
         return operation, arguments
 
     def _checked_set(self, modify: ObjectModify) -> tuple[Operation, bytes]:
-        """A set that can be sent, and its changes as they travel."""
+        """Return a set that can be sent, and its encoded changes; raise `NotSentError` otherwise."""
         self._check_has_set()
         operation = self._operation(modify)
         return operation, _changes(operation.definition, modify)
 
     def _operation(self, request: OperationRequest) -> Operation:
-        """Check all that they have in common; object ids are of 64 bits here."""
+        """Check what all operations have in common; object ids have 64 bits here."""
         operation = super()._operation(request)
         if operation.object_id.prefix:
             text = f"the agent has no object of an id such as {operation.object_id}"
@@ -160,7 +161,7 @@ class Am01RpcClient(RpcClient):
         self._send_once(operation, method_key(revision, key, method), write(request, revision))
 
     def _spoken(self) -> Revision:
-        """The form of calls that the agent has."""
+        """Return the revision of the agent, which determines the form of calls."""
         revision = self._am01.revision
         if revision is None:
             spoken = ", ".join(sorted(one.value for one in self._am01.revisions))
@@ -174,13 +175,13 @@ class Am01RpcClient(RpcClient):
             raise NotSentError(Outcome.READ_ONLY, text)
 
     def _query(self, operation: Operation) -> None:
-        """Ask for all objects of its class: these agents know no other question."""
+        """Request all objects of the class: these agents have no other query."""
         sequence = self._state.operations.ask(operation)
         query = GetQuery(sequence, {"_class": operation.definition.key.name})
         self._send_once(operation, COMMAND_KEY, write(query, Revision.MARCH_2008))
 
     def _await(self, operation: Operation, *, is_due: bool) -> None:
-        """Wait for the agent to tell everything: at times, or as soon as it has answered for a schema."""
+        """Wait until the agent publishes everything: at intervals, or after it has answered for a schema."""
         self._fetches[self._state.operations.ask(operation)] = is_due
 
     def _send_once(self, operation: Operation, routing_key: str, body: bytes) -> None:
@@ -194,10 +195,10 @@ class Am01RpcClient(RpcClient):
             )
         )
 
-    # What agents answer.
+    # Answers of agents.
 
     def on_response(self, message: MethodResponse) -> None:
-        """A call, a set or a get is answered, perhaps after its time."""
+        """Process the answer to a call, a set or a get, perhaps after its deadline."""
         operation = self._state.operations.find(message.sequence)
         if operation is None or isinstance(operation.request, MethodCall):
             super().on_response(message)
@@ -222,14 +223,14 @@ class Am01RpcClient(RpcClient):
         return Outcome.APPLIED, ""
 
     def schema_answered(self, key: ClassKey) -> None:
-        """The agent will publish everything: who waits for an object of this class will see it."""
+        """Note that the agent will publish everything, including fetched objects of this class."""
         for sequence in self._fetches:
             operation = self._state.operations.find(sequence)
             if operation is not None and operation.definition.key == key:
                 self._fetches[sequence] = True
 
     def published(self, message: Content) -> None:
-        """An object was told; perhaps somebody waits for it."""
+        """End the fetches of a published object."""
         for sequence, is_due in list(self._fetches.items()):
             operation = self._state.operations.find(sequence)
             if operation is None:
@@ -242,7 +243,7 @@ class Am01RpcClient(RpcClient):
                 self._state.answer(operation.answer(outcome, "the agent deleted it" if gone else ""))
 
     def unreadable(self, body: bytes, error: Exception) -> None:
-        """A body could not be read; perhaps it was an answer."""
+        """Process an unreadable body, which may be an answer."""
         sequence = sequence_of(body)
         operation = self._state.operations.find(sequence)
         if operation is None:
@@ -255,7 +256,7 @@ class Am01RpcClient(RpcClient):
 
 
 def sequence_of(body: bytes) -> int:
-    """Return where calls and their answers have their number; anything else has any."""
+    """Return the number of a call or an answer; of other bodies it is arbitrary."""
     if body.startswith(b"AM01"):
         return int.from_bytes(body[6:10], "big")
     start = 4 if body.startswith(b"AM1") else 0
@@ -263,7 +264,7 @@ def sequence_of(body: bytes) -> int:
 
 
 def _completes(message: Content, operation: Operation) -> bool:
-    """Whether a record is the last of an object's: statistics come behind configuration."""
+    """Return whether a record is the last of an object's: statistics follow configuration."""
     if message.object_id != operation.object_id:
         return False
     last = StatisticContent if operation.definition.schema.statistics else PropertyContent
@@ -271,7 +272,7 @@ def _completes(message: Content, operation: Operation) -> bool:
 
 
 def _check_returned(definition: ClassDefinition, call: MethodCall) -> None:
-    """Refuse arguments that come back and would not fit the agent's buffer."""
+    """Refuse arguments whose return would exceed the agent's buffer."""
     inputs = [one for one in definition.methods[call.method].arguments if one.direction is not Direction.OUT]
     returned = sum(
         len(str(value).encode())
@@ -284,7 +285,7 @@ def _check_returned(definition: ClassDefinition, call: MethodCall) -> None:
 
 
 def _changes(definition: ClassDefinition, modify: ObjectModify) -> bytes:
-    """The arguments of a set as they travel; `NotSentError` where they are not the class's."""
+    """Return the encoded changes of a set; raise `NotSentError` where they do not fit the class."""
     properties = {one.name: one for one in definition.schema.properties}
     values: list[Values] = []
     for name, value in modify.values.items():
@@ -293,7 +294,7 @@ def _changes(definition: ClassDefinition, modify: ObjectModify) -> bytes:
             text = f"{modify.key} has no property {name!r} at this agent"
             raise NotSentError(Outcome.UNKNOWN_ELEMENT, text)
         if element.access is not Access.READ_WRITE:
-            raise NotSentError(Outcome.READ_ONLY, f"the agent says that {name} is not to be set")
+            raise NotSentError(Outcome.READ_ONLY, f"the agent declares that {name} is not to be set")
         if value is None:
             raise NotSentError(Outcome.WRONG_VALUE, f"{name} cannot be absent")
         found = validate(element, value)

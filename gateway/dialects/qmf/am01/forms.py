@@ -1,15 +1,15 @@
-"""How values travel before AM2: elements, field tables, and the bodies of get and set.
+"""The encoding of values before AM2: elements, field tables, and the bodies of get and set.
 
-References have 64 bits, and long strings stand behind a length of 32 bits. A field table is ``u32 length,
-(str8 name, u8 code, value)...``, without the count that maps of AM2 have. Agents use two codes, 0xA4 (text
-behind a length of 32 bits) and 0x21 (32-bit integer); all others of AMQP 0-10 are read too. Sources: what
-agents of February and March 2008 send; Apache Qpid management design notes.
+References have 64 bits, and long strings have a length of 32 bits. A field table is ``u32 length,
+(str8 name, u8 code, value)...``, without the count of AM2's maps. Agents use two codes, 0xA4 (text
+with a length of 32 bits) and 0x21 (32-bit integer); all others of AMQP 0-10 are read, too. Sources: messages
+of agents of February and March 2008; Apache Qpid management design notes.
 
-The design notes reserve routing keys for get and set without saying what the bodies are: these are ours, and
-used only with peers that are configured for it. Both are calls (M, answered by R) under the keys
+The design notes reserve routing keys for get and set without defining bodies: this gateway's are
+used only with peers that are configured for them. Both are calls (M, answered by R) under the keys
 ``method.<package>.<class>.get`` and ``.set``. A get has no arguments; its answer has the values of all
 configuration elements, then those of all instrumentation elements, as in content records. A set has, for
-each element that is to change, its name (str8) and the new value in the form of its type, until the end of
+each element to change, its name (str8) and the new value in the form of its type, until the end of
 the body; its answer has no arguments, and its status says whether all were set or none.
 """
 
@@ -44,7 +44,7 @@ OBJECT_ID_LENGTH: Final = 8
 
 @lru_cache(maxsize=8192)
 def object_id_of(octets: bytes) -> ObjectId:
-    """Return the object id of 8 octets; ``struct.error`` for another length."""
+    """Return the object id of 8 octets; raise ``struct.error`` for another length."""
     return ObjectId(0, _U64.unpack(octets)[0])
 
 
@@ -52,7 +52,7 @@ def object_id_octets(object_id: ObjectId) -> bytes:
     """Return the 8 octets of an object id.
 
     Raises:
-        LocalProtocolError: it has a prefix, which only AM2 can tell.
+        LocalProtocolError: it has a prefix, which only AM2 can express.
     """
     if object_id.prefix:
         raise LocalProtocolError(f"object id {object_id} does not fit 64 bits")
@@ -92,7 +92,7 @@ AM01: Final = ElementForms(
     text_lengths={TypeCode.STR8: "B", TypeCode.STR16: "I"},
     text_limits={TypeCode.STR8: 0xFF},
 )
-"""The forms of AM01 and AM1; floating point is from February 2008 on."""
+"""The encodings of AM01 and AM1; floating point is from February 2008 on."""
 
 
 _TEXT: Final = b"\xa4"
@@ -103,7 +103,7 @@ def read_table(cursor: Cursor) -> dict[str, QmfValue]:
     """Read a table; of equal names the last one counts.
 
     Raises:
-        ProtocolError: it is longer than what is there, or a value does not end where the table does.
+        ProtocolError: it is longer than the body, or a value does not end where the table does.
     """
     start = cursor.position
     length = cursor.u32("the length of a table")
@@ -119,10 +119,10 @@ def read_table(cursor: Cursor) -> dict[str, QmfValue]:
 
 
 def write_table(entries: Mapping[str, QmfValue]) -> bytes:
-    """Encode a table in the order given.
+    """Encode a table in the given order.
 
     Raises:
-        LocalProtocolError: a name or value cannot travel.
+        LocalProtocolError: a name or value cannot be encoded.
     """
     content = b"".join(fields.str8(name) + _coded(value) for name, value in entries.items())
     return fields.u32(len(content)) + content
@@ -143,15 +143,15 @@ SET: Final = "set"
 
 
 def write_object(definition: ClassDefinition, properties: QmfValues, statistics: QmfValues) -> bytes:
-    """Encode the arguments of the answer to a get; raises as `Layout.write`."""
+    """Encode the arguments of the answer to a get; raise as `Layout.write`."""
     return definition.properties.write(properties) + definition.statistics.write(statistics)
 
 
 def read_object(definition: ClassDefinition, arguments: bytes) -> tuple[QmfValues, QmfValues]:
-    """Return properties and statistics out of the answer to a get.
+    """Return properties and statistics of the answer to a get.
 
     Raises:
-        ProtocolError: the arguments are not the values of this class, exactly.
+        ProtocolError: the arguments are not exactly the values of this class.
     """
     properties, middle = definition.properties.read(arguments, 0)
     statistics, end = definition.statistics.read(arguments, middle)
@@ -174,10 +174,10 @@ def write_changes(definition: ClassDefinition, changes: Mapping[str, QmfValue]) 
 
 
 def read_changes(definition: ClassDefinition, arguments: bytes) -> dict[str, QmfValue]:
-    """Return the new values out of a set, by property.
+    """Return the new values of a set, by property.
 
     Raises:
-        ProtocolError: a name is no property of the class or comes twice, or a value is malformed.
+        ProtocolError: a name is not a property of the class or occurs twice, or a value is malformed.
     """
     layouts = _layouts(definition)
     cursor = Cursor(arguments)

@@ -1,7 +1,7 @@
-"""Routing keys, and what their shape says of who speaks.
+"""Routing keys of AM01 and AM1, and the revisions that use each form.
 
 ========================================  =========================================
-key                                       spoken by
+key                                       used by
 ========================================  =========================================
 ``mgmt.<type>.<class>``                   November 2007 to February 2008
 ``mgmt.<type>.<package>.<class>``         the design notes (events: ``.<severity>`` behind it)
@@ -29,7 +29,7 @@ from gateway.dialects.qmf.am01.schemas import event_name
 from gateway.model.schema import ClassKey
 
 COMMAND_KEY: Final = "agent"
-"""Of everything that is asked of an agent of February or March 2008, but for methods."""
+"""The key of all requests to an agent of February or March 2008, except for methods."""
 
 _METHOD_PREFIXES: Final = {
     "method.": frozenset((Revision.DESIGN_NOTES, Revision.NOVEMBER_2007, Revision.JANUARY_2008)),
@@ -47,14 +47,14 @@ _SEVERITY_WORDS: Final = ("critical", "critical", "critical", "error", "warning"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a routing key says.
+    """The contents of a routing key.
 
     Attributes:
-        revisions: who speaks like that.
-        subject: what follows the type in an unsolicited key; empty in all others.
-        severity: of an event, as a syslog level; ``None`` where the key does not tell.
-        method: package, class and method of a call; parts that are missing are empty, and all others' are.
-        calls: whether this is a call.
+        revisions: the revisions that use such a key.
+        subject: the text after the type in an unsolicited key; empty in all others.
+        severity: the severity of an event, as a syslog level; ``None`` where the key has none.
+        method: package, class and method of a call; missing parts are empty, as are those of other keys.
+        calls: whether it is the key of a call.
     """
 
     revisions: frozenset[Revision]
@@ -64,19 +64,19 @@ class Address:
     calls: bool = False
 
     def agrees(self, revision: Revision, key: ClassKey) -> bool:
-        """Whether a record of this class belongs under the unsolicited key, as ``revision`` has it."""
+        """Return whether a record of this class belongs under the unsolicited key, by ``revision``."""
         full = revision is Revision.DESIGN_NOTES
         return self.subject == (f"{key.package}.{key.name}" if full else key.name)
 
 
 @lru_cache(maxsize=4096)
 def read_key(routing_key: str) -> Address:
-    """Return what a routing key says; every text says something."""
+    """Return the contents of a routing key; every text has some."""
     if routing_key == COMMAND_KEY:
         return Address(_COMMANDED)
     for prefix, revisions in _METHOD_PREFIXES.items():
         if routing_key.startswith(prefix):
-            # As the agents do: a method's name may hold dots, a package cannot.
+            # As in agents: a method's name may contain dots, a package cannot.
             package, name, method = (*routing_key[len(prefix) :].split(".", 2), "", "")[:3]
             return Address(revisions, method=(package, name, method), calls=True)
     found = _UNSOLICITED.fullmatch(routing_key)
@@ -95,20 +95,20 @@ def content_key(revision: Revision, kind: str, key: ClassKey, agent: UUID | None
     """Return the routing key of a broadcast schema, or of content.
 
     Args:
-        revision: who speaks.
+        revision: the revision of the agent.
         kind: ``schema``, ``config`` or ``inst``.
         key: the class.
-        agent: the broker's UUID, which only March 2008 tells.
+        agent: the broker's UUID, which only keys of March 2008 contain.
 
     Raises:
-        LocalProtocolError: no UUID where one is told.
+        LocalProtocolError: the UUID is required and missing.
     """
     name = f"{key.package}.{key.name}" if revision is Revision.DESIGN_NOTES else key.name
     return f"mgmt.{_agent(revision, agent)}{kind}.{name}"
 
 
 def package_key(revision: Revision, agent: UUID | None = None) -> str:
-    """Return the routing key of packages that nobody asked for; raises as `content_key`."""
+    """Return the routing key of unsolicited packages; raise as `content_key`."""
     return f"mgmt.{_agent(revision, agent)}schema.package"
 
 
@@ -116,7 +116,7 @@ def _agent(revision: Revision, agent: UUID | None) -> str:
     if revision is not Revision.MARCH_2008:
         return ""
     if agent is None:
-        raise LocalProtocolError("keys of AM1 tell the broker's UUID")
+        raise LocalProtocolError("keys of AM1 need the broker's UUID")
     return f"{agent}."
 
 

@@ -1,6 +1,6 @@
-"""Messages that AM2 does not have, or has in another form; all others are those of `qmf.messages`.
+"""Messages that AM2 lacks, or has in another form; all others are those of `qmf.messages`.
 
-``sequence`` travels in calls and their answers only, in AM1 in each record; elsewhere it is 0.
+``sequence`` is encoded in calls and their answers only, in AM1 in each record; elsewhere it is 0.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class ClassDescription:
 
 @dataclass(frozen=True, slots=True)
 class MethodRequest:
-    """Call a method; ``arguments`` are the in and inout ones, encoded (`ClassDefinition.inputs`).
+    """Calls a method; ``arguments`` are the in and inout ones, encoded (`ClassDefinition.inputs`).
 
-    ``key`` (without hash) and ``method`` travel in the routing key; parts that it does not have are empty.
-    ``reply_queue`` is told by requests of November 2007 only.
+    ``key`` (without hash) and ``method`` are in the routing key; parts that it lacks are empty.
+    Only requests of November 2007 have a ``reply_queue``.
     """
 
     sequence: int
@@ -45,7 +45,7 @@ class MethodRequest:
 
 @dataclass(frozen=True, slots=True)
 class AgentHello:
-    """Who are you? (H, February 2008.) ``rest`` is whatever follows; agents do not look at it."""
+    """Requests the agent's identity (H, February 2008). ``rest`` is any more octets, which agents ignore."""
 
     sequence: int = 0
     rest: bytes = b""
@@ -53,7 +53,7 @@ class AgentHello:
 
 @dataclass(frozen=True, slots=True)
 class AgentIdentity:
-    """The answer to `AgentHello` (I); every agent says ``Broker ID``."""
+    """The answer to `AgentHello` (I); every agent sends ``Broker ID``."""
 
     text: str
     sequence: int = 0
@@ -61,7 +61,7 @@ class AgentIdentity:
 
 @dataclass(frozen=True, slots=True)
 class AttachRequest:
-    """A remote agent wishes to join, with the prefix of object ids that it would like."""
+    """A remote agent's request to join, with the prefix of object ids that it prefers."""
 
     sequence: int
     label: str
@@ -70,7 +70,7 @@ class AttachRequest:
 
 @dataclass(frozen=True, slots=True)
 class AttachResponse:
-    """A remote agent may join, with this prefix."""
+    """The permission for a remote agent to join, with its prefix."""
 
     sequence: int
     prefix: int
@@ -98,36 +98,36 @@ Message: TypeAlias = (
     | AttachRequest
     | AttachResponse
 )
-"""What can be sent, in at least one revision."""
+"""Messages that can be sent, in at least one revision."""
 
 Received: TypeAlias = Message | messages.UnknownOpcode | messages.UnknownClass
-"""What a body can turn out to hold."""
+"""Messages that can be received."""
 
 
 class Revision(enum.Enum):
-    """What a peer speaks. Months are those of the agents that were recorded, or whose source was read."""
+    """The revision of a peer. Months are those of agents that were recorded, or whose source was read."""
 
     DESIGN_NOTES = "design-notes"
-    """As written in "Management Design notes" (February 2008): packages and hashes in records and keys."""
+    """The form of "Management Design notes" (February 2008): packages and hashes in records and keys."""
 
     NOVEMBER_2007 = "2007-11"
-    """As `JANUARY_2008`, but methods have no header, and requests carry the reply queue in their body."""
+    """Like `JANUARY_2008`, but methods have no header, and requests have the reply queue in their body."""
 
     JANUARY_2008 = "2008-01"
     """Until 2008-02-12: schemas are broadcast, classes have neither package nor hash."""
 
     FEBRUARY_2008 = "2008-02"
-    """From 2008-02-28: packages and classes are asked for, on the key ``agent``."""
+    """From 2008-02-28: packages and classes are requested with the key ``agent``."""
 
     MARCH_2008 = "2008-03"
-    """AM1, 2008-03-25 to mid 2008: every record has a sequence, and ``z`` ends what was asked for."""
+    """AM1, 2008-03-25 to mid 2008: every record has a sequence, and ``z`` ends each answer."""
 
 
 ALL: Final = frozenset(Revision)
-"""Where nothing is known of a peer."""
+"""The possible revisions of an unknown peer."""
 
 BROADCASTING: Final = frozenset((Revision.NOVEMBER_2007, Revision.JANUARY_2008))
-"""Those whose classes have neither package nor hash."""
+"""The revisions whose classes have neither package nor hash."""
 
 ASKED: Final = frozenset((Revision.FEBRUARY_2008, Revision.MARCH_2008))
-"""Those that answer what they are asked on the key ``agent``; all others can only be heard."""
+"""The revisions that answer requests with the key ``agent``; the others only publish."""

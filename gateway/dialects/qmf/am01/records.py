@@ -1,10 +1,10 @@
-"""One function for each form of a record: what follows the header.
+"""Readers of records: one function for each form of the part after the header.
 
-What the design notes name without a layout is ours, and read and written only for peers that are configured
-for it (``extended`` of `codec.read` and `codec.write`):
+Layouts that the design notes lack are this gateway's, and are used only with peers that are configured
+for them (``extended`` of `codec.read` and `codec.write`):
 
 - an event is a record of opcode E and class 0: package, class, hash (as in S), str8 name of the event, u64
-  time, arguments in schema order; its severity stands in the routing key. `forms` has the rest.
+    time, arguments in schema order; its severity is in the routing key. `forms` has the rest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _INFORMATIONAL: Final = 6
 
 
 class Frame(NamedTuple):
-    """What is known of a record before it is read: from header, routing key and earlier messages."""
+    """The context of a record, from header, routing key and earlier messages."""
 
     code: int
     sequence: int
@@ -62,12 +62,12 @@ class Frame(NamedTuple):
 
 
 def named_schema(cursor: Cursor, frame: Frame) -> Received:
-    """S of the broadcasting revisions: a class name, and neither package nor hash."""
+    """Read S of the broadcasting revisions: a class name, without package and hash."""
     return _schema(cursor, frame, ClassKey("", cursor.name("a class name")))
 
 
 def schema(cursor: Cursor, frame: Frame) -> Received:
-    """S of the design notes, and s."""
+    """Read S of the design notes, and s."""
     return _schema(cursor, frame, cursor.class_key())
 
 
@@ -77,27 +77,27 @@ def _schema(cursor: Cursor, frame: Frame, key: ClassKey) -> Received:
 
 
 def schema_request(cursor: Cursor, frame: Frame) -> Received:
-    """S from February 2008 on."""
+    """Read S from February 2008 on."""
     return SchemaRequest(frame.sequence, cursor.class_key())
 
 
 def named_configuration(cursor: Cursor, frame: Frame) -> Received:
-    """C of class C in the broadcasting revisions."""
+    """Read C of class C in the broadcasting revisions."""
     return _content(cursor, frame, _named_key(cursor), PropertyContent)
 
 
 def named_instrumentation(cursor: Cursor, frame: Frame) -> Received:
-    """C of class I in the broadcasting revisions."""
+    """Read C of class I in the broadcasting revisions."""
     return _content(cursor, frame, _named_key(cursor), StatisticContent)
 
 
 def configuration(cursor: Cursor, frame: Frame) -> Received:
-    """C of class C with package and hash; c of AM1."""
+    """Read C of class C with package and hash; c of AM1."""
     return _content(cursor, frame, _full_key(cursor), PropertyContent)
 
 
 def instrumentation(cursor: Cursor, frame: Frame) -> Received:
-    """C of class I with package and hash; i of AM1."""
+    """Read C of class I with package and hash; i of AM1."""
     return _content(cursor, frame, _full_key(cursor), StatisticContent)
 
 
@@ -107,7 +107,7 @@ def whole_object(cursor: Cursor, frame: Frame) -> Received:
 
 
 def _named_key(cursor: Cursor) -> bytes:
-    """Return the octets of a class key, as `Definitions` has them, of a class that is named without one."""
+    """Return the octets of a class key, as in `Definitions`, of a class that has only a name."""
     start = cursor.position
     cursor.name("a class name")
     return b"\0" + cursor.body[start : cursor.position] + NO_HASH
@@ -127,12 +127,12 @@ def _content(cursor: Cursor, frame: Frame, key: bytes, kind: type[Content]) -> R
 
 
 def _unknown_content(cursor: Cursor, key: bytes, code: int, sequence: int) -> UnknownClass:
-    told = Cursor(key).class_key()
-    hash_told = b"" if told.hash == NO_HASH and not told.package else told.hash
+    found = Cursor(key).class_key()
+    known_hash = b"" if found.hash == NO_HASH and not found.package else found.hash
     cursor.octets(16, "times")
     deleted = cursor.u64("a time of deletion")
     _object_id(cursor)
-    return UnknownClass(sequence, code, ClassKey(told.package, told.name, hash_told), deleted)
+    return UnknownClass(sequence, code, ClassKey(found.package, found.name, known_hash), deleted)
 
 
 def _object_id(cursor: Cursor) -> ObjectId:
@@ -140,25 +140,25 @@ def _object_id(cursor: Cursor) -> ObjectId:
 
 
 def method_request(cursor: Cursor, frame: Frame) -> Received:
-    """M of AM01: the sequence stands behind the header."""
+    """Read M of AM01: the sequence follows the header."""
     return _call(cursor, frame, cursor.u32("a sequence"))
 
 
 def am1_method_request(cursor: Cursor, frame: Frame) -> Received:
-    """M of AM1."""
+    """Read M of AM1."""
     return _call(cursor, frame, frame.sequence)
 
 
 def bare_request(cursor: Cursor, frame: Frame) -> Received:
     """Read a request of November 2007: no header, and the reply queue in the body."""
-    return _call(cursor, frame, cursor.u32("a sequence"), queue_told=True)
+    return _call(cursor, frame, cursor.u32("a sequence"), has_queue=True)
 
 
-def _call(cursor: Cursor, frame: Frame, sequence: int, *, queue_told: bool = False) -> Received:
+def _call(cursor: Cursor, frame: Frame, sequence: int, *, has_queue: bool = False) -> Received:
     object_id = _object_id(cursor)
     start = cursor.position
-    queue = cursor.name("a reply queue") if queue_told else ""
-    if queue_told and not queue:
+    queue = cursor.name("a reply queue") if has_queue else ""
+    if has_queue and not queue:
         raise ProtocolError("a reply queue", "an empty name", start)
     package, name, method = frame.address.method
     return MethodRequest(sequence, object_id, ClassKey(package, name), method, cursor.rest(), queue)
@@ -188,7 +188,7 @@ def _answer(cursor: Cursor, sequence: int) -> MethodResponse:
 
 
 def event(cursor: Cursor, frame: Frame) -> Received:
-    """Read E, which is ours."""
+    """Read E, whose layout is this gateway's."""
     owner = cursor.class_key()
     key = event_key(owner, cursor.name("an event name"))
     definition = frame.definitions.find_event(key)
@@ -197,8 +197,8 @@ def event(cursor: Cursor, frame: Frame) -> Received:
     time = cursor.u64("a time")
     arguments, cursor.position = definition.arguments.read(cursor.body, cursor.position)
     severity = frame.address.severity
-    told = _INFORMATIONAL if severity is None else severity
-    return EventIndication(0, definition.key, time, told, tuple(arguments))
+    found = _INFORMATIONAL if severity is None else severity
+    return EventIndication(0, definition.key, time, found, tuple(arguments))
 
 
 def agent_hello(cursor: Cursor, _frame: Frame) -> Received:

@@ -1,7 +1,7 @@
 """Schemas: four counts (configuration, instrumentation, methods, events), then their records as field tables.
 
 A method's or an event's record is followed by one for each argument. No agent sends events; they are read
-and written as the design notes say. Source: Apache Qpid management design notes ("Schema Messages").
+and written by the design notes. Source: Apache Qpid management design notes ("Schema Messages").
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, Event
 
 _SORTS: Final = ("configuration", "instrumentation", "method", "event")
 _EVENT_FIELDS: Final = ("name", "type", "unit", "desc")
-"""All that is told of an event's argument; what else a peer tells is read."""
+"""The fields of an event's argument that are written; all fields are read."""
 
 
 def event_key(owner: ClassKey, name: str) -> ClassKey:
@@ -47,12 +47,12 @@ def read_schema(cursor: Cursor, key: ClassKey) -> tuple[ClassDefinition, tuple[E
     """Read the schema of a class.
 
     Raises:
-        ProtocolError: a record is malformed, has no name, or a type that AM01 does not have.
+        ProtocolError: a record is malformed, has no name, or a type that AM01 lacks.
     """
     counts = [cursor.u16(f"{sort} count") for sort in _SORTS]
     definition = read_members(cursor, key, counts, read_table, AM01)
     events = [_event(cursor, key) for _ in range(counts[3])]
-    # Presence masks came with AM2: whatever a record says, the value is always there.
+    # Only AM2 has presence masks: whatever a record declares, the value is always present.
     properties = tuple(replace(one, optional=False) for one in definition.schema.properties)
     return replace(definition, schema=replace(definition.schema, properties=properties)), tuple(events)
 
@@ -64,24 +64,24 @@ def _event(cursor: Cursor, owner: ClassKey) -> EventDefinition:
 
 
 def write_schema(definition: ClassDefinition, events: Sequence[EventDefinition] = ()) -> bytes:
-    """Encode the schema of a class, field names in alphabetical order as agents have them.
+    """Encode the schema of a class, with field names in alphabetical order, as in agents.
 
     Raises:
-        LocalProtocolError: a name is too long, there are too many of a sort, an element is optional, or a
-            type is one that AM01 does not have.
+        LocalProtocolError: a name is too long, there are too many of a sort, an element is optional, or
+            AM01 lacks a type.
     """
     schema = definition.schema
     sorts = (schema.properties, schema.statistics, schema.methods, events)
     parts = [fields.u16(len(sort)) for sort in sorts]
     for element, code in zip(schema.properties, definition.property_codes, strict=True):
         if element.optional:
-            raise LocalProtocolError(f"{element.name} of {schema.key} is optional, which only AM2 can tell")
-        told: dict[str, QmfValue] = {
+            raise LocalProtocolError(f"{element.name} of {schema.key} is optional, which only AM2 supports")
+        entries: dict[str, QmfValue] = {
             "access": access_code(element),
             "index": int(element.index),
             "references": element.references,
         }
-        parts.append(_write_record(told | _described(element, code)))
+        parts.append(_write_record(entries | _described(element, code)))
     for element, code in zip(schema.statistics, definition.statistic_codes, strict=True):
         parts.append(_write_record(_described(element, code)))
     for method, codes in zip(schema.methods, definition.method_codes, strict=True):
@@ -102,12 +102,12 @@ def _write_arguments(method: Method, codes: Sequence[TypeCode], *, directed: boo
     }
     records = [_write_record(head)]
     for argument, code in zip(method.arguments, codes, strict=True):
-        told = _described(argument, code)
+        entries = _described(argument, code)
         if directed:
-            told["dir"] = direction_text(argument)
-            records.append(_write_record(told, default_of(argument)))
+            entries["dir"] = direction_text(argument)
+            records.append(_write_record(entries, default_of(argument)))
         else:
-            records.append(_write_record({name: told[name] for name in _EVENT_FIELDS}))
+            records.append(_write_record({name: entries[name] for name in _EVENT_FIELDS}))
     return records
 
 
@@ -118,19 +118,19 @@ def _described(item: Element | Argument, code: TypeCode) -> dict[str, QmfValue]:
 
 
 def _write_record(record: Mapping[str, QmfValue], default: Mapping[str, QmfValue] | None = None) -> bytes:
-    # An empty default is told, another empty text is not.
-    told = {name: value for name, value in record.items() if value not in (None, "")}
-    told |= {name: value for name, value in (default or {}).items() if value is not None}
-    return write_table({name: told[name] for name in sorted(told)})
+    # An empty default is written, other empty texts are not.
+    entries = {name: value for name, value in record.items() if value not in (None, "")}
+    entries |= {name: value for name, value in (default or {}).items() if value is not None}
+    return write_table({name: entries[name] for name in sorted(entries)})
 
 
 def described_class(
     schema: ClassSchema, events: Sequence[EventSchema] = ()
 ) -> tuple[ClassDefinition, tuple[EventDefinition, ...]]:
-    """Return a class of our own and its events, their keys completed by the hash of its schema.
+    """Return a class of this gateway and its events, with the hash of its schema in their keys.
 
     Raises:
-        LocalProtocolError: AM01 cannot carry this class.
+        LocalProtocolError: AM01 cannot express this class.
     """
     definition = ClassDefinition.of(schema, AM01)
     described_events = [EventDefinition.of(event, AM01) for event in events]

@@ -1,20 +1,20 @@
-"""The state of a console session with an agent before AM2: what differs from AM2's.
+"""The state of a console session with an agent before AM2, where it differs from AM2's.
 
 ========================  ==============================  ===============================================
-revision                  greeted, listed                 objects are read again
+revision                  greeting, listing               reading objects again
 ========================  ==============================  ===============================================
-design notes, until       by hearing it: schemas are      by binding the queue again; all is published
+design notes, until       none: schemas are               by binding the queue again; all is published
 January 2008              broadcast                       within an interval, and schemas with it
 February 2008             H; P, Q, S; listings end by     by asking for a schema; all is published within
-                          silence                         an interval
+                            silence                         an interval
 March 2008                B; P, Q, S, as AM2              G for each class, as AM2
 ========================  ==============================  ===============================================
 
-What the agent speaks is found out: both greetings are sent while it is not known, and what is heard narrows
-it down until the link ends. Agents send no heartbeats: one that has said nothing for an interval is asked
-something harmless (H, B, else a call of a method of an object that there is not). That shows that it lives,
-and not that its publications arrive: one that publishes nothing for long is read again where it can be asked,
-and lost where it must publish everything at times.
+The revision of the agent is found out: both greetings are sent while it is unknown, and each message excludes
+revisions until the link ends. Agents send no heartbeats: one that is silent for an interval is sent
+a harmless request (H, B, else a call of a method of an object that does not exist). Its answer shows that it
+lives, but not that its publications arrive: one that publishes nothing for long is read again if it answers
+requests, and is lost if it must publish everything at intervals.
 """
 
 from __future__ import annotations
@@ -60,29 +60,29 @@ from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, R
 from gateway.model.schema import ClassKey
 
 _ERA: Final = 10**18
-"""Numbers below are no times: 2001 in nanoseconds since 1970."""
+"""Smaller numbers are not times: 2001 in nanoseconds since 1970."""
 _FAR: Final = 10**9
-"""No agent makes so many objects in one go, and none starts twice within a second."""
+"""Nanoseconds: no agent creates so many objects at once, and none starts twice within a second."""
 
 
 def is_unique(object_id: ObjectId) -> bool:
-    """Whether no other start of the agent gives this id to another object: its number is a time."""
+    """Return whether no other start of the agent uses this id for another object: its number is a time."""
     return not object_id.prefix and object_id.number >= _ERA
 
 
 class ObjectNumbers:
-    """The numbers of an agent's objects since its start, as far as they were told."""
+    """The range of the numbers of an agent's objects since its start."""
 
     def __init__(self) -> None:
         self._lowest = 0
         self._highest = 0
 
     def forget(self) -> None:
-        """Those of before mean nothing any more."""
+        """Forget the range, which a restart makes invalid."""
         self._lowest = self._highest = 0
 
     def show_restart(self, number: int) -> bool:
-        """Whether this number is the first that shows a restart."""
+        """Return whether this number is the first that shows a restart."""
         if number < _ERA:
             return False
         known = self._highest != 0
@@ -95,11 +95,11 @@ class ObjectNumbers:
 
 PROBE_METHOD: Final = "probe"
 PROBE_SEQUENCE: Final = 0
-"""Operations are numbered from far above on (`Operations`)."""
+"""The number of probes; those of operations begin far above (`Operations`)."""
 
 
 def request(subject: Subject, sequence: int, revision: Revision) -> Message:
-    """Return a request as a revision has it: AM01 numbers none, and knows no G."""
+    """Return a request in the form of a revision: AM01 does not number requests, and lacks G."""
     numbered = revision is Revision.MARCH_2008
     number = sequence if numbered else 0
     match subject:
@@ -118,11 +118,11 @@ def request(subject: Subject, sequence: int, revision: Revision) -> Message:
 def probes(
     revisions: frozenset[Revision], known_class: ClassKey | None, reply_to: str
 ) -> Iterator[tuple[str, bytes]]:
-    """Return routing keys and bodies that make an agent give a sign of life, and do nothing else.
+    """Yield routing keys and bodies that make an agent answer, and have no other effect.
 
     Args:
-        revisions: what the agent may speak.
-        known_class: any of its classes; without one, who answers calls only is asked nothing.
+        revisions: the possible revisions of the agent.
+        known_class: any of its classes; without one, an agent that only answers calls is sent nothing.
         reply_to: the queue for answers.
     """
     for revision in sorted(revisions, key=lambda one: one.value):
@@ -131,22 +131,22 @@ def probes(
         elif revision is Revision.MARCH_2008:
             yield COMMAND_KEY, write(BrokerRequest(0), revision)
         elif known_class is not None:
-            # No object has the number 0, and none this method: the agent says so, and does nothing.
+            # No object has the number 0, and no class this method: the agent answers so, and does nothing.
             queue = reply_to if revision is Revision.NOVEMBER_2007 else ""
             call = MethodRequest(PROBE_SEQUENCE, NULL, known_class, PROBE_METHOD, reply_queue=queue)
             yield method_key(revision, known_class, PROBE_METHOD), write(call, revision)
 
 
 _PATIENCE: Final = 3
-"""Intervals after which it is over even where an agent never falls silent."""
+"""Intervals after which a publication counts as complete even if the agent is never silent."""
 
 
 class Publication:
-    """What is heard of one publication. Times and durations are nanoseconds.
+    """The progress of one publication. Times and durations are nanoseconds.
 
     Args:
-        interval: within which an agent begins it, once it has a reason to.
-        quiet: of silence that ends it.
+        interval: the time within which an agent begins to publish, once it has a reason.
+        quiet: the silence that ends a publication.
     """
 
     def __init__(self, interval: int, quiet: int) -> None:
@@ -160,69 +160,69 @@ class Publication:
 
     @property
     def patience(self) -> int:
-        """Nanoseconds after which an agent that has a reason to tell everything has been heard."""
+        """Nanoseconds after its reason in which a publication is complete."""
         return self._interval + self._quiet
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the agent has a reason to publish everything, and has not been heard out."""
+        """Whether a publication is expected or under way."""
         return self.over_at != NEVER
 
     def begin(self, now: int) -> None:
-        """The agent has a reason, since ``now`` at the latest."""
+        """Expect a publication, whose reason arose at ``now`` at the latest."""
         self._objects = 0
         self._described.clear()
         self.prolong(now)
 
     def prolong(self, now: int) -> None:
-        """It has another one by now."""
+        """Expect a further publication after a further reason."""
         self.over_at = now + self.patience
         self._latest = now + _PATIENCE * self.patience
 
     def cancel(self) -> None:
-        """None is awaited any more."""
+        """Expect no publication any more."""
         self.over_at = NEVER
 
-    def heard_object(self, now: int) -> None:
-        """An object was told."""
+    def object_received(self, now: int) -> None:
+        """Note a published object."""
         if self.is_awaited:
             self._objects += 1
             self.over_at = max(self.over_at, min(now + self._quiet, self._latest))
 
-    def heard_schema(self, key: ClassKey) -> None:
-        """The schema of a class that is kept was broadcast, as happens for who has bound a queue."""
+    def schema_received(self, key: ClassKey) -> None:
+        """Note the broadcast schema of a class, which follows the binding of a queue."""
         self._described.add(key)
 
     def restarted(self) -> None:
-        """What the agent described before its start says nothing of what it has now."""
+        """Forget the classes that were described before a restart of the agent."""
         self._described_before = frozenset()
 
     def completed(self) -> None:
-        """What was heard was everything."""
+        """Note that the publication was complete."""
         self._described_before = frozenset(self._described)
 
     def shortcoming(self, *, broadcasts: bool) -> str:
-        """Why what was heard cannot have been everything; empty where it can.
+        """Return the reason why the publication cannot be complete; empty where it can be.
 
         ``broadcasts``: whether the agent must have broadcast schemas with it.
         """
         if not self._objects:
-            return "the agent told no object"
+            return "the agent published no object"
         if not broadcasts:
             return ""
-        # One class may have got its first object just now, and another lost its last one meanwhile.
+        # A class may have got its first object just now, and another lost its last one.
         again, before = len(self._described & self._described_before), len(self._described_before)
         if self._described and 2 * again >= before:
             return ""
-        told = f"{again} of {before} classes were described again" if before else "no schema came"
-        return f"the agent did not tell everything to who bound a queue: {told}"
+        found = f"{again} of {before} classes were described again" if before else "no schema came"
+        return f"the agent did not publish everything after a queue was bound: {found}"
 
 
 IDLE_INTERVALS: Final = 30
-"""After so many without a publication everything is read again: an idle agent publishes nothing."""
+"""Intervals without a publication after which everything is read again: an idle agent is silent."""
 
 END_PATIENCE: Final = SECOND
-"""Nanoseconds the end of an object waits for its last statistics, which come in a message of their own."""
+"""Nanoseconds for which the end of an object waits for its last statistics, in a message of their own."""
 
 _MILLISECOND: Final = 1_000_000
 _UNDER_WAY: Final = (State.GREETING, State.LISTING, State.FETCHING)
@@ -231,13 +231,13 @@ _MARCH: Final = frozenset((Revision.MARCH_2008,))
 
 
 class Am01SessionState(SessionState):
-    """What a console of an agent before AM2 knows and does between messages.
+    """The state of a console session with an agent before AM2.
 
     Attributes:
         rules: see `Am01ConsoleConfig`.
-        revisions: what the agent may speak, by all that it has said since the link is up.
-        publication: of everything, that is awaited or not.
-        known_class: the last class learnt, to ask by.
+        revisions: the possible revisions of the agent, by all its messages since the link is up.
+        publication: the publication of everything.
+        known_class: the last class that was read, for requests.
     """
 
     def __init__(self, config: Am01ConsoleConfig) -> None:
@@ -250,31 +250,31 @@ class Am01SessionState(SessionState):
         self._numbers = ObjectNumbers()
         self._unconfirmed: set[ClassKey] = set()
         self._listings: Timers[Subject] = Timers()  # until silence ends them
-        self._spoke_at = self._told_at = NEVER
+        self._spoke_at = self._published_at = NEVER
         self._probed_at = 0
         self._form_asked = False
         self._rebinding = ""
         self._listening_since = NEVER
-        self._told_before = config.read_before
+        self._published_before = config.read_before
         self._second_look = False
         self._awaited = AwaitPublication(ClassKey("", ""))
         self._ending: ObjectSeen | None = None
         self._ending_until = NEVER
 
     @property
-    def is_heard_only(self) -> bool:
-        """Whether the agent answers no questions but calls."""
+    def is_publishing_only(self) -> bool:
+        """Whether the agent answers no requests except calls."""
         return not self.revisions & ASKED
 
     @property
     def revision(self) -> Revision | None:
-        """What the agent speaks; ``None`` while that is not certain."""
+        """The revision of the agent; ``None`` while it is uncertain."""
         return next(iter(self.revisions)) if len(self.revisions) == 1 else None
 
     # The link.
 
     def connect(self, reply_to: str) -> None:
-        """Begin again, also to find out what the agent speaks; raises as `SessionState.connect`."""
+        """Begin again, with the revision unknown; raise as `SessionState.connect`."""
         self.revisions = self.rules.revisions
         self._form_asked = False
         super().connect(reply_to)
@@ -283,60 +283,60 @@ class Am01SessionState(SessionState):
         self._unconfirmed = {one.key for one in self.definitions if not one.key.hash.strip(b"\0")}
 
     def disconnect(self, detail: str) -> None:
-        """The link is down."""
+        """Note that the link is down."""
         if self.state is State.DISCONNECTED:
-            self._rebinding = ""  # it ended by our wish, and did not come back
+            self._rebinding = ""  # the session requested its end, but it did not return
         super().disconnect(detail)
-        self._spoke_at = self._told_at = NEVER
+        self._spoke_at = self._published_at = NEVER
 
     def speaks(self, revisions: frozenset[Revision]) -> None:
-        """The agent said something, which only these say so."""
+        """Note a message that only these revisions have."""
         self.revisions &= revisions
         self._spoke_at = self.now
-        if self.state is State.GREETING and self.is_heard_only:
+        if self.state is State.GREETING and self.is_publishing_only:
             self.identified(NO_BROKER)
             self._advance()
 
     def identified(self, broker: UUID) -> None:
-        """The agent has answered the greeting, or needs none."""
+        """Note the answer to the greeting, or that none is needed."""
         self.requests.clear()
         self.broker_answered(broker)
 
     def broker_answered(self, broker: UUID) -> None:
-        """As `SessionState.broker_answered`."""
+        """Process the answer to the greeting, as `SessionState.broker_answered`."""
         if self.restarts.broker not in (None, broker):
-            self._numbers.forget()  # the resync says that it was restarted
+            self._numbers.forget()  # the resync reports the restart
         super().broker_answered(broker)
 
     def lives(self) -> None:
-        """The agent has answered a question that only asked for that."""
+        """Note the answer to a probe."""
         self.observations.append(HeartbeatSeen(BROKER_AGENT, 0))
 
     def described(self, key: ClassKey) -> None:
-        """A class or event that is told without a hash was described since the link is up."""
+        """Note that a class or event without a hash was described since the link is up."""
         self._unconfirmed.discard(key)
 
     def outdates(self, message: Content) -> bool:
-        """Whether a record is the first of another start, and its class was not described since.
+        """Return whether a record is the first after a restart, and its class was not described since.
 
-        Without a hash nothing else tells that it was read as a class that is another one by now. All such
-        are forgotten: the agent describes them when it tells everything.
+        Without a hash, such a class may have changed unnoticed. All such classes are forgotten: the agent
+        describes them when it publishes everything.
         """
         if message.key not in self._unconfirmed or not self._numbers.show_restart(message.object_id.number):
             return False
         for key in self._unconfirmed:
             self.definitions.forget(key)
         self._unconfirmed.clear()
-        self._told_at = self.now
+        self._published_at = self.now
         self._agent_restarted(BROKER_AGENT)
         return True
 
-    def told(self, agent: str, message: Content) -> None:
-        """The agent told of an object."""
+    def object_received(self, agent: str, message: Content) -> None:
+        """Process the object of a record."""
         if self._numbers.show_restart(message.object_id.number):
             self._agent_restarted(agent)
-        self._told_at = self.now
-        self.publication.heard_object(self.now)
+        self._published_at = self.now
+        self.publication.object_received(self.now)
 
     def _agent_restarted(self, agent: str) -> None:
         self.restarts.reported()
@@ -345,10 +345,10 @@ class Am01SessionState(SessionState):
         if self.state not in _UNDER_WAY or self.revisions == _MARCH:
             self.greet_soon(f"agent {agent} restarted")
         elif self.publication.is_awaited:
-            self.publication.prolong(self.now)  # all of its objects are new, and published for that
+            self.publication.prolong(self.now)  # all of its objects are new, and will be published
 
     def report_state(self, state: SourceState, detail: str = "") -> None:
-        """Observe the source's state; a link that ends by our own wish is no trouble."""
+        """Observe the source's state; a link that ends by the session's request is no fault."""
         if self._rebinding and state in (SourceState.DOWN, SourceState.CONNECTING):
             state, detail = SourceState.SYNCHRONISING, f"the queue is bound again: {self._rebinding}"
         super().report_state(state, detail)
@@ -356,10 +356,10 @@ class Am01SessionState(SessionState):
     # Reading everything again.
 
     def greet(self, reason: str) -> None:
-        """Begin again; an agent that cannot be asked tells everything to whoever binds a queue."""
+        """Read everything again; an agent without requests publishes everything when a queue is bound."""
         super().greet(reason)
         self._listening_since = self.now
-        if not self.is_heard_only:
+        if not self.is_publishing_only:
             return
         if self.rules.republish_interval is None:
             self._rebinding = reason
@@ -369,33 +369,33 @@ class Am01SessionState(SessionState):
 
     def _list(self) -> None:
         if self.revisions == _FEBRUARY:
-            self.known_class = None  # one that is listed now can be asked for
+            self.known_class = None  # its schema can be requested once it is listed
         super()._list()
 
     def abandon_resync(self) -> None:
-        """Wait for nothing any more."""
+        """Drop all requests."""
         super().abandon_resync()
         self.publication.cancel()
         self._listings = Timers()
 
     def ask(self, subject: Subject) -> bool:
-        """Send a request when there is room; False if there will be none, or the agent answers none such."""
-        if self.is_heard_only:
+        """Send a request when there is room; return False if there is none, or the agent lacks it."""
+        if self.is_publishing_only:
             return False
         if isinstance(subject, FetchObjects) and self.revisions == _FEBRUARY:
-            return True  # who has answered a request for a schema publishes everything
+            return True  # the answer to a request for a schema makes the agent publish everything
         return super().ask(subject)
 
     def fetch_all(self, agent: str) -> None:
-        """Have everything told again."""
+        """Have everything published again."""
         if self.revisions == _MARCH:
             super().fetch_all(agent)
             return
-        self._second_look = self._told_before and not self.is_heard_only
+        self._second_look = self._published_before and not self.is_publishing_only
         self._await_publication()
 
     def _await_publication(self) -> None:
-        if self.is_heard_only:
+        if self.is_publishing_only:
             self._awaited = AwaitPublication(ClassKey("", ""))
             self.publication.begin(self.now)
         elif self.known_class is None:
@@ -405,12 +405,12 @@ class Am01SessionState(SessionState):
         self.requests.add(self._awaited)
 
     def schema_answered(self, key: ClassKey) -> None:
-        """The agent has answered a request for a schema, so it will publish everything."""
+        """Note an answer to a request for a schema, after which the agent publishes everything."""
         if self._awaited.key == key and self.requests.sequence(self._awaited):
             self.publication.begin(self.now)
 
     def listing(self, subject: ListPackages | ListClasses) -> None:
-        """Part of a listing came that nothing but silence ends."""
+        """Note a part of a listing, which only silence ends."""
         self._listings.set(subject, self.now + self.rules.quiet)
 
     def _advance(self) -> None:
@@ -423,29 +423,29 @@ class Am01SessionState(SessionState):
     def _end_publication(self) -> None:
         self.publication.cancel()
         self.requests.drop(self._awaited)
-        broadcasts = self.is_heard_only and self.rules.republish_interval is None
+        broadcasts = self.is_publishing_only and self.rules.republish_interval is None
         shortcoming = self.publication.shortcoming(broadcasts=broadcasts)
         if shortcoming:
             self.fall_short(shortcoming)
         elif self._second_look:
-            # Silence in the middle of a publication looks like its end: what is missing is missed twice.
+            # A pause in a publication looks like its end: an object is gone if two publications lack it.
             self._second_look = False
             self._await_publication()
         else:
-            self._told_before = True
+            self._published_before = True
             self.publication.completed()
 
     def _give_up(self, subject: Subject) -> None:
         if isinstance(subject, ListClasses) and self.revisions == _FEBRUARY:
-            # Nothing is answered for a package that has none.
-            self.note("no-classes", f"no class of package {subject.package} was told")
+            # An agent does not answer for a package without classes.
+            self.note("no-classes", f"no class of package {subject.package} was received")
             return
         if isinstance(subject, AwaitPublication) and self.publication.is_awaited:
-            self.requests.add(subject)  # it was answered, and takes its time
+            self.requests.add(subject)  # it was answered, and the publication takes longer
             return
         super()._give_up(subject)
 
-    # Asking.
+    # Requests.
 
     def _send(self, subject: Subject, sequence: int) -> None:
         if isinstance(subject, Greeting):
@@ -460,32 +460,32 @@ class Am01SessionState(SessionState):
         self._effects.append(Send(exchange, routing_key, body, reply_to=self.reply_to, expiration=expiration))
 
     def pass_time(self) -> None:
-        """As `SessionState.pass_time`, and ask a silent agent whether it lives."""
+        """Act on deadlines as `SessionState.pass_time`, and probe a silent agent."""
         super().pass_time()
         if self._reread_at <= self.now:
-            silence = (self.now - self._told_at) // SECOND
-            self._told_at = self.now
+            silence = (self.now - self._published_at) // SECOND
+            self._published_at = self.now
             self.greet(f"agent {BROKER_AGENT} has published nothing for {silence} s")
         elif self._probe_at <= self.now:
             self._probe()
-        if self._unheard_at <= self.now:
+        if self._silent_at <= self.now:
             self._listening_since = NEVER
-            self._tell_unheard(self.publication.patience)
+            self._report_silence(self.publication.patience)
 
     @property
     def _reread_at(self) -> int:
         """When everything is read again, because answers alone do not show that publications arrive."""
-        if self.state is not State.SYNCHRONISED or self._told_at == NEVER:
+        if self.state is not State.SYNCHRONISED or self._published_at == NEVER:
             return NEVER
-        if not self.is_heard_only:
-            return self._told_at + IDLE_INTERVALS * self.config.heartbeats.interval
+        if not self.is_publishing_only:
+            return self._published_at + IDLE_INTERVALS * self.config.heartbeats.interval
         if self.rules.republish_interval is not None:
-            return self._told_at + self.config.heartbeats.missed * self.rules.republish_interval
+            return self._published_at + self.config.heartbeats.missed * self.rules.republish_interval
         return NEVER
 
     @property
     def _probe_at(self) -> int:
-        greets = self.state is State.GREETING and not self.is_heard_only
+        greets = self.state is State.GREETING and not self.is_publishing_only
         if self.state is State.DISCONNECTED or greets:
             return NEVER
         return max(self._spoke_at, self._probed_at) + self.config.heartbeats.interval
@@ -497,46 +497,50 @@ class Am01SessionState(SessionState):
             self._probe()
 
     def _probe(self) -> None:
-        """Ask the agent for a sign of life, in each form that it may understand."""
+        """Send the agent a probe in each form that it may understand."""
         self._probed_at = self.now
         expiration = max(1, self.config.heartbeats.interval // _MILLISECOND)
         for key, body in probes(self.revisions, self.known_class, self.reply_to):
             self._publish(key, body, expiration)
 
     def _miss_greeting(self) -> None:
-        if self.revisions <= ASKED:  # others have no reason to say anything yet
-            self._tell_unheard(self.config.request_deadline)
+        if self.revisions <= ASKED:  # agents of other revisions have no reason to publish anything yet
+            self._report_silence(self.config.request_deadline)
 
     @property
-    def _unheard_at(self) -> int:
+    def _silent_at(self) -> int:
         if self.state is not State.GREETING or self._listening_since == NEVER or self.revisions <= ASKED:
             return NEVER
         return self._listening_since + self.publication.patience
 
-    def _tell_unheard(self, waited: int) -> None:
+    def _report_silence(self, waited: int) -> None:
         self._rebinding = ""
         where = f"on exchange {self.config.management_exchange} for {waited // SECOND} s"
-        if not self.is_heard_only:
-            text = f"no answer to the greeting {where}: is an agent running there, and what does it speak?"
+        if not self.is_publishing_only:
+            text = f"no answer to the greeting {where}: is an agent running there, and of which revision?"
         elif self.rules.republish_interval is None:
             text = (
-                f"no agent was heard {where}: is one running there, and does it hear that a queue is bound?"
+                f"nothing received {where}: is an agent running there, and does it notice that a queue is "
+                "bound?"
             )
         else:
-            text = f"no agent was heard {where}: is one running there, and does it tell everything at times?"
+            text = (
+                f"nothing received {where}: is an agent running there, and does it publish everything at "
+                "intervals?"
+            )
         self.report_state(SourceState.DOWN, text)
 
-    # What is handed out.
+    # Effects.
 
-    def finish(self) -> list[Effect]:
-        """As `SessionState.finish`; the end of an object waits a moment for its last statistics."""
-        self.stir()  # its own deadlines follow from what was published, too
-        effects = super().finish()
+    def flush(self) -> list[Effect]:
+        """Return the effects as `SessionState.flush`; the end of an object waits for its last statistics."""
+        self.wake()  # the deadlines here depend on publications, too
+        effects = super().flush()
         first = effects[0] if effects else None
         if isinstance(first, Observed) and self._is_ending(first.observations[-1]):
             self.observations = [first.observations[-1]]
-            told = first.observations[:-1]
-            effects[:1] = [Observed(told)] if told else []
+            complete = first.observations[:-1]
+            effects[:1] = [Observed(complete)] if complete else []
         else:
             self._ending, self._ending_until = None, NEVER
         wake_at = min(
@@ -544,7 +548,7 @@ class Am01SessionState(SessionState):
             self.publication.over_at,
             self._probe_at,
             self._reread_at,
-            self._unheard_at,
+            self._silent_at,
             self._listings.first,
         )
         if wake_at != NEVER and (wake_at < self._wake_at or self._wake_at <= self.now):
@@ -553,7 +557,7 @@ class Am01SessionState(SessionState):
         return effects
 
     def _is_ending(self, last: Observation) -> bool:
-        """Whether ``last`` is the end of an object, told without its statistics, that waits for these."""
+        """Return whether ``last`` is the end of an object without its statistics, which waits for them."""
         if self.state is State.DISCONNECTED or not isinstance(last, ObjectSeen):
             return False
         if not last.deleted or last.statistics is not None:
@@ -564,26 +568,26 @@ class Am01SessionState(SessionState):
 
 
 DEFAULT_PACKAGE: Final = "qpid"
-"""The package of the broker's classes, as agents from February 2008 on tell it."""
+"""The package of the broker's classes, as sent by agents from February 2008 on."""
 NO_BROKER: Final = UUID(int=0)
-"""For agents that do not tell an incarnation of theirs."""
+"""The incarnation of agents that have no identity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Am01ConsoleConfig(ConsoleConfig):
-    """As `ConsoleConfig`, of which no catching up is used, and `heartbeats.interval` is the publish interval.
+    """The settings of a session with an agent before AM2. `heartbeats.interval` is the publish interval.
 
     Attributes:
-        revisions: what the agent may speak; `ALL` finds out which.
-        package: of classes that are told without one, until January 2008.
-        get_and_set: the agent has get and set as we lay them out (`get_and_set`).
-        events: the agent sends events as we lay them out (`records`).
-        republish_interval: nanoseconds after which the agent tells everything again by itself; ``None`` where
-            it does so only for who binds a queue.
-        read_before: a console before this one had read everything: what is missing at first must be missing
-            twice, as later, before it is taken to have ended.
-        quiet: nanoseconds without another word that end what no message ends: a listing of February 2008, and
-            a publication of everything.
+        revisions: the possible revisions of the agent; with `ALL`, the session finds out.
+        package: the package of classes without one, until January 2008.
+        get_and_set: whether the agent has this gateway's get and set (`forms`).
+        events: whether the agent sends events in this gateway's layout (`records`).
+        republish_interval: nanoseconds after which the agent publishes everything again by itself; ``None``
+            where it does so only when a queue is bound.
+        read_before: whether an earlier console has read everything: an object that the first publication
+            lacks ends only if a second one lacks it, too.
+        quiet: nanoseconds of silence that end what no message ends: a listing of February 2008, and a
+            publication of everything.
     """
 
     revisions: frozenset[Revision] = ALL

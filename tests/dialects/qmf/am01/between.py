@@ -60,7 +60,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
         self._classes, self._events = classes, events
         self._hears_binds = hears_binds
         self._agent_settings = agent or {}
-        config = Am01ConsoleConfig(believed=frozenset({AGENT_USER}), package=self.package)
+        config = Am01ConsoleConfig(trusted_users=frozenset({AGENT_USER}), package=self.package)
         if known:
             config = replace(config, revisions=frozenset((revision,)))
         super().__init__(Am01ConsoleSession(replace(config, **(console or {}))))  # type: ignore[arg-type]  # its fields
@@ -76,7 +76,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
         self._boot += 1
         config = Am01AgentConfig(
             self.revision,
-            obey=frozenset({CONSOLE_USER}),
+            allowed_users=frozenset({CONSOLE_USER}),
             broker=UUID(int=self._boot),
             package=self.package,
         )

@@ -66,8 +66,8 @@ FIRST = REQUEST_SEQUENCES + 1
 HEARD = (Revision.DESIGN_NOTES, Revision.NOVEMBER_2007, Revision.JANUARY_2008)
 """Those who answer no questions but calls."""
 NOBODY_HEARD = (
-    "no agent was heard on exchange qpid.management for 12 s: is one running there, and does it hear that a "
-    "queue is bound?"
+    "nothing received on exchange qpid.management for 12 s: is an agent running there, and does it notice "
+    "that a queue is bound?"
 )
 
 Step: TypeAlias = tuple[str, Received] | Observation | Answer | Rebind | str
@@ -80,7 +80,7 @@ class Play:
         self, revision: Revision, settings: Mapping[str, object] | None = None, *, known: bool = True
     ) -> None:
         config = Am01ConsoleConfig(
-            believed=frozenset({AGENT_USER}),
+            trusted_users=frozenset({AGENT_USER}),
             package="shop",
             revisions=frozenset((revision,)) if known else ALL,
         )

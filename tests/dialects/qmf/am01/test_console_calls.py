@@ -163,7 +163,7 @@ def test_no_call_is_sent_while_its_form_is_not_known() -> None:
     scene.calls(1)
     scene.fetches(2)
     spoken = "not sent: it is not known yet which form of calls the agent has: 2007-11, 2008-01"
-    unknown = "not sent: what the agent speaks is not known yet"
+    unknown = "not sent: the revision of the agent is not known yet"
     scene.leaves(Answer(1, Outcome.NOT_NOW, spoken), Answer(2, Outcome.NOT_NOW, unknown))
     scene.arrives(MethodResponse(0, 1, "UnknownObject"))
     scene.left()
@@ -261,7 +261,7 @@ def test_a_set_names_what_changes(revision: Revision) -> None:
             Outcome.UNKNOWN_ELEMENT,
             "not sent: shop:tank has no property 'weight' at this agent",
         ),
-        ({"name": "t2"}, Outcome.READ_ONLY, "not sent: the agent says that name is not to be set"),
+        ({"name": "t2"}, Outcome.READ_ONLY, "not sent: the agent declares that name is not to be set"),
         ({"size": None}, Outcome.WRONG_VALUE, "not sent: size cannot be absent"),
         ({"size": "big"}, Outcome.WRONG_TYPE, "not sent: size: "),
         ({"size": 0}, Outcome.WRONG_VALUE, "not sent: size: "),
@@ -405,5 +405,5 @@ def test_fetches_nobody_waits_for_any_more_are_forgotten() -> None:
 def test_agents_that_cannot_be_asked_are_not_asked_for_an_object(revision: Revision) -> None:
     scene = play(revision)
     scene.fetches()
-    text = "not read: agents until January 2008 tell values by themselves only"
+    text = "not read: agents until January 2008 send values only of their own accord"
     scene.leaves(Answer(1, Outcome.NOT_NOW, text))

@@ -89,7 +89,9 @@ def test_an_agent_that_must_publish_at_times_and_is_silent_is_down_until_it_is_h
     play.left()
     play.time_passes(60)
     where = "on exchange qpid.management for 22 s"
-    down = f"no agent was heard {where}: is one running there, and does it tell everything at times?"
+    down = (
+        f"nothing received {where}: is an agent running there, and does it publish everything at intervals?"
+    )
     steps = play.left()
     assert SourceStateSeen(SourceState.DOWN, down) in steps
     probes = [step for step in steps if isinstance(step, tuple)]
@@ -142,7 +144,7 @@ def test_who_must_publish_everything_at_times_is_doubted_when_it_does_not() -> N
     play.time_passes(2)
     assert play.session.state is State.SYNCHRONISED
     answered_for(play, 90, MethodResponse(0, 1, "UnknownObject"))
-    assert "resync incomplete: the agent told no object; next attempt in 5 s" in [
+    assert "resync incomplete: the agent published no object; next attempt in 5 s" in [
         one.detail for one in play.left() if isinstance(one, SourceStateSeen)
     ]
 

@@ -179,7 +179,7 @@ def test_an_agent_that_told_no_object_did_not_tell_everything() -> None:
     play.arrives(play.described())
     play.left()
     play.time_passes(12)
-    reason = "resync incomplete: the agent told no object; next attempt in 5 s"
+    reason = "resync incomplete: the agent published no object; next attempt in 5 s"
     assert [one for one in play.left() if not isinstance(one, tuple | HeartbeatSeen)] == [
         ResyncEnded(complete=False),
         SourceStateSeen(SourceState.DEGRADED, reason),

@@ -63,7 +63,7 @@ class Console:
     """A session, and a picture of what it observes."""
 
     def __init__(self) -> None:
-        self.session = Am01ConsoleSession(Am01ConsoleConfig(believe_anyone=True))
+        self.session = Am01ConsoleSession(Am01ConsoleConfig(trust_anyone=True))
         self.now = 1_795_158_000 * SECOND
         self.wake_at = 0
         self.told: list[Observation] = []

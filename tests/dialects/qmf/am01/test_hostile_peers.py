@@ -64,7 +64,9 @@ def test_a_console_survives_whatever_it_is_told(
 def test_an_agent_survives_whatever_it_is_asked(
     revision: Revision, messages: list[tuple[str, bytes, float]]
 ) -> None:
-    config = Am01AgentConfig(revision, obey=frozenset({CONSOLE_USER}), get_and_set=True, package="shop")
+    config = Am01AgentConfig(
+        revision, allowed_users=frozenset({CONSOLE_USER}), get_and_set=True, package="shop"
+    )
     session = Am01AgentSession(config, [tank()], [leak()])
     session.put(tank_object(1))
     session.start(START)

@@ -231,7 +231,7 @@ def test_events_are_exchanged_with_nobody_who_is_not_configured_for_ours() -> No
         (BrokerRequest(0), FEBRUARY, "2008-02 has no BrokerRequest"),
         (AgentHello(), MARCH, "2008-03 has no AgentHello"),
         (PackageQuery(1), FEBRUARY, "no sequence"),
-        (MethodRequest(1, OBJECT_ID, CALL, "drain"), NOVEMBER, "tells its reply queue"),
+        (MethodRequest(1, OBJECT_ID, CALL, "drain"), NOVEMBER, "needs a reply queue"),
         (MethodRequest(1, OBJECT_ID, CALL, "drain", b"", "rq1"), JANUARY, "only requests of November"),
         (MethodRequest(1, ObjectId(1, 1), CALL, "drain"), JANUARY, "does not fit 64 bits"),
         (MethodRequest(1 << 32, OBJECT_ID, CALL, "drain"), MARCH, "does not fit"),
