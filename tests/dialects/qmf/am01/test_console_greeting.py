@@ -19,8 +19,8 @@ from tests.dialects.qmf.playbook import QUEUE, SECOND
 
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
 NOBODY_ANSWERED = (
-    "no answer to the greeting on exchange qpid.management for 10 s: is an agent running there, and what "
-    "does it speak?"
+    "no answer to the greeting on exchange qpid.management for 10 s: is an agent running there, and of "
+    "which revision?"
 )
 
 
