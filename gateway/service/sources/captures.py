@@ -78,9 +78,7 @@ def with_settings(config: ConfigT, recorded: object, left_out: Collection[str]) 
     kind = type(config)
     if not isinstance(recorded, Mapping):
         raise CaptureError("line 1: 'settings' is no object")
-    known = _known(
-        kind, {_RENAMED.get(name, name): value for name, value in recorded.items()}, left_out
-    )
+    known = _known(kind, {_RENAMED.get(name, name): value for name, value in recorded.items()}, left_out)
     try:
         _bounded(known)
         read = _model(kind, left_out).model_validate(known)
