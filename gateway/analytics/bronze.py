@@ -193,6 +193,8 @@ def bronze(spark: SparkSession, log: str, period: Period) -> Iterator[Bronze]:
         standing = records.where(F.col("ingest_ts") < F.lit(period.end)).drop(_FILE)
         committed = sum(file.records for file in files if file.file in {segment.file for segment in segments})
         yield Bronze(
+            # To compare all records costs a shuffle of the whole log, so it is left out where the files do
+            # not overlap.
             records=once(wanted) if duplicates else wanted,
             standing=once(standing) if duplicates else standing,
             held=tuple(held),
@@ -216,6 +218,7 @@ def segment_records(lines: DataFrame, segments: Sequence[SegmentFile]) -> DataFr
         [(segment.file, segment.committed) for segment in segments], "committed_file string, committed long"
     )
     is_committed = (F.col(_FILE) == F.col("committed_file")) & (F.col("seq") <= F.col("committed"))
+    # A line behind the last commit line was never acknowledged, and a gateway that recovers cuts it off.
     records = lines.where(F.col("kind") != COMMIT_KIND).join(F.broadcast(committed), is_committed)
     placed = records.withColumns({"dt": F.to_date("ingest_ts"), "hour": F.hour("ingest_ts")})
     return placed.select(*LAKE.fieldNames(), _FILE)
@@ -265,6 +268,7 @@ def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, 
             .option("pathGlobFilter", "*.jsonl")
             .json(folder)
             .select("*", F.col("_metadata.file_path").alias(_FILE))
+            # Read once, because the segments may be gone when they are read again.
             .persist(StorageLevel.MEMORY_AND_DISK)
         )
         try:

@@ -44,6 +44,7 @@ def contents(records: DataFrame, file: str = "file") -> list[FileContents]:
         .agg(F.min("seq").alias("first"), F.max("seq").alias("last"), F.count("seq").alias("n"))
         .collect()
     )
+    # Nearly no file has holes or repetitions: only of these each record is looked at.
     broken = [row[file] for row in files if row["n"] != row["last"] - row["first"] + 1]
     islands = _islands(records.where(F.col(file).isin(broken)), file) if broken else {}
     return [
@@ -60,6 +61,8 @@ def _islands(records: DataFrame, file: str) -> dict[tuple[str, str], tuple[Stret
     """Stretches of files with holes in them, or with the same record twice."""
     order = Window.partitionBy("log_id", file).orderBy("seq")
     islands = (
+        # Records without a hole between them have the same distance to their ranks; dense, so that copies
+        # share one.
         records.select("log_id", file, "seq", (F.col("seq") - F.dense_rank().over(order)).alias("island"))
         .groupBy("log_id", file, "island")
         .agg(F.min("seq").alias("first"), F.max("seq").alias("last"))

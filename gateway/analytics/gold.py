@@ -26,6 +26,7 @@ def counters_by_hour(samples: DataFrame) -> DataFrame:
         .groupBy(*hour)
         .agg(
             F.sum("delta").cast("decimal(38,0)").alias("delta"),
+            # Intervals are an agent's: a sum beyond 64 bits is null instead of an error of the whole batch.
             F.try_sum("interval_ns").alias("interval_ns"),
             F.count(F.lit(1)).alias("samples"),
             F.sum(F.col("reset").cast("bigint")).alias("resets"),

@@ -81,18 +81,22 @@ class Publisher:
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         """Publish what is new in ``records`` as ``batch``; again with the same ones changes nothing."""
+        # Not this one, which may be a repetition after a kill: what it left then must not count as known.
         published = self._published_before(batch)
         files = coverage.contents(records)
         count = sum(file.records for file in files)
         new = coverage.without((stretch for file in files for stretch in file.stretches), published)
         all_new = coverage.size(new) == count
         fresh = records if all_new else bronze.once(records.where(coverage.among(new)))
+        # Ten tables are made of it.
         fresh.persist()
         try:
             for table, made in (SILVER | GOLD).items():
                 self._tables.publish(table, batch, made(fresh))
         finally:
             fresh.unpersist()
+        # Behind the tables: after a kill in between the batch is published again, and finds its folders
+        # there.
         self._publish_ledger(batch, coverage.union([*published, *new]))
         self.batches += 1
         self._done(BatchDone(batch, coverage.size(new), count - coverage.size(new)))
@@ -108,6 +112,7 @@ class Publisher:
     def _publish_ledger(self, batch: int, stretches: list[Stretch]) -> None:
         draft, place = below(self._ledger, "_draft"), below(self._ledger, f"batch-{batch:012}.json")
         self._storage.write(draft, json.dumps([astuple(stretch) for stretch in stretches]))
+        # A rename replaces nothing in Hadoop's file systems.
         self._storage.remove(place)
         self._storage.move(draft, place)
         for name in self._storage.names(self._ledger):
@@ -146,6 +151,8 @@ def run(
             f"{log} has no {bronze.LAKE_FOLDER}/ yet: complete segments are made into it by "
             "'amqp-gateway log compact', and by a gateway with log.compact"
         )
+    # Without its checkpoint Spark would number from 0 again, and its batches would be taken for those that
+    # are there.
     if storage.names(below(output, PUBLISHED)) and not storage.exists(below(output, CHECKPOINT)):
         raise AnalyticsError(
             f"{output} holds tables, but {CHECKPOINT}/ is gone, which says what is in them: "

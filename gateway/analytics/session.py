@@ -61,7 +61,9 @@ _END_SECONDS: Final = 20
 _TEMPORARY: Final = "amqp-gateway-spark"
 
 _ALWAYS: Final = {
+    # As the log's days and hours are; else a filter by hour would miss records.
     "spark.sql.session.timeZone": "UTC",
+    # It would open a port that nothing here needs.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -104,6 +106,7 @@ class SparkSettings:
         local = _LOCAL | {"spark.local.dir": str(temporary)} if self.master.startswith("local") else {}
         java = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Djava.io.tmpdir="{temporary}"'
         driver = {"spark.driver.defaultJavaOptions": java}
+        # The user's settings come last, and hold over all others.
         return {"spark.master": self.master} | _ALWAYS | local | driver | dict(self.conf)
 
 
@@ -291,6 +294,8 @@ class Tables:
         for day in self._storage.names(staging):
             if day.startswith(f"{_DAY}="):
                 place = below(self._folder, table, day, f"batch={batch:012}")
+                # It is there from before a kill, whole, because it was renamed: the rows of a batch are
+                # always the same.
                 if not self._storage.exists(place):
                     self._storage.move(below(staging, day), place)
         self._storage.remove(staging)

@@ -55,12 +55,14 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
         {"form": form, "delta": counter["delta"], "interval_ns": counter["interval_ns"]}
     )
     form = F.col("form")
+    # Spark reads a JSON number with a point as DECIMAL where that holds it.
     is_number = form.isin(*_INTEGERS, "DOUBLE", "FLOAT") | form.startswith("DECIMAL")
     return typed.select(
         *_PLACE,
         *("sample_ts", "sample_ns", "source", "package", "class", "object_id", "object_name", "parent_id"),
         *("agent", "kind", "element"),
         _type(form).alias("type"),
+        # BIGINT would be null above 2^63-1, which unsigned counters reach.
         F.when(form.isin(*_INTEGERS), F.try_variant_get(value, "$", EXACT.simpleString())).alias("integer"),
         F.when(is_number, F.try_variant_get(value, "$", "double")).alias("number"),
         F.when(form == "BOOLEAN", F.try_variant_get(value, "$", "boolean")).alias("boolean"),
@@ -129,6 +131,7 @@ def lives(records: DataFrame) -> DataFrame:
     marks = _marks(objects.where(F.col("kind").isin("snapshot", "create", "delete")))
     marks = marks.unionByName(_sightings(objects.where(F.col("kind") == "update")), allowMissingColumns=True)
     order = Window.partitionBy("log_id", "object_id").orderBy("seq")
+    # Without the present row: each mark is judged by what was known before it.
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     former_creation = F.last("create_ts", ignorenulls=True).over(before)
     made_again = F.col("kind").isin("create", "snapshot") & (
@@ -140,6 +143,7 @@ def lives(records: DataFrame) -> DataFrame:
     numbered = marks.withColumn("life", F.sum(begins.cast("int")).over(order) + 1)
     is_end, is_begin = F.col("kind") == "delete", F.col("kind") == "create"
     latest = (
+        # `max_by` passes over a row whose second argument is null, and so finds the last value that is there.
         F.max_by(F.col(name), F.when(F.col(name).isNotNull(), F.col("seq"))).alias(name)
         for name in ("source", "package", "class", "object_name", "parent_id", "agent", "lifetime")
     )

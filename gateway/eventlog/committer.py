@@ -129,9 +129,9 @@ class SegmentWriter:
         try:
             self._disk.write(self._open.descriptor, batch.blocks)
             self._disk.sync(self._open.descriptor)
-        # After a failed sync the system may forget what it could not write: the batch goes to a new segment,
-        # and this one is cut to what was acknowledged.
         except OSError:
+            # After a failed sync the system may forget what it could not write: the batch goes to a new
+            # segment, and this one is cut to what was acknowledged.
             self._end_open()
             raise
         octets = sum(map(len, batch.blocks))
@@ -275,12 +275,12 @@ class Committer:
         self._numbers = itertools.count()
 
     def stir(self) -> None:
-        """There is enough to do."""
+        """Wake the committer: enough waits to be written."""
         self.stir_above = _NEVER
         self._stirred.set()
 
     def hurry(self, seq: int) -> None:
-        """A caller waits for the record of this seq: let it wait for no others."""
+        """Commit the record of this seq without waiting for further ones: a caller waits for it."""
         self._hurried = max(self._hurried, seq)
         self._stirred.set()
 

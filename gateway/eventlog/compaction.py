@@ -230,6 +230,7 @@ class Compactor:
             CompactionError: the file cannot be read back.
         """
         for there in lake_files(self._folder):
+            # A process was killed after it had made the file, and before it deleted the segment.
             if (there.log_id, there.first_seq) == (whole.log_id, segment.first_seq):
                 try:
                     # Not with the one that writes: DuckDB gives up a whole database for some damage.
@@ -265,6 +266,7 @@ class Compactor:
         lost = self._folder / LOST
         lost.mkdir(FOLDER_MODE, exist_ok=True)
         aside = lost / f"{segment.first_seq:020}.damaged.jsonl"
+        # Not deleted: it is the evidence, and more may be in it than whole blocks.
         segment.path.rename(aside)
         sync_folder(lost)
         sync_folder(segment.path.parent)

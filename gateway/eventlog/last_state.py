@@ -116,6 +116,7 @@ class _StateReader:
         self._first_ts = self._last_ts = ""
 
     def read(self, segment: Segment) -> None:
+        # Of each segment: the last one decides whether it spans enough time for a whole head.
         self._first_ts = ""
         try:
             for block in read_segment(segment):

@@ -550,5 +550,5 @@ def _described(element: Element | Argument) -> dict[str, object]:
 
 
 def _recorded(values: Mapping[str, object]) -> dict[str, object]:
-    """Return what says something: not empty, not false; zero is something."""
+    """Return the values that are neither empty nor false; zero stays."""
     return {name: value for name, value in values.items() if value or (value == 0 and value is not False)}

@@ -172,7 +172,10 @@ class LoggedObject:
 
     @property
     def _recorded_statistic_counters(self) -> int:
-        """When counters begin again, one that stands where it stood has counted all of it again."""
+        """Return the recorded counters that are statistics.
+
+        All of them are recorded when counters restart: one with the value of before has counted it again.
+        """
         return self._recorded & self.logged_class.counter_bits & ~self.logged_class.properties
 
     def _take_place(self, record: ObjectRecord) -> None:
@@ -278,7 +281,7 @@ class LoggedObject:
         return LogRecord(kind=RecordKind.UPDATE, ingest_ts=ingest_ts, **self._identity(), **place, **fields)
 
     def end(self, record: DeleteRecord, ingest_ts: str) -> LogRecord:
-        """Its end."""
+        """Return its end, as ``delete``."""
         return LogRecord(
             kind=RecordKind.DELETE,
             ingest_ts=ingest_ts,
@@ -333,6 +336,8 @@ class LoggedObject:
                 continue
             former = counters[counter]
             counters[counter] = value
+            # A peer may send anything where its schema says counter: such a value is recorded, but has no
+            # delta.
             if not isinstance(value, int) or value < 0:
                 continue
             if isinstance(former, int) and former >= 0:
@@ -351,6 +356,8 @@ class LoggedObject:
         self.pending &= ~bits
         if bits & ~properties:
             self._recorded_sample, self._recorded_reset = self._statistics_sampled, self._reset
+            # Counters without a value in this sample keep their older one: the next delta has no known
+            # interval.
             self._undated |= self._unread
         self.moved = False
         return values, absent, deltas

@@ -228,6 +228,7 @@ def ask(
                     if not files.are_all_there and attempt < _ATTEMPTS:
                         continue
                     raise _recorded(error) from error
+                # From here on the database and the copies live until the caller's block ends.
                 last.enter_context(stack.pop_all())
                 break
         yield Answer(columns, _rows(first, opened, files))

@@ -249,7 +249,7 @@ class LogRecorder:
         self._record_schema(logged_class)
 
     def _record_schema(self, logged_class: LoggedClass) -> None:
-        """Once in each segment at least in which there are objects of the class."""
+        """Record the schema of a class, once in each segment that has objects of it."""
         if logged_class.number not in self._schemas_recorded:
             self._schemas_recorded.add(logged_class.number)
             self._out.append(logged_class.schema_record(self._ingest_ts))
@@ -265,6 +265,7 @@ class LogRecorder:
         former = self._agents.get(key)
         self._agents[key] = record
         source = self._source(record.source)
+        # A confirmation comes as a record, too: only a change of freshness is one for the log.
         if former is None or (former.fresh, former.since) != (record.fresh, record.since):
             self._out.append(agent_record(record, source, self._ingest_ts))
             if record.fresh and source is not None and source.state is SourceState.SYNCHRONISED:
@@ -341,6 +342,7 @@ class LogRecorder:
 
     def _changed(self, logged: LoggedObject, bits: int, *, at_once: bool) -> None:
         """Record these ``bits`` at once, if that is wanted and possible; the rest waits."""
+        # It waits, merged to the latest, and is counted: the log says that changes are missing.
         if at_once and self.pressure is Pressure.FULL:
             self._merging_since = self._merging_since or self._now
             self._merged += 1
@@ -354,7 +356,7 @@ class LogRecorder:
             self._plan(logged)
 
     def _plan(self, logged: LoggedObject) -> None:
-        """The next time at which an object is due: its own place in the interval."""
+        """Schedule an object for the next time at which it is due: its own place in the interval."""
         interval = max(logged.logged_class.interval, SLOT)
         self._schedule.add(logged, self._now + (logged.phase(interval) - self._now) % interval)
 

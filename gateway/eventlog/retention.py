@@ -314,6 +314,8 @@ def _remove_empty_hours(folder: Path) -> None:
     for pattern in ("dt=*/hour=*", "dt=*"):
         for path in (folder / LAKE).glob(pattern):
             with contextlib.suppress(OSError):
+                # Not removed with what is in it: a folder into which the compactor has just put a file is not
+                # empty, and stays.
                 path.rmdir()
 
 

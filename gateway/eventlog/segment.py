@@ -121,6 +121,7 @@ def read_segment(segment: Segment, offset: int = 0, next_seq: int = 0) -> Iterat
     log_id = ""
     for found in scan_segment(segment.path, offset):
         if isinstance(found, Damage):
+            # A writer may be about to finish it.
             if segment.is_open and found.unfinished:
                 return
             raise DamageError(segment.path, found)

@@ -145,6 +145,7 @@ class WaitingRecords:
         if self.next_seq < self._calm_seq and self.appended < self._calm_appended:
             return True
         waiting = max(self.records, self.octets // _RECORD_OCTETS)
+        # The last quarter is for what begins, ends and happens: a value is repeated later, an event is not.
         return waiting < self._bound and (kind not in _VALUES or waiting * 4 < self._bound * 3)
 
     def add(self, record: AnyRecord) -> int:
@@ -266,6 +267,7 @@ class WaitingRecords:
         self._gap = gap = _Gap(last_ts, at, at)
         self._gap_seq = self.next_seq
         self._blocks.append(
+            # A block of its own, which is filled when it is written: it counts what is lost until then.
             _WaitingBlock(self.segment, BlockDraft(self._log_id, self.next_seq), last_ts, gap)
         )
         self.next_seq += 1
@@ -277,6 +279,6 @@ class WaitingRecords:
         self._gap = None
 
     def _set_calm(self) -> None:
-        """Below a half of the bound everything is taken: the quick way to know."""
+        """Note up to where everything is taken without counting: a half of the bound."""
         self._calm_seq = self._first_seq + self._bound // 2
         self._calm_appended = self._written + self._bound // 2 * _RECORD_OCTETS

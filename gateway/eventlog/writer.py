@@ -166,7 +166,7 @@ class EventLog:
         await self._committer.reached(seq)
 
     def hurry(self, seq: int) -> None:
-        """A caller waits for a record to be on the disk: it is not to wait for others."""
+        """Commit a record without waiting for further ones: a caller waits for it."""
         self._committer.hurry(seq)
 
     @property
@@ -235,10 +235,12 @@ class EventLog:
         Raises:
             Exception: what ended a part of the log before.
         """
+        # The committer is the last one: the others still add to what it commits.
         committing, *others = self._tasks
         for task in others:
             task.cancel()
         self._committer.close()
+        # Not for ever: a process that must end does not wait for a disk that hangs.
         await asyncio.wait({committing}, timeout=CLOSE_SECONDS)
         committing.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -343,6 +345,7 @@ class EventLog:
             await asyncio.sleep(step)
             now = self._clock.now()
             why = self._rotation.of_time(self._waiting.appended, now)
+            # While the disk takes nothing, each further segment would add a whole head to what waits.
             if why is not None and self._waiting.pressure is Pressure.NONE and not self._is_stuck():
                 self._begin_segment(why, time_text(now), now)
                 if self._waiting.appended > self._committer.stir_above:

@@ -300,5 +300,5 @@ class Users:
         return False
 
     def _digest(self, password: str) -> bytes:
-        """Digests have one length, so that comparing them does not reveal the length of a password either."""
+        """Return the digest of a password: of one length, so that comparing reveals no password's."""
         return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")

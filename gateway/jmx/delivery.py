@@ -75,6 +75,7 @@ class Delivery:
 
     async def ready(self) -> None:
         """Wait until more of the feed can be taken."""
+        # Others of the loop get a turn after each message, also while there is room.
         await asyncio.sleep(0)
         await self._room.wait()
 

@@ -26,6 +26,7 @@ MANIFEST = "META-INF/MANIFEST.MF"
 JAVA_RELEASE = 11
 """The oldest Java that the classes run on."""
 
+# The earliest that a zip file can say: the time of compiling would make each jar another one.
 _EARLIEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = 0o100644 << 16
 _ECJ_JARS = tuple(
@@ -196,4 +197,5 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
+    # In one order on every machine, for the same digest and the same jar.
     return sorted(folder.rglob(pattern), key=lambda path: path.relative_to(folder).as_posix())

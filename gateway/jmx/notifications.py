@@ -327,6 +327,7 @@ class OperationCursor:
         """
         if record.outcome is None:
             return False
+        # A core numbers its operations from 1.
         if epoch != self._epoch:
             self._epoch, self._forgotten = epoch, 0
             self._told.clear()

@@ -294,12 +294,14 @@ class ShownObjects:
             self._unfit,
         )
         self._send(Register(shown.number, shown_class.number, group.number, name, values))
+        # References often come before what they lead to, as a binding before its queue.
         for referrer, position in self._links.arrived(target):
             self._send(Change(referrer, {position: name}))
         return shown
 
     def update(self, record: UpdateRecord, shown: ShownObject) -> None:
         """Change attributes of an object."""
+        # What waited for an earlier value must not be filled in when its target comes.
         self._links.settle_all(shown.number, shown.shown_class.positions(record))
         resolve = self._resolver(record.source, shown.number)
         self._send(Change(shown.number, shown.shown_class.changes(record, resolve, self._unfit)))

@@ -260,6 +260,7 @@ class OwnBean:
         changes: dict[int, JmxValue] = {}
         for name, value in values.items():
             position = self._positions[name]
+            # Only what has changed is sent: counts are shown every second.
             if self._values[position] != value:
                 self._values[position] = changes[position] = value
         if not self._registered:
@@ -311,8 +312,8 @@ class ShownAlarms:
             self.changed |= former != record
             self._active[record.condition] = record
             self._generations[record.condition] = generation
-        # A clearing of an older alarm than the active one of this condition ends nothing.
         elif former is not None and former.number <= record.number:
+            # A clearing of an older alarm than the active one of this condition ends nothing.
             self._remove(record.condition)
 
     def sweep(self, generation: int) -> None:

@@ -356,8 +356,10 @@ def _simple(type_: AttributeType, value: Value, target: Element | Argument) -> V
             return value * _NANOSECONDS if wants_time else str(value)  # a text, which is of the wrong type
         case ((AttributeType.LONG | AttributeType.BIG_INTEGER), (int() | str())):
             number = value if isinstance(value, int) else _integer(value)
+            # A number is no time, and says so as a text: the core refuses it as of a wrong type.
             if wants_time:
                 return str(number)
+            # Clients write 5 where they mean 5.0; beyond this the conversion would change the number.
             if wants_float and isinstance(number, int) and abs(number) <= _LARGEST_EXACT:
                 return float(number)
             return number

@@ -217,6 +217,7 @@ class JavaMachine:
     async def ended(self) -> str:
         """Return when the process has ended, however that came; why, in a few words."""
         status = await self._running().wait()
+        # What it wrote last is in its pipes still, and says why it ended.
         await asyncio.gather(*self._readers)
         return _reason(status)
 
@@ -349,7 +350,6 @@ class JavaMachine:
         return self._process
 
     async def _log_lines(self, stream: asyncio.StreamReader) -> None:
-        """Log what comes on ``stream`` until it ends."""
         while line := await _line(stream):
             self._log(line)
 

@@ -203,6 +203,7 @@ class OperationManager:
         effects: list[Effect] = []
         for one in [one for one in self._under_way.values() if one.operation.deadline <= now]:
             effects += self._take(one, one.operation.expired(), now)
+        # The ends of operations above may have made room.
         for source in self._turns:
             effects += self._go_on(source, now)
         return effects + self._reconciler.tick(now) + self._counted(self._refusals.due(now), now)

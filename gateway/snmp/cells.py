@@ -284,6 +284,7 @@ def _measured_encoder(whole: _Whole, shown: _Shown) -> Encoder:
 
 def _cut(octets: bytes, limit: int = MAX_TEXT_OCTETS) -> bytes:
     if len(octets) > limit:
+        # What was cut in the middle of a character is ignored.
         octets = octets[:limit].decode("utf-8", "ignore").encode()
     return ber.encode_octets(octets)
 
@@ -333,6 +334,7 @@ def _date_and_time(tenths: int) -> bytes | None:
     except OverflowError:
         return None
     date = struct.pack(">HBBBBBB", *moment.timetuple()[:6], tenth)
+    # Always with the zone: without it the time would be a local one (RFC 2579).
     return ber.encode_octets(date + b"+\x00\x00")
 
 

@@ -26,6 +26,7 @@ INFORM: Final = 0xA6
 TRAP_V2: Final = 0xA7
 # A Report (0xA8) of version 3 is a PDU, too: it is counted as one that is not handled, not as a parse error.
 _KNOWN_PDUS: Final = range(0xA0, 0xA9)
+# Compared as three octets: nearly every message has one of them in its shortest form.
 _USUAL_VERSIONS: Final = {ber.encode_integer(version): version for version in (VERSION_1, VERSION_2C)}
 _LONGEST_USUAL: Final = 0x7F + 2  # octets of a message whose length takes one octet
 _BESIDE_NAME: Final = 6  # octets of a variable binding with a NULL
@@ -137,9 +138,9 @@ def read_usual(datagram: bytes) -> UsualRead | None:
         if first > _LARGEST_OCTET or second > _LARGEST_OCTET:
             return None
         names = _read_usual_names(datagram, offset, size)
-    # A datagram that ends within one of the parts. The general reader reports what is wrong with it, and a
-    # check of each length before would cost every good request.
     except IndexError:
+        # A datagram that ends within one of the parts. The general reader reports what is wrong with it, and
+        # a check of each length before would cost every good request.
         return None
     if not names:
         return None
@@ -177,6 +178,7 @@ def read_request(datagram: bytes, start: int, stop: int) -> Request:
         first, offset = ber.read_integer(datagram, offset, stop)
         second, offset = ber.read_integer(datagram, offset, stop)
     offset, end = ber.read_tagged(datagram, offset, stop, ber.SEQUENCE)
+    # Nearly every request is a read, whose values are all NULL. A SET takes the way below.
     names = _read_usual_names(datagram, offset, end)
     if names is not None:
         return Request(request_id, first, second, names, [ber.NULL] * len(names))

@@ -314,6 +314,7 @@ def refuse_repeated(what: str, items: Iterable[object]) -> None:
 DEFAULT_ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
 """The experimental arc of net-snmp (netSnmpPlaypen): for trying out, not for a site that publishes."""
 
+# One more than the highest arc of a package.
 PROVISIONAL_PACKAGE_NUMBER = 1_000
 """Stands for the package in agClassIndex where a class is provisional."""
 

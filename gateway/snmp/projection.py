@@ -206,6 +206,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         if not self._replica.disconnected(now):
             return
         self._log_scalars.mark_unknown()
+        # The gateway's own alarms are of no source, and so are not among those that the replica judges.
         self._alarms.unsettle([GATEWAY])
         self._source_table.mark_unknown(f"the core of the gateway cannot be reached: {reason}", now)
         self._work()

@@ -208,6 +208,7 @@ class _GrowingClasses:
         # What is placed in a column of eight octets is to be read as text, whatever form it would have today.
         if element.twin is None and (wanted.twin or element.syntax is Syntax.FLOAT64):
             suffix = _TWIN_SUFFIXES.get(element.syntax, "Length")
+            # The suffix must stay, or `unique` would cut it from a long name.
             base = element.descriptor[: MAX_DESCRIPTOR - len(suffix)]
             twin = Twin(column=_next_column(elements), descriptor=self._take(base + suffix))
             element = element.model_copy(update={"twin": twin})
@@ -456,6 +457,8 @@ def _in_units(schema: EventSchema, units: ArgumentUnits) -> Iterator[tuple[Argum
     for argument in schema.arguments:
         yield argument, named[argument.name][0], True
     for argument in schema.arguments:
+        # Behind all others: a mapping may add a unit later, and the list of a notification grows at its end
+        # only.
         for unit in named[argument.name][1:]:
             yield argument, unit, False
 

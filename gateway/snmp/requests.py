@@ -257,6 +257,7 @@ class Responder:
         if len(request.names) > self._limits.varbinds or len(done) > self._limits.message_size:
             self._counters.set_statuses[message.TOO_BIG] += 1
             return self._too_big(envelope, request)
+        # A SET of nothing succeeds.
         result = self._set_result(request, access, sender, content) if request.names else SetResult()
         if isinstance(result, SetResult):
             return self._set_answer(envelope, request, result)
@@ -302,6 +303,7 @@ class Responder:
         self._failed(error)
         if envelope.pdu_type == message.SET:
             self._counters.set_statuses[message.GEN_ERR] += 1
+        # genErr is to name the binding (RFC 3416 section 4.2.1), and the error does not say which it was.
         index = _failing_index(envelope, request, access.view)
         return self._sized(envelope, request, message.GEN_ERR, index, _echo(request))
 

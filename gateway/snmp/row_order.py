@@ -30,6 +30,8 @@ class RowOrder:
 
     def __init__(self) -> None:
         self.slots: list[list[int]] = []
+        # A chain beside the blocks: GETNEXT is the most frequent request, and from a known row the next one
+        # is a single look-up.
         self.following: list[int] = []
         self._keys: list[list[bytes]] = []
         self._last: list[bytes] = []  # the last key of each block
@@ -130,6 +132,7 @@ class RowSet:
         """The first member at or after a place."""
         rest = self._rows[block] >> position if block < len(self._rows) else 0
         if rest:
+            # rest & -rest is the lowest bit that is set.
             return block, position + (rest & -rest).bit_length() - 1
         rest = self._blocks >> (block + 1)
         if not rest:
@@ -167,6 +170,7 @@ class RowSet:
         rows = self._rows[block]
         head, tail = rows & _HALF, rows >> HALF_BLOCK
         self._rows[block : block + 1] = [head, tail]
+        # The bit of the former block goes, and two come in its place.
         blocks = _with_gap(_without(self._blocks, block), block)
         blocks = blocks | (head != 0) << block
         self._blocks = _with_gap(blocks, block + 1) | (tail != 0) << (block + 1)

@@ -112,6 +112,8 @@ class UdpServer:
             except Exception as error:  # noqa: BLE001  no datagram may ever silence the agent
                 self._counters.internal_errors += 1
                 self._failed(error)
+            # The loop calls again at once for what is left: `add_reader` reports what is readable, not what
+            # is new.
             if self._clock() > end:
                 return
 

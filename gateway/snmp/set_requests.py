@@ -76,7 +76,7 @@ class Retransmissions:
         return self._ended.get(key)
 
     def begin(self, key: bytes, now: int) -> bool:
-        """It is going to be carried out; ``False`` (and nothing is remembered) where there is no room."""
+        """Remember a SET that begins; return ``False``, and remember nothing, where there is no room."""
         self._forget(now)
         # The oldest is not dropped instead: its retransmission would then be carried out as a second SET.
         if len(self) >= self._limit:
@@ -85,7 +85,7 @@ class Retransmissions:
         return True
 
     def end(self, key: bytes, refusal: Rejected | None, now: int) -> None:
-        """It was carried out, or refused."""
+        """Remember how a SET ended."""
         self._running.discard(key)
         self._ended[key] = Ended(refusal, now)
 
@@ -322,10 +322,12 @@ class SetRequests:
         if element.name in change.values and change.values[element.name] != value:
             raise _RefusedError(message.INCONSISTENT_VALUE, assignment.index)
         change.values[element.name] = value
+        # The first binding is named in errors where one element is set twice to the same value.
         change.indexes.setdefault(element.name, assignment.index)
 
     def _link(self, instance: Oid, source: int) -> ObjectLink | None:
         target = self._objects.target(instance)
+        # A reference leads to an object of the same source: another one's agent does not know it.
         if target is None or target.schema is None or target.source != source:
             return None
         return ObjectLink(target.class_name, target.row, target.stable_name)
@@ -456,7 +458,7 @@ class SetRequests:
 
 
 def _is_written_back(variable: Variable, value: bytes) -> bool:
-    """Whether a value is what is shown, which says less than what it stands for: nothing is to change."""
+    """Return whether a value is the shown form of one that is longer or finer: then nothing is to change."""
     entry, shown = variable.entry, variable.shown
     return entry is not None and value == shown and may_differ(entry, value, variable.whole_octets)
 

@@ -107,6 +107,7 @@ class Column:
             last = suffixes[slot]
             if len(last) != suffix_length or len(value) != value_length:
                 suffix_length, value_length = len(last), len(value)
+                # Varbinds of the same lengths begin with the same octets.
                 head = heads.get((suffix_length, value_length)) or self._head(suffix_length, value_length)
             varbinds.append(head + last + value)
             limit -= 1

@@ -157,12 +157,12 @@ class AdvisoryLock:
         return None
 
     def commit(self, assignments: Sequence[Assignment]) -> None:
-        """Have the next value, if any assignment asks for it; `test` has found nothing wrong with them."""
+        """Go on to the next value if there is an assignment; `test` has found nothing wrong with it."""
         if assignments:
             self._value = (self._value + 1) % VALUES
 
     def undo(self, assignments: Sequence[Assignment]) -> None:
-        """Take a commit of these back, unless another one came after it."""
+        """Undo a commit of these assignments, unless another one came after it."""
         for assignment in assignments:
             former, _ = ber.read_integer(assignment.value, 0, len(assignment.value))
             if self._value == (former + 1) % VALUES:

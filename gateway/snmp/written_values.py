@@ -32,6 +32,7 @@ from gateway.snmp.syntax import (
 FindObject: TypeAlias = Callable[[Oid], ObjectLink | None]
 """The object in whose row an instance is."""
 
+# By patterns, because Python's int and float also read underscores, spaces and words such as "inf".
 _DECIMAL: Final = re.compile(rb"-?[0-9]{1,20}")
 # The digits of 2^64-1, or a sign and the 19 digits of -2^63.
 _MAX_DECIMAL: Final = 20

@@ -69,6 +69,7 @@ def brief_document(known: KnownObject, view: TerminalView) -> Document:
 def object_document(known: KnownObject, view: TerminalView, elements: Iterable[Element]) -> Document:
     """Return an object with the values of these elements."""
     record = known.record
+    # Gone through twice.
     elements = tuple(elements)
     return {
         **brief_document(known, view),

@@ -39,6 +39,7 @@ _INDENT = "  "
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     """Rows as lines, each column as wide as its widest cell but for the last."""
     rows = list(rows)
+    # The last column is not filled up, so that lines do not end in spaces, or wrap for them.
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     return [
         "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1])).rstrip()

@@ -96,6 +96,7 @@ def find_objects(view: TerminalView, text: str, *, whole: bool = False) -> list[
         stable = [known for known in exact if known.record.stable_name == text]
         # A stable name is unique within a class; the own name of another object may be the same text.
         return stable or exact
+    # At most twice: a stable name may contain slashes.
     source, class_name, name = text.split("/", 2)
     worst = _EXACT if whole else _BEGINNING
     best: list[KnownObject] = []
@@ -137,6 +138,7 @@ def _rank(known: KnownObject, source: str, class_name: str, name: str) -> tuple[
 def _alike(view: TerminalView, text: str, *, whole: bool) -> list[str]:
     """Paths that may have been meant."""
     if whole:
+        # The user wrote less than all of it, which is refused here: what it would have meant is shown.
         shortened = find_objects(view, text)
         if shortened:
             return sorted(known.path for known in shortened)[:_CANDIDATES]

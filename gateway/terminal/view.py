@@ -279,6 +279,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
                 return [*happened, CoreChanged()]
             self._is_first = False
             return []
+        # The first snapshot is how things stand: nothing in it has happened while the command watched.
         return [] if self._is_first else happened
 
     def disconnected(self, reason: str) -> list[FeedChange]:
@@ -367,6 +368,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
     def change(self, record: UpdateRecord, version: ClassRecord, shown: _Shown) -> None:  # noqa: ARG002
         """Report what has changed of an object."""
         former = self.objects[shown.key]
+        # An update has what changed only, and a record here has all values.
         values = {**former.record.values, **record.values}
         for position in record.absent:
             values.pop(position, None)

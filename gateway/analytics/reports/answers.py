@@ -206,6 +206,7 @@ def rounded(value: float) -> str:
     """A number with three digits that matter, all digits before the point, and no empty ones behind it."""
     if value == 0:
         return "0"
+    # 999.5 and more is rounded to four digits.
     if abs(value) >= 10**_DIGITS - 0.5:
         return f"{value:,.0f}"
     text = f"{value:.{_DIGITS}g}"

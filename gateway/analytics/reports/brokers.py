@@ -163,6 +163,7 @@ def _unite(found: dict[Reader, Broker], one: Reader, other: Reader, why: str) ->
 
 def _counted(readers: Iterable[Reader], seen: Mapping[Reader, Row]) -> list[Reader]:
     """Return the one with most messages; and others that were there only before or after it."""
+    # Most messages first: of those that read the same broker it missed the least.
     best = sorted(readers, key=lambda reader: (-number(seen[reader], "messages"), reader))
     chosen: list[Reader] = []
     for reader in best:

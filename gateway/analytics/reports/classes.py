@@ -133,6 +133,8 @@ def grows(lines: DataFrame) -> DataFrame:
         lines: with the columns of `line`, and ``first`` and ``last`` number.
     """
     return lines.where(
+        # A line can go up through noise: it must explain most of what is there, over some time and some
+        # points.
         (F.col("per_hour") > 0)
         & (F.col("fit") >= LEAST_FIT)
         & (F.col("points") >= LEAST_POINTS)

@@ -115,7 +115,9 @@ def connection_lifetimes(lives: DataFrame, users: DataFrame) -> DataFrame:
         users: samples of the elements `gateway.analytics.reports.classes.USERS` of connections.
     """
     named = lives.join(_names(users), ["log_id", "object_id"], "left").withColumn(
-        "user", F.coalesce("user", F.lit(""))
+        # Null is what the rollup has for "all users": an unknown user must be something else.
+        "user",
+        F.coalesce("user", F.lit("")),
     )
     ended = F.col("state") == "deleted"
     length = F.when(ended, F.col("seconds"))

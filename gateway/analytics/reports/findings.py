@@ -27,6 +27,7 @@ _NUMBER_OF: Final = {
 
 def findings(report: Report) -> list[str]:
     """Return the sentences, the most urgent first; none where nothing is conspicuous."""
+    # In the order of urgency.
     return [
         *_ended(report),
         *_silent(report),

@@ -279,6 +279,7 @@ SEVERITY_STYLES: Final = {
 
 def show(report: Report, file: IO[str], most_rows: int = 20) -> None:
     """Write the report to ``file``; tables have ``most_rows`` rows at most."""
+    # Names are a stranger's: nothing in them is markup.
     console = Console(file=file, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(file=file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)

@@ -206,6 +206,7 @@ def draw(report: Report, file: Path) -> None:
 def _draw(report: Report) -> Figure:
     width, inches = size(report)
     figure = Figure(figsize=(width, inches), dpi=RESOLUTION, facecolor=PAPER)
+    # Not pyplot, which keeps each figure in a global list and chooses a display's backend.
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(
         3,
@@ -375,6 +376,7 @@ def _lifetimes(axes: Axes, report: Report) -> None:
         _nothing(axes, "no connection ended")
         return
     for place, row in enumerate(rows):
+        # A logarithmic axis has no 0.
         median, most, nearly_all = (max(number(row, name), 1e-3) for name in ("median", "p90", "p99"))
         axes.plot([median, nearly_all], [-place, -place], color=SKY, linewidth=5, solid_capstyle="round")
         axes.plot([most], [-place], marker="|", color=BLUE, markersize=11, markeredgewidth=2)
@@ -451,6 +453,7 @@ def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
         parts = wrap(sentence, _FINDING, max_lines=2, placeholder="\N{HORIZONTAL ELLIPSIS}")
         left = len(sentences) - number_of
         if len(found) + len(parts) > _FINDINGS - (left > 1):
+            # A line is kept free for this as long as another sentence follows.
             return [*found, ("\N{BULLET}", f"and {left:,} more")]
         found += zip(("\N{BULLET}", ""), parts, strict=False)
     return found

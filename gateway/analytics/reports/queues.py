@@ -241,6 +241,7 @@ def _share(name: str, step_seconds: int) -> Column:
     """Return what belongs to the step ``number`` of what was gained from the step ``first`` to ``last``."""
     number, first, last = F.col("number"), F.col("first"), F.col("last")
     whole_step = F.col(f"{name}_pace") * step_seconds
+    # What is left goes to the first step, so that the shares add up to what was gained.
     rest = F.col(name) - F.col(f"{name}_tail") - whole_step * (last - first - 1)
     share = F.when(number == last, F.col(f"{name}_tail")).when(number == first, rest).otherwise(whole_step)
     return F.greatest(share, F.lit(0.0))

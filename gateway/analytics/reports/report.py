@@ -37,7 +37,7 @@ from gateway.analytics.reports.quality import overview, silence
 from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, reason
 
 Progress: TypeAlias = Callable[[str], None]
-"""Measure in a few words what is being done."""
+"""Takes a few words on what is being done."""
 
 _STEPS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _MOST_STEPS: Final = 180
@@ -77,6 +77,7 @@ def drawn_of(period: Period, contents: Row) -> Period:
     begin, end = contents["begin"], contents["end"]
     if not isinstance(begin, dt.datetime) or not isinstance(end, dt.datetime):
         return period
+    # A second more, because the end of a period is not in it.
     return Period(begin.replace(microsecond=0), end.replace(microsecond=0) + dt.timedelta(seconds=1))
 
 
@@ -268,6 +269,7 @@ class _Questions:
     def _table(self, name: str, found: DataFrame, *order: Column, without: Sequence[str] = ()) -> Table:
         self._progress(LAYOUTS[name].title.lower())
         rows = collected(found.orderBy(*order).limit(self._most_rows).drop(*without))
+        # To count takes another pass over the data, and is needed only where rows were left out.
         count = found.count() if len(rows) == self._most_rows else len(rows)
         return self._filled(name, rows, count)
 

@@ -380,7 +380,7 @@ def _submitted(command: Command, now: int) -> Command:
 
 
 def _check_destroyed(change: CommandChange) -> None:
-    """Nothing else may be wanted of a command that goes."""
+    """Refuse a SET that destroys a command and changes something else of it."""
     others = [*change.command.columns_indexes(), *(row.first_index for row in change.arguments.values())]
     if others:
         raise RefusedAssignmentError(message.INCONSISTENT_VALUE, min(others))
@@ -421,8 +421,8 @@ def _check_unchanged(former: Command, change: CommandChange) -> None:
         argument = former.arguments.get(name)
         if argument is not None:
             _check_row_unchanged(argument, row)
-        # To destroy a row that is not there succeeds (RFC 2579, RowStatus).
         elif row.action is not RowStatus.DESTROY or row.columns:
+            # To destroy a row that is not there succeeds (RFC 2579, RowStatus).
             raise RefusedAssignmentError(message.INCONSISTENT_NAME, row.first_index)
 
 

@@ -484,7 +484,6 @@ class JoinedView:
 
 
 def _name(varbind: bytes) -> bytes:
-    """Return the name in an encoded varbind."""
     _, start, stop = ber.read_header(varbind, 0, len(varbind))
     return ber.read_name(varbind, start, stop)[0]
 

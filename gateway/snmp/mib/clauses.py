@@ -47,6 +47,8 @@ _MAX_CHARACTERS = 4_000
 
 def plain(text: str) -> str:
     """``text`` in printable ASCII without double quotes, white space folded, and of bounded length."""
+    # RFC 2578 section 3.1.1 allows no other characters in a module; without their accents letters are still
+    # read.
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "replace").decode("ascii")
     printable = "".join(c if c.isprintable() else " " for c in ascii_only.replace('"', "'"))
     folded = " ".join(printable.split())

@@ -132,6 +132,7 @@ def _identity(registry: OidRegistry, description: str) -> str:
         ("CONTACT-INFO", f'"{_CONTACT}"'),
         ("DESCRIPTION", description or default),
     ]
+    # The latest first, as RFC 2578 section 5.5 wants them.
     for revision in reversed(registry.revisions):
         first = revision == registry.revisions[0]
         clauses += [
@@ -216,6 +217,7 @@ def _reservations(registry: OidRegistry) -> list[str]:
 
 
 def _groups(registry: OidRegistry, class_entry: ClassEntry, columns: Sequence[ColumnText]) -> list[str]:
+    # An OBJECT-GROUP lists accessible objects only (RFC 2580 section 3.1).
     shown = [column for column in columns if column.access != "not-accessible"]
     label = plain(class_entry.name)
     groups = [

@@ -495,6 +495,7 @@ class OwnNotifications:
     def cleared(self, now: int, condition: Condition) -> Notification:
         """Make agAlarmCleared, for a condition whose end no event reported."""
         source, name = condition
+        # A condition's name begins with that of its alarm.
         alarm = ((*self._root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(name.split(" ")[0]))
         notification = self._made(
             now,

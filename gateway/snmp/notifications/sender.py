@@ -125,6 +125,7 @@ class NotificationSender:
         self._settings = settings
         self._outside = outside
         longest = max((len(target.community) for target in settings.targets), default=0)
+        # With the longest community of all receivers: one encoding must fit into a datagram for each of them.
         self._encoder = NotificationEncoder(settings.root, settings.object_id, longest)
         self._last = saved or SavedNotifications()
         self._own = OwnNotifications(settings.root, settings.gateway, settings.boot, self._last.own)
@@ -214,6 +215,7 @@ class NotificationSender:
     def _lose(self, epoch: int, number: int) -> None:
         """No receiver can be sent what was not handled of the events up to ``number``."""
         lost = number - (self._handled if epoch == self._epoch else 0)
+        # Before the first event nothing was missed: there was no SNMP agent then.
         if lost and self._has_begun:
             for target in self._targets:
                 target.lose(lost)
@@ -356,7 +358,7 @@ class NotificationSender:
         return follows and self._outside.monotonic() < self._began + _REPLAY
 
     def _with_late_informs(self, target: SavedTarget) -> SavedTarget:
-        """Informs that the last process was not answered are late by now."""
+        """Mark the informs that the last process left without an answer as late."""
         informs = (replace(each, varbinds=self._encoder.late(each.varbinds)) for each in target.informs)
         return replace(target, informs=tuple(informs))
 

@@ -93,6 +93,7 @@ class AlarmTable:
             self._not_shown += 1
             return
         self._remove(record.number)
+        # It was removed first, also where it is only renewed: its severity may be another, and is counted.
         alarm = _Alarm(record, generation, self._is_stale(record, generation))
         self._alarms[record.number] = alarm
         self._of_source.setdefault(record.source, {})[record.number] = None

@@ -116,6 +116,7 @@ def _writer(entry: ElementEntry, element: Element, pointer: Pointer) -> Writer:
         floats = entry.syntax is Syntax.FLOAT64
         encode = float_encoder(single=single) if floats else encoder_with_length(entry.syntax)
         return _pair_writer(entry.column, entry.twin.column, encode)
+    # A label that the registry does not have is shown as unknown(1).
     numbers = {named.value: entry.numbers.get(named.label, 1) for named in element.values}
     return _plain_writer(entry.column, value_encoder(entry.form, numbers, single=single))
 
@@ -137,6 +138,7 @@ def _pair_writer(column: int, twin: int, encode: PairEncoder) -> Writer:
 def _reference_writer(column: int, name_column: int | None, pointer: Pointer) -> Writer:
     def write(cells: Cells, value: FeedValue | None, source: int) -> None:
         linked = isinstance(value, ObjectLink)
+        # A reference that leads to no known object stays a native id, which no RowPointer can say.
         cells[column] = pointer(value, source) if isinstance(value, ObjectLink) else None
         if name_column is not None:
             cells[name_column] = text(value.stable_name) if linked else None  # type: ignore[union-attr]
@@ -329,6 +331,8 @@ class ClassTable:
         }
         fixed.update(_times(record))
         self._write(row, cells, fixed)
+        # The row was written in its own state: this withholds it, or shows it again, where its group has
+        # another one.
         self.settle(row)
         return row
 
@@ -345,7 +349,7 @@ class ClassTable:
         self._write(row, cells, _times(record))
 
     def element(self, column: int, row: Row | None) -> tuple[ElementEntry | None, Element | None]:
-        """What a column shows: its entry in the entry, and the element of this row's version of the class."""
+        """Return the registry's entry of a column, and the element in the version of this row's class."""
         entry = next((e for e in self._class_entry.elements if e.current and e.column == column), None)
         if entry is None or row is None:
             return entry, None

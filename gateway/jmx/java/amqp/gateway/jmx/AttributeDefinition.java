@@ -40,6 +40,8 @@ final class AttributeDefinition {
         try {
             return info(description.allFields());
         } catch (IllegalArgumentException error) {
+            // Java refuses some descriptors, and the attribute must be shown all the same: without range and
+            // legal values it is always taken.
             return info(description.fields());
         }
     }

@@ -39,9 +39,12 @@ final class Authenticator implements JMXAuthenticator {
         if (pair.length != 2 || !usable(pair[0]) || !usable(pair[1]) || pair[0].isEmpty()) {
             throw new SecurityException(REFUSED);
         }
+        // Before Python is asked: strangers cost it nothing while the places are taken.
         if (sessions.getAsInt() >= MAX_SESSIONS) {
             throw new SecurityException(MAX_SESSIONS + " clients are connected, which is the most there may be");
         }
+        // Python delays the answer to a wrong password: without a bound those who guess would take all
+        // threads.
         if (!places.tryAcquire()) {
             throw new SecurityException("too many clients log in at a time; try again");
         }

@@ -30,6 +30,7 @@ final class Batch {
                     command(start);
                 } catch (CommandException | RuntimeException error) {
                     errors.add("command " + command + ": " + describe(error));
+                    // A part of the command may have been read: the next one begins behind the whole of it.
                     reader.skipFrom(start);
                 }
             }
@@ -103,6 +104,7 @@ final class Batch {
         if (object == null) {
             throw new CommandException("there is no object " + number);
         }
+        // A copy: readers may hold the present array, which must not change under them.
         Object[] values = object.copyOfValues();
         for (int left = reader.readMap(); left > 0; left--) {
             int position = reader.readInt(0, values.length - 1);

@@ -31,6 +31,7 @@ public final class Bridge {
 
     /** Python is connected: from now on no other process can connect. */
     public void connected() throws IOException {
+        // The connection that was accepted lives on without the socket that listened.
         door.close();
     }
 
@@ -38,6 +39,7 @@ public final class Bridge {
     public synchronized byte[] push(byte[] batch) {
         MessageWriter answer = new MessageWriter();
         new Batch(batch, objects, eventTypes).carryOut().write(answer);
+        // Behind the batch: after a silence it may be this one that marks everything stale.
         life.received();
         return answer.toBytes();
     }

@@ -40,6 +40,8 @@ final class Caller {
     }
 
     private static Subject subject() {
+        // By reflection: the classes are compiled for Java 11, `current` came with Java 18, and later
+        // versions disable the older method.
         if (CURRENT == null) {
             return Subject.getSubject(AccessController.getContext());
         }

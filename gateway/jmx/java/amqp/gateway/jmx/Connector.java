@@ -100,6 +100,7 @@ final class Connector {
 
     private static void configureRmi(Settings settings) {
         System.setProperty("java.rmi.server.hostname", settings.hostname);
+        // Clients only look names up, which sends no object: whoever binds one would replace the connector.
         System.setProperty("sun.rmi.registry.registryFilter", "!*");
         // A client closes a connection that it has not used for 15 s; one that is silent for longer is lost.
         System.setProperty("sun.rmi.transport.tcp.readTimeout", "60000");
@@ -119,6 +120,7 @@ final class Connector {
                 return candidate;
             } catch (BindException error) {
                 candidate.close();
+                // Java has one exception for a port that is taken and for one that is not permitted.
                 boolean taken = String.valueOf(error.getMessage()).contains("in use");
                 if (!taken || System.nanoTime() - end > 0) {
                     throw error;

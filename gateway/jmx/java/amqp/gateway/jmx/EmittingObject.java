@@ -24,7 +24,7 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
         super(number, name, definition, group, values);
     }
 
-    /** Tells who listens of an event; {@code time} is in milliseconds. */
+    /** Sends an event to the listeners; {@code time} is in milliseconds. */
     void emit(String type, String message, long time, long sequence, Object data) {
         Notification notification = new Notification(type, name, sequence, time, message);
         notification.setUserData(data);
@@ -36,6 +36,7 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
         Object[] before = copyOfValues();
         super.replace(newGroup, newValues);
         for (int position : definition.notifying()) {
+            // A notification must not reveal a value that a read does not show.
             if (shows(position) && !Objects.deepEquals(before[position], newValues[position])) {
                 notifyChange(position, before[position], newValues[position]);
             }

@@ -13,6 +13,7 @@ import javax.management.openmbean.OpenType;
 final class EventTypes {
     private static final int MAX_TYPES = 1000;
 
+    // In the order of use, so that the bound drops what was not used for longest.
     private final Map<String, CompositeType> types = new LinkedHashMap<>(16, 0.75f, true) {
         private static final long serialVersionUID = 1L;
 

@@ -27,8 +27,10 @@ public final class Main {
 
     public static void main(String[] arguments) throws IOException {
         PrintStream answers = System.out;
+        // Standard output is for answers to Python: nothing that a library prints may get between them.
         System.setOut(System.err);
         Settings settings = Settings.read(System.in);
+        // Before anything that may hang or fail: from here on the process ends with its parent.
         new Thread(Main::endWithParent, "parent-watch").start();
         CallbackClient python = callbackClient(settings);
         MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();

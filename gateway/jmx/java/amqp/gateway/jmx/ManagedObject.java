@@ -77,6 +77,7 @@ class ManagedObject implements DynamicMBean {
 
     @Override
     public final AttributeList getAttributes(String[] attributes) {
+        // Once for all attributes, so that their values belong together.
         Object[] taken = values;
         AttributeList found = new AttributeList(required(attributes).length);
         for (String attribute : attributes) {

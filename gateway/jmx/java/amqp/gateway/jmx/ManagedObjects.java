@@ -17,6 +17,7 @@ final class ManagedObjects {
     private final Map<Long, ClassDefinition> classes = new HashMap<>();
     private final Map<Long, Group> groups = new HashMap<>();
     private final Map<Long, ManagedObject> objects = new HashMap<>();
+    // Threads of clients look here; the other maps belong to the thread that carries out batches.
     private final Map<ObjectName, ManagedObject> named = new ConcurrentHashMap<>();
 
     /** Objects are MBeans of {@code server}, and only of the domain; stale while {@code python} is missing. */
@@ -26,7 +27,7 @@ final class ManagedObjects {
         this.python = python;
     }
 
-    /** Told in the same words as before, a class stays what it is, and its MBeans with it. */
+    /** Defines a class. The same definition again changes nothing, so that its MBeans stay. */
     void define(long number, ClassDefinition definition) {
         if (!definition.isSameAs(classes.get(number))) {
             classes.put(number, definition);
@@ -61,11 +62,14 @@ final class ManagedObjects {
             throw new CommandException("'" + name + "' is no name of one object in the domain " + domain);
         }
         ManagedObject present = objects.get(number);
+        // Registering again would take the listeners of clients away.
         if (present != null && present.name.equals(name) && present.definition == definition) {
             present.replace(group, values);
             return;
         }
         unregister(number);
+        // An object that ended and was created again has another number and, if it is durable, the same name;
+        // its end may follow.
         ManagedObject other = named.get(name);
         if (other != null) {
             unregister(other.number);

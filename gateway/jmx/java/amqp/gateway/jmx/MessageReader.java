@@ -187,6 +187,8 @@ final class MessageReader {
         long values = 1;
         while (values > 0) {
             values += skipHeader() - 1;
+            // Each value takes an octet at least: a length that promises more than is there is refused before
+            // it is followed.
             if (values > octets.remaining()) {
                 throw new MalformedException(octets.position(), "ends within an array or a map");
             }

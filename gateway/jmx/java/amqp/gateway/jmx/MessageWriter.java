@@ -10,6 +10,7 @@ final class MessageWriter {
 
     /** Begins an array of {@code length} items. */
     MessageWriter array(int length) {
+        // The longest form of each type, here and below: shorter ones would save octets on the loopback only.
         return put(ByteBuffer.allocate(5).put((byte) 0xdd).putInt(length));
     }
 

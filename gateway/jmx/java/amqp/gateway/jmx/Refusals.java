@@ -66,6 +66,7 @@ final class Refusals {
             .string(kind).integer(number).string(cut(method)).array(Math.min(elements.size(), MAX_NAMES));
         elements.stream().limit(MAX_NAMES).forEach(element -> request.string(cut(element)));
         byte[] octets = request.string(outcome).string(cut(text)).string(cut(String.valueOf(name))).toBytes();
+        // An attempt is recorded however many come at once: its client waits.
         places.acquireUninterruptibly();
         try {
             backend.call(octets);
