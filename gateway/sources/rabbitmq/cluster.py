@@ -29,6 +29,8 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 LIMITS: Mapping[str, str] = {"max-connections": "maxConnections", "max-queues": "maxQueues"}
 """The limits of a virtual host, and the property that shows each."""
+_METADATA = ("description", "tags", "default_queue_type")
+"""What a virtual host is given at its creation, and keeps unless an administrator changes it."""
 NO_LIMIT = -1
 _MOST = 2**31 - 1
 _MILLISECOND = 1_000_000
@@ -198,10 +200,13 @@ class Nodes:
 
 
 class VirtualHosts:
-    """Knows which virtual hosts' contents may be read, and the state of each.
+    """Knows which virtual hosts' contents may be read, and the state and limits of each.
 
     The listing of virtual hosts shows a monitoring user all of them. But the listings of contents silently
     omit those in which the user has no permission.
+
+    Attributes:
+        limits_wanted: limits have to be read at once, because those of a virtual host became unknown.
     """
 
     def __init__(self) -> None:
@@ -211,6 +216,8 @@ class VirtualHosts:
         self._cluster_states: dict[str, str] = {}
         self._limits: Mapping[str, Mapping[str, Json]] | None = None
         self._limits_unread: set[str] = set()  # whose limits were not read since their creation
+        self._metadata: dict[str, tuple[Json, ...]] = {}
+        self.limits_wanted = False
 
     def completed(self, vhost: Mapping[str, Json]) -> Mapping[str, Json]:
         """Return ``vhost`` with its state and its limits."""
@@ -218,12 +225,20 @@ class VirtualHosts:
         if not isinstance(name, str):
             return vhost
         self._cluster_states[name] = _cluster_state(vhost.get("cluster_state"))
+        # Nothing in a listing says when a virtual host was created. If its metadata are others, another one
+        # may have the name, which has limits of its own.
+        metadata = tuple(vhost.get(key) for key in _METADATA)
+        if self._metadata.setdefault(name, metadata) != metadata:
+            self._metadata[name] = metadata
+            self._limits_unread.add(name)
+            self.limits_wanted = True
         return {**vhost, "gateway": {"state": self.state(name), **self.limits(name)}}
 
     def learn_limits(self, limits: Mapping[str, Mapping[str, Json]] | None) -> None:
         """Take the limits of all virtual hosts that have any; ``None`` if they may not be read."""
         self._limits = limits
         self._limits_unread.clear()
+        self.limits_wanted = False
 
     def limits(self, name: str) -> dict[str, int]:
         """Return the limits of a virtual host, -1 for one that is not set; empty if they are unknown."""
@@ -282,6 +297,7 @@ class VirtualHosts:
         self._refused.discard(name)
         self._questioned.discard(name)
         self._cluster_states.pop(name, None)
+        self._metadata.pop(name, None)
 
     @property
     def refused(self) -> frozenset[str]:

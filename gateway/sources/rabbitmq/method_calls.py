@@ -252,12 +252,14 @@ class MethodCalls:
         """When `next_request` has something to do (ns)."""
         if self._current is not None:
             return 0
-        return min([self._limits_due, *(task.due for task in self._tasks)])
+        limits_due = 0 if self._view.hosts.limits_wanted else self._limits_due
+        return min([limits_due, *(task.due for task in self._tasks)])
 
     def advance(self, now: int) -> list[Effect]:
         """Run all tasks that are due, until one has a request to send or nothing is due."""
         self._now = now
-        if now >= self._limits_due:
+        if now >= self._limits_due or self._view.hosts.limits_wanted:
+            self._view.hosts.limits_wanted = False
             self._limits_due = now + LIMITS_INTERVAL
             self._tasks.append(_Task(self._read_limits(now), 0, now))
         while self._current is None:

@@ -391,3 +391,16 @@ def test_an_object_is_read_before_it_is_told_to_who_asks_for_it() -> None:
 def test_the_mapping_and_the_agent_know_the_same_methods() -> None:
     mapped = {name: set(rule.methods) for name, rule in MAPPING.classes.items() if rule.methods}
     assert {name: set(methods) for name, methods in METHODS.items()} == mapped
+
+
+def test_limits_of_a_virtual_host_that_is_another_by_its_description_are_read_before_they_are_shown() -> None:
+    """Its predecessor's end was missed, so that only the listing shows that it is another one."""
+    play = Play()
+    play.world.event("parameter.set", component="vhost-limits", name="limits", vhost="/", value={})
+    play.reads_limits([{"vhost": "/", "value": {"max-connections": 5}}])
+    play.world.broker.objects["vhost"]["/",]["description"] = "another"
+    play.time_passes(11)
+    assert play.world.value("vhost", "/", "description") == "another"
+    assert play.world.value("vhost", "/", "maxConnections") is None
+    play.reads_limits([])
+    assert play.world.value("vhost", "/", "maxConnections") == -1
