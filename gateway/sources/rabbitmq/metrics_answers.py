@@ -32,6 +32,7 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     value_of,
 )
 from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.source_config import LEADERS_SHARE, TOTALS_SHARE
 
 
 class MetricsAnswers:
@@ -54,8 +55,11 @@ class MetricsAnswers:
         self._view = view
         self._stream = stream
         self._plan = plan
-        self._totals = PrometheusTotals(readers[PROTOCOL]) if PROTOCOL in readers else None
-        self._leaders = leader_figures_of(readers)
+        protocol = readers.get(PROTOCOL)
+        self._totals = (
+            PrometheusTotals(protocol, TOTALS_SHARE * plan.budget) if protocol is not None else None
+        )
+        self._leaders = leader_figures_of(readers, LEADERS_SHARE * plan.budget)
 
     def learn_listeners(self, overview: Json) -> None:
         """Take from the overview where metrics are."""
@@ -66,7 +70,7 @@ class MetricsAnswers:
         for part in (self._totals, self._leaders):
             if part is not None:
                 part.learn_nodes(statistics.urls)
-        self._note_leaders()
+        self._note_shares()
 
     def listed(self, listing: Listing, now: int) -> None:
         """A listing is complete."""
@@ -168,6 +172,7 @@ class MetricsAnswers:
             listing = Listing(PROTOCOL, began, sampled=began + outcome.waited // 2)
             for item in self._totals.scraped(request, outcome.sheet, ended, outcome.busy):
                 effects += self._stream.apply(self._view.take(listing, item, ended).changes)
+            self._note_shares()
         return effects
 
     def _leaders_scraped(
@@ -179,11 +184,14 @@ class MetricsAnswers:
             self._leaders.failed(request, outcome, ended)
         elif isinstance(outcome.sheet, LeaderSheet):
             self._leaders.scraped(request, outcome.sheet, began, ended, outcome.busy)
-            self._note_leaders()
+            self._note_shares()
 
-    def _note_leaders(self) -> None:
+    def _note_shares(self) -> None:
+        """Pass to the plan how much time is not left for listings."""
         if self._leaders is not None:
             self._plan.read_beside("Raft figures of queues", self._leaders.interval, self._leaders.share)
+        if self._totals is not None:
+            self._plan.read_beside("totals by protocol", self._totals.interval, self._totals.spent)
 
     @property
     def busy(self) -> bool:
@@ -206,8 +214,6 @@ _MAX_PROTOCOLS: Final = 100
 _SECOND: Final = 1_000_000_000
 _INTERVAL: Final = 30 * _SECOND
 """Between two readings of one node, where the cost allows."""
-_SHARE: Final = 0.004
-"""Share of time that reading all nodes may take."""
 _RETRY: Final = 60 * _SECOND
 
 
@@ -281,16 +287,26 @@ class PrometheusTotals:
 
     Args:
         reader: the class.
+        share: share of time that reading all nodes may take.
+
+    Attributes:
+        interval: nanoseconds from one reading of a node to the next as things stand; 0 before the first.
+        spent: share of time that reading all nodes takes.
     """
 
-    def __init__(self, reader: ClassReader) -> None:
+    def __init__(self, reader: ClassReader, share: float) -> None:
         self.reader = reader
+        self.interval = 0
+        self.spent = 0.0
+        self._share = share
         self._due: dict[ScrapeRequest, int] = {}
 
     def learn_nodes(self, nodes: dict[str, str]) -> None:
         """Take the URL of each node; an empty name where that is not known."""
         requests = [ScrapeRequest(url, (), node) for node, url in nodes.items()]
         self._due = {request: self._due.get(request, 0) for request in requests}
+        if not self._due:
+            self.interval, self.spent = 0, 0.0
 
     @property
     def due(self) -> int:
@@ -308,7 +324,10 @@ class PrometheusTotals:
             self.failed(request, NotScraped("another node"), ended)
             return []
         if request in self._due:
-            self._due[request] = ended + max(_INTERVAL, int(spent * len(self._due) / _SHARE))
+            cost = spent * len(self._due)
+            self.interval = max(_INTERVAL, int(cost / self._share))
+            self.spent = cost / self.interval
+            self._due[request] = ended + self.interval
         return sheet.items()
 
     def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:  # noqa: ARG002  said elsewhere

@@ -21,9 +21,11 @@ from gateway.sources.rabbitmq.management_api import (
     SessionsRequest,
     UsersRequest,
 )
-from gateway.sources.rabbitmq.source_config import RARELY, SECOND, PollingConfig
+from gateway.sources.rabbitmq.source_config import RARELY, SECOND, SESSIONS_SHARE, PollingConfig
 
 _NEVER = 2**63 - 1
+_LEAST_LISTED = 1 / 10
+"""Share of the budget that listings get at least."""
 MAX_EXTRA_REQUESTS = 1_000
 """Maximum number of waiting questions about single objects and virtual hosts; a listing answers the rest."""
 
@@ -86,7 +88,9 @@ class PollingPlan:
         }
         self._set_aside: dict[str, _ClassPlan] = {}
         self.intervals: Mapping[str, int] = {}
-        self.sessions = SessionRounds(self._config.missing_pause, self._config.refused_pause)
+        self.sessions = SessionRounds(
+            self._config.missing_pause, self._config.refused_pause, SESSIONS_SHARE * self._config.budget
+        )
         self._page: ListingRequest | None = None
         self._page_due = 0
         self._overview_due = 0
@@ -435,6 +439,11 @@ class PollingPlan:
                 plan.again = self._page is not None and _key(self._page) == name
                 plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
 
+    @property
+    def budget(self) -> float:
+        """The share of time that all requests together may take."""
+        return self._config.budget
+
     def interval(self, class_name: str) -> int:
         """Return the current nanoseconds between listings of a class."""
         return self._interval(self._classes[class_name])
@@ -478,10 +487,12 @@ class PollingPlan:
         comes half as often as it should: bindings, of which events report all, do not take the time that
         connections need.
         """
-        sessions = min(SESSIONS_SHARE, self._config.budget / 4) if self.sessions.round_time else 0
-        left = (
-            self._config.budget - self._reserved - sessions - sum(share for _, share in self._beside.values())
-        )
+        budget = self._config.budget
+        sessions = SESSIONS_SHARE * budget if self.sessions.round_time else 0
+        beside = sum(share for _, share in self._beside.values())
+        # What is read elsewhere keeps to its shares, so that something is always left for listings. Without
+        # the lower bound an error in any of them would make listings follow one another without a pause.
+        left = max(budget * _LEAST_LISTED, budget - self._reserved - sessions - beside)
         pace = sum(1 / one.interval for one in self._classes.values())
         for one in sorted(self._classes.values(), key=lambda one: one.cost):
             bearable = left / pace
@@ -502,10 +513,8 @@ def _lean_key(class_name: str) -> str:
 
 MAX_CONNECTIONS: Final = 200
 """Maximum number of connections that are asked, the oldest first; of others no sessions are shown."""
-SESSIONS_SHARE: Final = 0.01
-"""Share of time that these requests may take."""
 INTERVAL: Final = 10 * SECOND
-"""Nanoseconds between two questions to a connection, if `SESSIONS_SHARE` allows."""
+"""Nanoseconds between two questions to a connection, if their share of time allows."""
 _ATTEMPTS: Final = 3
 """Number of connections without sessions after which the broker is taken for one that does not show any."""
 
@@ -519,9 +528,11 @@ class SessionRounds:
     Args:
         missing_pause: nanoseconds until a broker that does not show sessions is asked again.
         refused_pause: the same after another failure.
+        share: share of time that the questions may take.
     """
 
-    def __init__(self, missing_pause: int, refused_pause: int) -> None:
+    def __init__(self, missing_pause: int, refused_pause: int, share: float) -> None:
+        self._share = share
         self._missing_pause = missing_pause
         self._refused_pause = refused_pause
         self._due: dict[str, int] = {}
@@ -546,7 +557,7 @@ class SessionRounds:
         """Nanoseconds from one question to a connection to the next; 0 if none is asked."""
         if not self._due or not self._answered:
             return 0
-        return max(INTERVAL, int(len(self._due) * self._cost / SESSIONS_SHARE))
+        return max(INTERVAL, int(len(self._due) * self._cost / self._share))
 
     def learn(self, connections: Iterable[str]) -> None:
         """Set the connections that exist now, the oldest first."""
@@ -574,7 +585,7 @@ class SessionRounds:
         self._answered = True
         self._attempts = 0
         self._cost = 0.8 * self._cost + 0.2 * (ended - began) if self._cost else float(ended - began)
-        self._not_before = ended + int((ended - began) / SESSIONS_SHARE)
+        self._not_before = ended + int((ended - began) / self._share)
         if connection in self._due:
             self._due[connection] = ended + INTERVAL
 

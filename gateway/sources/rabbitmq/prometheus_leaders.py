@@ -29,8 +29,6 @@ from gateway.sources.rabbitmq.reading import ClassReader
 _SECOND: Final = 1_000_000_000
 _INTERVAL: Final = 30 * _SECOND
 """Between two readings of one node, where the cost allows."""
-_SHARE: Final = 0.004
-"""Share of time that reading all nodes may take."""
 _RETRY: Final = 60 * _SECOND
 _SETTLING: Final = 6 * _SECOND
 """RabbitMQ 3.10 and 4.0 renew the figures of a replica every 5 s: those of a new leader are from before."""
@@ -100,6 +98,7 @@ class LeaderFigures:
     Args:
         reader: the class.
         rule: where its figures are.
+        share: share of time that reading all nodes may take.
 
     Attributes:
         columns: the metrics of interest.
@@ -107,7 +106,8 @@ class LeaderFigures:
         share: share of time that reading all nodes takes.
     """
 
-    def __init__(self, reader: ClassReader, rule: LeaderMetricsRule) -> None:
+    def __init__(self, reader: ClassReader, rule: LeaderMetricsRule, share: float) -> None:
+        self._share = share
         self.columns = LeaderColumns(reader)
         self.interval = 0
         self.share = 0.0
@@ -194,7 +194,7 @@ class LeaderFigures:
             self.failed(request, NotScraped("another node"), ended)
         elif request in self._due:
             cost = spent * len(self._due)
-            self._bearable = int(cost / _SHARE)
+            self._bearable = int(cost / self._share)
             self.interval = max(_INTERVAL, self._bearable)
             self.share = cost / self.interval
             self._due[request] = ended + self.interval
@@ -264,9 +264,9 @@ class LeaderFigures:
         return known.measured(one, tuple(statistics), one.sampled)
 
 
-def leader_figures_of(readers: Mapping[str, ClassReader]) -> LeaderFigures | None:
-    """The figures of leaders that are read; ``None`` where the mapping has none."""
+def leader_figures_of(readers: Mapping[str, ClassReader], share: float) -> LeaderFigures | None:
+    """The figures of leaders that are read, in this share of time; ``None`` where the mapping has none."""
     for reader in readers.values():
         if reader.rule.metrics is not None and reader.rule.metrics.leader is not None:
-            return LeaderFigures(reader, reader.rule.metrics.leader)
+            return LeaderFigures(reader, reader.rule.metrics.leader, share)
     return None

@@ -62,7 +62,13 @@ class PollingConfig:
 
 
 METRICS_SHARE: Final = 2 / 3
-"""Share of a source's budget for metrics, if there are any; listings get what these do not need."""
+"""Share of a source's budget for metrics of queues, if there are any."""
+SESSIONS_SHARE: Final = 1 / 10
+"""The same for sessions and links of AMQP 1.0."""
+LEADERS_SHARE: Final = 1 / 20
+"""The same for Raft figures."""
+TOTALS_SHARE: Final = 1 / 20
+"""The same for totals by protocol. Listings get what all these do not need: 2/15 of the budget at least."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.listing import MAX_LINKS, is_anonymous, placed_consumers, sessions_of
 from gateway.sources.rabbitmq.management_api import Broken, SessionsRequest
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.polling import INTERVAL, MAX_CONNECTIONS, SESSIONS_SHARE, SessionRounds
+from gateway.sources.rabbitmq.polling import INTERVAL, MAX_CONNECTIONS, SessionRounds
 from tests.sources.rabbitmq.documents import any_json, sample
 from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, SECOND, World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
@@ -230,7 +230,8 @@ def test_a_bounded_number_of_connections_is_asked_and_the_detail_says_so() -> No
 
 
 def test_the_rounds_keep_to_their_share_of_time() -> None:
-    rounds = SessionRounds(600 * SECOND, 30 * SECOND)
+    share = 0.01
+    rounds = SessionRounds(600 * SECOND, 30 * SECOND, share)
     rounds.learn(f"{number} -> us" for number in range(100))
     now, spent, asked = EPOCH, 0, []
     while now < EPOCH + 200 * SECOND:
@@ -242,6 +243,6 @@ def test_the_rounds_keep_to_their_share_of_time() -> None:
         rounds.answered(connection, now, now + 5 * MILLISECOND)
         spent += 5 * MILLISECOND
         now += 5 * MILLISECOND
-    assert spent / (now - EPOCH) <= SESSIONS_SHARE * 1.01
+    assert spent / (now - EPOCH) <= share * 1.01
     assert set(asked) == {f"{number} -> us" for number in range(100)}
     assert rounds.round_time >= INTERVAL

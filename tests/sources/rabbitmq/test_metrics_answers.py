@@ -64,7 +64,7 @@ def test_an_answer_without_a_name_or_with_too_many_protocols_is_refused() -> Non
 
 
 def test_each_node_is_asked_at_its_time_and_seldom_where_that_costs_much() -> None:
-    totals = PrometheusTotals(READER)
+    totals = PrometheusTotals(READER, 0.004)
     assert (totals.due, totals.next_request(SECOND)) == (0, None)
     totals.learn_nodes({"rabbit@a": "http://a:15692", "rabbit@b": "http://b:15692"})
     assert totals.next_request(SECOND) == NODE
@@ -81,7 +81,7 @@ def test_each_node_is_asked_at_its_time_and_seldom_where_that_costs_much() -> No
 
 
 def test_the_totals_of_another_node_than_was_asked_are_not_taken() -> None:
-    totals = PrometheusTotals(READER)
+    totals = PrometheusTotals(READER, 0.004)
     totals.learn_nodes({"rabbit@b": "http://a:15692"})
     request = totals.next_request(SECOND)
     assert request is not None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gateway.sources.rabbitmq.management_api import (
     ListingRequest,
     ManagementRequest,
@@ -14,7 +17,13 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.polling import MAX_EXTRA_REQUESTS, PollingPlan
-from gateway.sources.rabbitmq.source_config import PollingConfig
+from gateway.sources.rabbitmq.source_config import (
+    LEADERS_SHARE,
+    METRICS_SHARE,
+    SESSIONS_SHARE,
+    TOTALS_SHARE,
+    PollingConfig,
+)
 
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
@@ -136,6 +145,35 @@ def test_dear_listings_share_what_is_left_by_their_paces() -> None:
     assert 48 * SECOND < broker.plan.interval("binding") < 66 * SECOND
     assert broker.plan.interval("queue") == 5 * SECOND
     assert broker.busy / broker.now < 0.053
+
+
+@given(
+    budget=st.floats(0.001, 0.2),
+    costs=st.lists(st.floats(1e6, 60e9), min_size=1, max_size=6),
+    metrics=st.floats(0, 1),
+    beside=st.floats(0, 1),
+    sessions=st.booleans(),
+)
+def test_listings_and_what_is_read_beside_them_stay_within_the_budget(
+    budget: float, costs: list[float], metrics: float, beside: float, *, sessions: bool
+) -> None:
+    """Whatever is read elsewhere takes of its share, listings come no more often than the rest allows."""
+    names = [f"class {number}" for number in range(len(costs))]
+    first = [ListingRequest(name, name, ("name",)) for name in names]
+    reading = PollingPlan(first, PollingConfig(budget=budget))
+    for request, cost in zip(first, costs, strict=True):
+        reading.page_read(request, 0, int(cost), last=True)
+    reserved = METRICS_SHARE * metrics * budget
+    reading.list_without_statistics(names[0], 0, share=reserved, intervals={})
+    shares = (LEADERS_SHARE * beside * budget, TOTALS_SHARE * beside * budget)
+    for what, share in zip(("leaders", "totals"), shares, strict=True):
+        reading.read_beside(what, SECOND, share)
+    if sessions:
+        reading.sessions.learn(["one", "two"])
+        reading.sessions.answered("one", 0, SECOND)
+    listed = sum(cost / reading.interval(name) for name, cost in zip(names, costs, strict=True))
+    asked = SESSIONS_SHARE * budget if sessions else 0
+    assert listed + reserved + sum(shares) + asked <= budget * 1.001
 
 
 def test_between_pages_others_have_their_turn() -> None:

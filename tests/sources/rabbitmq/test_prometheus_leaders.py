@@ -29,7 +29,7 @@ class Broker:
 
     def __init__(self, nodes: dict[str, str] | None = None) -> None:
         self.now = T0
-        figures = leader_figures_of(READERS)
+        figures = leader_figures_of(READERS, 0.004)
         assert figures is not None
         self.figures: LeaderFigures = figures
         self.known = KnownObjects(READERS)
