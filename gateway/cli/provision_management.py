@@ -323,12 +323,16 @@ def login_to(management: str, user: str | None, password_file: TextIO | None) ->
     """Return the user and password as given, else ask for them at the terminal.
 
     Raises:
-        CommandError: a password is to be asked for, and there is no terminal on which it would stay hidden.
+        CommandError: the file of the password is empty; or the password is to be asked for, and there is no
+            terminal on which it would stay hidden.
     """
     if user is None:
         user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
     if password_file is not None:
-        return Login(user, password_file.read().rstrip("\r\n"))
+        password = password_file.read().rstrip("\r\n")
+        if not password:
+            raise CommandError(ExitCode.CONFIGURATION, f"{password_file.name}: there is no password in it")
+        return Login(user, password)
     with warnings.catch_warnings(action="error", category=GetPassWarning):
         try:
             return Login(user, click.prompt(f"Password of {user} at {management}", hide_input=True))

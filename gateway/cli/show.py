@@ -13,7 +13,15 @@ import click
 
 from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.cli.provision_management import Login, checked, login_option, login_to, password_option
+from gateway.cli.provision_management import (
+    Login,
+    checked,
+    login_option,
+    login_to,
+    look,
+    management_client,
+    password_option,
+)
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
@@ -71,8 +79,11 @@ def show(
     """
     configure_logs("source", logging.CRITICAL)
     if "://" in target:
-        configuration = _configuration(target, login_to(target, user, password_file))
-        name = _SOURCE
+        login = login_to(target, user, password_file)
+        # A source goes on trying; a command ends with the code of what is wrong.
+        with management_client(target, login.user, login.password, None) as client:
+            look(client, target, login.user)
+        configuration, name = _configuration(target, login), _SOURCE
     else:
         configuration, name = loaded(config), target
         configured_source(configuration, name)

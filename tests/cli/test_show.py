@@ -60,9 +60,15 @@ def test_what_keeps_it_from_looking_is_said(rabbitmq: PrivateBroker, tmp_path: P
     wrong = tmp_path / "wrong"
     wrong.write_text("wrong", encoding="utf-8")
     ended = shown(rabbitmq, wrong)
-    assert (ended.code, ended.output) == (ExitCode.UNREACHABLE, "")
-    assert rabbitmq.administrator.name in ended.told[-1]
+    assert (ended.code, ended.output) == (ExitCode.CREDENTIALS, "")
+    assert "Login failed" in ended.told[-1]
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert shown(rabbitmq, empty).told == [f"amqp-gateway: {empty}: there is no password in it"]
     user = ("--user", "somebody", "--password-file", password)
     nobody = amqp_gateway("show", "http://127.0.0.1:1", *user)
     assert (nobody.code, nobody.output) == (ExitCode.UNREACHABLE, "")
+    amqp = amqp_gateway("show", f"http://127.0.0.1:{rabbitmq.ports.amqp}", *user)
+    assert (amqp.code, amqp.output) == (ExitCode.UNREACHABLE, "")
+    assert amqp.told[-1].endswith("the connection ended before an answer, as it does on a port of AMQP")
     assert amqp_gateway("show", "ftp://there", *user).code is ExitCode.USAGE

@@ -22,6 +22,7 @@ from gateway.links.introduction import user_agent
 from gateway.links.reconnecting import NodeChoice
 from gateway.model.texts import error_line
 from gateway.sources.rabbitmq.management_api import (
+    ENDED_EARLY,
     LONG_BYTES,
     NO_JSON,
     Answer,
@@ -216,7 +217,7 @@ class HttpReader:
         except httpx.HTTPError as error:
             if isinstance(error, httpx.ConnectError):
                 self._refusing.add(node)
-            return Unavailable(error_line(error))
+            return Unavailable(ENDED_EARLY if isinstance(error, httpx.ReadError) else error_line(error))
         except httpx.InvalidURL as error:
             return NotManagement(error_line(error))
 

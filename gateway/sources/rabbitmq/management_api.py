@@ -228,6 +228,9 @@ Answer: TypeAlias = Document | NotFound | BeyondLastPage | Refused | Broken | Un
 NO_JSON = NotManagement("it answers with something else than JSON")
 
 
+ENDED_EARLY: Final = "the connection ended before an answer, as it does on a port of AMQP"
+"""What is said of a server that closes or resets the connection: httpx has no words for it."""
+
 WRONG_PASSWORD: Final = frozenset({"Login failed", "Not_Authorized"})
 """Reasons that RabbitMQ gives for a wrong name or password; the latter since 4.0."""
 

@@ -15,7 +15,8 @@ import httpx
 
 from gateway.links.amqp_connection import Trouble
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.management_api import WRONG_PASSWORD
+from gateway.model.texts import error_line
+from gateway.sources.rabbitmq.management_api import ENDED_EARLY, WRONG_PASSWORD
 from gateway.sources.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST, UserRights, tags_of
 
 _MAX_REASON: Final = 500
@@ -262,8 +263,9 @@ def _response(
             return client.request(method, path, json=body, auth=auth)
         return client.request(method, path, json=body)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = ENDED_EARLY if isinstance(error, httpx.ReadError) else error_line(error)
         raise ProvisioningError(
-            Trouble.UNREACHABLE, f"the management API at {client.base_url} cannot be reached: {error}"
+            Trouble.UNREACHABLE, f"the management API at {client.base_url} cannot be reached: {reason}"
         ) from error
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -102,6 +104,17 @@ async def test_what_is_no_management_api_is_said_so() -> None:
 
     for serve in (redirect, page, other_protocol, compressed):
         assert isinstance(await read_from(serve), NotManagement), serve.__name__
+
+
+async def test_a_server_that_resets_the_connection_may_be_the_port_of_amqp() -> None:
+    async def reset(_: bytes, writer: asyncio.StreamWriter) -> None:
+        linger = struct.pack("ii", 1, 0)  # closed without sending what is left: the peer gets a reset
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    answer = await read_from(reset)
+
+    assert answer == Unavailable("the connection ended before an answer, as it does on a port of AMQP")
 
 
 async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
