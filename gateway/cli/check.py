@@ -12,8 +12,8 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.examination import examine
-from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gateway.feed.records import AgentGoneRecord, AgentRecord
-from gateway.inventory.event_texts import one_line
-from gateway.inventory.events import EventRecorder
+from gateway.inventory.events import EventRecorder, one_line
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.own_events import AGENT_BACK, AGENT_LOST
 from gateway.inventory.scope import SourceScope

@@ -26,8 +26,7 @@ import msgspec
 from gateway.feed.records import AlarmRecord, ClassRecord, EventRecord, ObjectRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.agents import AgentTable
-from gateway.inventory.event_texts import ABSENT, duration_text, line_from, one_line, value_text
-from gateway.inventory.events import EventRecorder
+from gateway.inventory.events import ABSENT, EventRecorder, duration_text, line_from, one_line, value_text
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.objects import Entry, Touched

@@ -29,8 +29,7 @@ from gateway.feed.records import (
 )
 from gateway.inventory.agents import EVERY_AGENT
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.event_texts import duration_text, one_line
-from gateway.inventory.events import EventRecorder
+from gateway.inventory.events import EventRecorder, duration_text, one_line
 from gateway.inventory.instances import IdAllocator, InstanceIndex
 from gateway.inventory.own_events import LOG_TROUBLE, LOG_WRITTEN
 from gateway.inventory.scope import SourceIdentity, SourceScope

@@ -18,8 +18,7 @@ from gateway.feed.records import (
 from gateway.feed.values import ObjectLink
 from gateway.inventory.agents import AgentTable
 from gateway.inventory.alarms import AlarmEvaluator, AlarmKey, AlarmTable
-from gateway.inventory.event_texts import duration_text, one_line, time_text
-from gateway.inventory.events import EventRecorder
+from gateway.inventory.events import EventRecorder, duration_text, one_line, time_text
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import (

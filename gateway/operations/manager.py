@@ -29,8 +29,19 @@ from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.operations.audit import Audit
-from gateway.operations.effects import Effect, Publish, Reply, ReplyTo, Send
-from gateway.operations.operation import CallNext, Ended, ModifyNext, Next, Operation, ReadNext
+from gateway.operations.operation import (
+    CallNext,
+    Effect,
+    Ended,
+    ModifyNext,
+    Next,
+    Operation,
+    Publish,
+    ReadNext,
+    Reply,
+    ReplyTo,
+    Send,
+)
 from gateway.operations.planning import Planner, Rejected, Target, check_reachable
 from gateway.operations.policy import Policy
 from gateway.operations.reconciler import Reconciler, fetch_of

@@ -1,25 +1,108 @@
 """One operation from its turn to its outcome: reads, calls or modifies, reads back; sends each at most once.
 
-A set reads the object first: who asks for what is there already changes nothing. Then it sends what sets
-that which differs, step by step, up to the first that fails, and reads back: what is found counts, not what
-was said.
+A set reads the object first, and changes nothing if the values are there already. Then it sends what sets the
+different values, step by step, up to the first that fails, and reads back: the values found count, not the
+answer.
+
+The effects of operations, which the rest of the core carries out, and the port of a source come first.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from gateway.feed.operations import OperationKind
+from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord
 from gateway.feed.values import FeedValue
 from gateway.inventory.objects import Entry
-from gateway.model.operations import Answer, Outcome
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Reference, Value, Values
 from gateway.operations.planning import Plan, Rejected, Setting, is_same
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Publish a record of an operation to all front ends and to the event log.
+
+    Attributes:
+        lasting: call `OperationManager.recorded` when the log has the record on the disk.
+    """
+
+    record: OperationRecord
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Give a call, modification or fetch to the port of a source (its number), once."""
+
+    source: int
+    message: MethodCall | ObjectModify | ObjectFetch
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a request, behind all records that were published before."""
+
+    to: ReplyTo
+    answer: OperationAnswer
+
+
+class SourcePort(Protocol):
+    """Carries calls, modifications and fetches to one source, each at most once.
+
+    Each is answered with its token, perhaps before the method returns: ``SOURCE_DOWN`` where it certainly was
+    not sent, ``UNKNOWN`` at its deadline or when the link is lost after it was sent. Another answer
+    may follow an ``UNKNOWN``. The observations that an operation led to precede its answer. Answers go to
+    `OperationManager.answered`.
+
+    No method waits or raises.
+    """
+
+    def call(self, call: MethodCall) -> None:
+        """Call a method."""
+        ...
+
+    def modify(self, modify: ObjectModify) -> None:
+        """Set properties by a request of the dialect's own; ``READ_ONLY`` where the dialect has none."""
+        ...
+
+    def fetch(self, fetch: ObjectFetch) -> None:
+        """Read an object again."""
+        ...
+
+    def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
+        """Return the answer that `call` or `modify` would give at once; nothing is sent or changed.
+
+        ``None`` where nothing that is known speaks against the request.
+        """
+        ...
+
+
+class Operations(Protocol):
+    """The operations of the core, as a source sees them."""
+
+    def connect(self, source: int, port: SourcePort) -> None:
+        """Send operations on objects of the source (its number) through ``port`` from now on."""
+        ...
+
+    def answered(self, answer: Answer) -> None:
+        """Take the answer to a call, modification or fetch."""
+        ...
+
+
+class NoOperations:
+    """Operations for tests of sources: there are none."""
+
+    def connect(self, source: int, port: SourcePort) -> None:
+        """Nothing will ever be asked of the source."""
+
+    def answered(self, answer: Answer) -> None:
+        """Nothing was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +184,9 @@ def names_of(settings: Iterable[Setting]) -> str:
 
 
 _SECRETS: Final = SecretRules()
+
 _SAYS_NOTHING = frozenset({"", "OK"})
+
 _REPORTED = frozenset({Outcome.APPLIED, Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED})
 
 
@@ -412,3 +497,9 @@ def _values_of(entry: Entry | None, settings: Iterable[Setting]) -> dict[str, Fe
     positions, values = entry.class_record.schema.positions, entry.record.values
     known = ((s.element, values.get(positions.get(s.element, -1))) for s in settings)
     return {name: value for name, value in known if value is not None}
+
+
+ReplyTo: TypeAlias = Callable[[OperationAnswer], None]
+"""Takes the answer to a request; nothing in this package calls it."""
+
+Effect: TypeAlias = Publish | Send | Reply

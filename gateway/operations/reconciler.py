@@ -17,8 +17,7 @@ from gateway.feed.records import DeleteRecord, ObjectRecord, Record, UpdateRecor
 from gateway.inventory.objects import Entry
 from gateway.model.operations import Answer, ObjectFetch, Outcome
 from gateway.operations.audit import Audit
-from gateway.operations.effects import Effect, Publish, Send
-from gateway.operations.operation import Ended, Operation
+from gateway.operations.operation import Effect, Ended, Operation, Publish, Send
 from gateway.operations.planning import Target, is_same
 
 MAX_PENDING: Final = 256

@@ -18,8 +18,7 @@ from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid, dotted
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
 from gateway.snmp.tables.classes import ManagedObjects, Target, Variable
-from gateway.snmp.writable import STATUS_NAMES, Assignment, Rejected
-from gateway.snmp.written_values import WrittenValueError, written_value
+from gateway.snmp.written_values import STATUS_NAMES, Assignment, Rejected, WrittenValueError, written_value
 
 MAX_RECORDED: Final = 100
 """Variable bindings of one SET: the first ones, and the one that was refused."""

@@ -20,7 +20,7 @@ from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.set_requests import SetRequests, SetResult
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
-from gateway.snmp.writable import VERSION_1_STATUSES, Assignment, Rejected
+from gateway.snmp.written_values import VERSION_1_STATUSES, Assignment, Rejected
 
 LARGEST_DATAGRAM = 65_507
 """Octets that a UDP datagram over IPv4 can carry."""

@@ -1,9 +1,9 @@
 """SET in two phases (RFC 3416 section 4.2.5): all variables are tested, then all are changed, each SET once.
 
-Variables that live here change at once (`gateway.snmp.writable`); those of objects are set by the core. A SET
-of one object and nothing else is one request to the core, which tests and changes; its answer says which
-phase has failed. Of any other SET the core is first asked to check all, because nothing may change unless
-everything passes. Nothing here knows a socket: who asks awaits what takes time.
+Variables of this process change at once (`gateway.snmp.written_values`); the core sets those of objects.
+A SET of one object and nothing else is one request to the core, which tests and changes; its answer names
+the phase that has failed. Of any other SET the core is first asked to check all, because nothing may change
+unless everything passes. Nothing here knows a socket: callers await what takes time.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
 from gateway.snmp.tables.classes import ManagedObjects, Target, Variable
-from gateway.snmp.writable import (
+from gateway.snmp.written_values import (
     COMMIT_STATUSES,
     TEST_STATUSES,
     AdvisoryLock,
     Assignment,
     Rejected,
     WritableTable,
+    WrittenValueError,
+    may_differ,
+    written_value,
 )
-from gateway.snmp.written_values import WrittenValueError, may_differ, written_value
 
 KEEP: Final = 60 * 10**9
 """Nanoseconds after its answer for which a SET is known again."""

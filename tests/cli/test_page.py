@@ -13,7 +13,7 @@ from gateway.feed.operations import OperationAnswer, OperationKind, OperationRec
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState, GapRecord
 from gateway.model.observations import Severity
 from gateway.model.operations import Outcome, Principal
-from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.explanation import Explainer
 from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.terminal.documents import (

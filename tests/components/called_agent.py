@@ -24,7 +24,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Values, ValueType
-from gateway.operations.effects import SourcePort
+from gateway.operations.operation import SourcePort
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from tests.components.agent_on_link import AgentOnLink

@@ -23,10 +23,10 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
-from gateway.operations.effects import Effect as OperationEffect
-from gateway.operations.effects import Publish, Reply
-from gateway.operations.effects import Send as SendToSource
 from gateway.operations.manager import ManagerSettings, OperationManager
+from gateway.operations.operation import Effect as OperationEffect
+from gateway.operations.operation import Publish, Reply
+from gateway.operations.operation import Send as SendToSource
 from gateway.operations.policy import Permission, Policy
 from gateway.service.serving import ServedExchange
 from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.inventory.event_texts import (
+from gateway.inventory.events import (
     MAX_TEXT_OCTETS,
     MAX_VALUE_CHARACTERS,
     duration_text,

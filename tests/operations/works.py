@@ -40,8 +40,8 @@ from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.values import Value
 from gateway.operations.audit import Audit, Redaction
-from gateway.operations.effects import Effect, Publish, Reply, Send
 from gateway.operations.manager import ManagerSettings, OperationManager
+from gateway.operations.operation import Effect, Publish, Reply, Send
 from gateway.operations.policy import Permission, Policy
 from gateway.yaml_documents import parse_document
 from tests.components.opened_index import opened_index

@@ -37,7 +37,7 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
-from gateway.operations.effects import SourcePort
+from gateway.operations.operation import SourcePort
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision

@@ -27,9 +27,9 @@ from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
-from gateway.operations.effects import Effect as Wanted
-from gateway.operations.effects import Publish, Reply, Send
 from gateway.operations.manager import ManagerSettings, OperationManager
+from gateway.operations.operation import Effect as Wanted
+from gateway.operations.operation import Publish, Reply, Send
 from gateway.operations.policy import Policy
 from tests.components.opened_index import opened_index
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR

@@ -16,9 +16,8 @@ from gateway.feed.values import FeedValue
 from gateway.model.operations import Answer, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Redaction
-from gateway.operations.effects import Effect, ReplyTo, Send
 from gateway.operations.manager import OperationManager, Repeats
-from gateway.operations.operation import Ended, Next, Operation
+from gateway.operations.operation import Effect, Ended, Next, Operation, ReplyTo, Send
 from gateway.operations.reconciler import Reconciler
 from gateway.snmp.set_requests import Retransmissions
 from tests.simulation.core import Parts

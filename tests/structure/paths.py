@@ -37,10 +37,10 @@ from gateway.model.schema import Argument, Direction, Method
 from gateway.model.secrets import SecretRules
 from gateway.model.values import ValueType
 from gateway.operations.audit import Audit, Redaction
-from gateway.operations.effects import Effect as OperationEffect
-from gateway.operations.effects import Publish, Reply
-from gateway.operations.effects import Send as SendToSource
 from gateway.operations.manager import OperationManager
+from gateway.operations.operation import Effect as OperationEffect
+from gateway.operations.operation import Publish, Reply
+from gateway.operations.operation import Send as SendToSource
 from gateway.operations.policy import Permission, Policy
 from gateway.snmp import ber
 from gateway.snmp.requests import Access, Responder

@@ -18,7 +18,7 @@ from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumber
 from gateway.snmp.message import Request
 from gateway.snmp.requests import LARGEST_DATAGRAM
-from gateway.snmp.writable import STATUS_NAMES
+from gateway.snmp.written_values import STATUS_NAMES
 from gateway.state_folder import StateFolder
 
 TIMEOUT_SECONDS = 2.0

@@ -20,7 +20,7 @@ from gateway.model.operations import Outcome
 from gateway.operations.manager import OperationManager
 from gateway.operations.reconciler import MAX_PENDING
 from gateway.service.metrics import families
-from gateway.service.metrics.readings import Family, Histogram, Reading
+from gateway.service.metrics.families import Family, Histogram, Reading
 from gateway.service.processes.event_log import CoreEventLog
 from gateway.sources.rabbitmq.management_api import Answer, Document, ListingRequest, ManagementRequest
 from gateway.sources.rabbitmq.runner import Reader

@@ -23,7 +23,7 @@ from prometheus_client import Metric
 
 from gateway.prometheus.objects import encode
 from gateway.service.metrics import families
-from gateway.service.metrics.readings import Family, Kind, Reading
+from gateway.service.metrics.families import Family, Kind, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 log = structlog.get_logger(__name__)

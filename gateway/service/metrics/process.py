@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from gateway.feed.replica import FeedStatus
 from gateway.service.metrics import families
-from gateway.service.metrics.readings import Histogram, Metrics, Reading
+from gateway.service.metrics.families import Histogram, Metrics, Reading
 from gateway.tasks import until_one_ends
 
 LAG_INTERVAL_SECONDS = 0.25

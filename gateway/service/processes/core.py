@@ -41,7 +41,7 @@ from gateway.service.metrics.core import (
     operation_readings,
     source_readings,
 )
-from gateway.service.metrics.readings import Metrics
+from gateway.service.metrics.families import Metrics
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode

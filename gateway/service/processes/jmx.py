@@ -36,8 +36,8 @@ from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
 from gateway.service.metrics import families
+from gateway.service.metrics.families import Reading
 from gateway.service.metrics.process import feed_readings, usage
-from gateway.service.metrics.readings import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.process_setup import tune_garbage_collection

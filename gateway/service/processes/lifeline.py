@@ -15,7 +15,7 @@ import struct
 
 import structlog
 
-from gateway.service.metrics.readings import Metrics, Reading, decode_readings, encode_readings
+from gateway.service.metrics.families import Metrics, Reading, decode_readings, encode_readings
 from gateway.service.processes.parent_guard import ParentGuard
 
 log = structlog.get_logger(__name__)

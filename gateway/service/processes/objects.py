@@ -18,7 +18,7 @@ from gateway.feed.server import bound_listener
 from gateway.prometheus.objects import ShownObjects, encode, metrics_of
 from gateway.service.metrics import families
 from gateway.service.metrics.endpoint import ASK_SECONDS, LINE_OCTETS
-from gateway.service.metrics.readings import Reading
+from gateway.service.metrics.families import Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.process_setup import tune_garbage_collection

@@ -20,8 +20,8 @@ from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.feed.server import Reply as ReplyTo
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
-from gateway.operations.effects import Effect, Publish, Reply, Send, SourcePort
 from gateway.operations.manager import OperationManager
+from gateway.operations.operation import Effect, Publish, Reply, Send, SourcePort
 from gateway.operations.policy import Permission, Policy
 
 log = structlog.get_logger(__name__)

@@ -24,8 +24,8 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
 from gateway.service.metrics import families
+from gateway.service.metrics.families import Reading
 from gateway.service.metrics.process import feed_readings
-from gateway.service.metrics.readings import Reading
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
@@ -49,8 +49,8 @@ from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, 
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import MibView, Store
 from gateway.snmp.tables.health import ShownCounts
-from gateway.snmp.writable import STATUS_NAMES, AdvisoryLock
-from gateway.snmp.writable import VALUES as LOCK_VALUES
+from gateway.snmp.written_values import STATUS_NAMES, AdvisoryLock
+from gateway.snmp.written_values import VALUES as LOCK_VALUES
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
 

@@ -23,8 +23,8 @@ from pathlib import Path
 import structlog
 
 from gateway.service.metrics import families
+from gateway.service.metrics.families import Reading, continued
 from gateway.service.metrics.process import usage
-from gateway.service.metrics.readings import Reading, continued
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine
 from gateway.service.processes.systemd import ServiceManager

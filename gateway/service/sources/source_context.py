@@ -19,9 +19,9 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
-from gateway.operations.effects import NoOperations, Operations
+from gateway.operations.operation import NoOperations, Operations
 from gateway.service.metrics.core import kept_queue_readings
-from gateway.service.metrics.readings import Metrics
+from gateway.service.metrics.families import Metrics
 from gateway.service.processes.event_log import AckTracker
 from gateway.service.sources.captures import Captures, SourceDesign
 from gateway.service.state.last_states import LastStates
@@ -170,7 +170,7 @@ class Driver(Protocol):
 
 
 class ConsolePort:
-    """Carries operations on one source to its console session (`gateway.operations.effects`).
+    """Carries operations on one source to its console session (`gateway.operations.operation`).
 
     Args:
         session: of the source.

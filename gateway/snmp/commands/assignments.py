@@ -30,7 +30,7 @@ from gateway.snmp.fixed_mib import (
     CommandStateNumber,
     ValueSyntaxNumber,
 )
-from gateway.snmp.writable import Assignment, Rejected
+from gateway.snmp.written_values import Assignment, Rejected
 
 MAX_NAME_OCTETS: Final = 32
 """Of an owner, the name of a command and that of an argument."""

@@ -49,7 +49,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.store import MibView, Store
 from gateway.snmp.table import Table
 from gateway.snmp.tables.rows import Cells, Pointer
-from gateway.snmp.writable import Assignment, Rejected
+from gateway.snmp.written_values import Assignment, Rejected
 
 _SECOND: Final = 10**9
 

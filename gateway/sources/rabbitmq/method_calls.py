@@ -46,13 +46,14 @@ from gateway.sources.rabbitmq.method_steps import (
     Result,
     ResultSteps,
     Step,
+    limits_of,
+    read_single,
 )
 from gateway.sources.rabbitmq.methods import METHODS
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import number_of
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.reading import ClassReader
-from gateway.sources.rabbitmq.single_reads import limits_of, read_single
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
 SECOND = 1_000_000_000

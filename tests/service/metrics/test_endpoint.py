@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.service.metrics import endpoint, families
 from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint, exposed
-from gateway.service.metrics.readings import Histogram, Reading
+from gateway.service.metrics.families import Histogram, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from tests.components.waiting import eventually
 

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.process_collector import ProcessCollector
 
 from gateway.service.metrics import families, process
+from gateway.service.metrics.families import Metrics, Reading
 from gateway.service.metrics.process import CollectionPauses, LoopLag, measured, usage
-from gateway.service.metrics.readings import Metrics, Reading
 
 SAME = {
     families.PROCESS_START.name: "process_start_time_seconds",

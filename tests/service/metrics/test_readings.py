@@ -11,8 +11,8 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.service.metrics import readings
-from gateway.service.metrics.readings import (
+from gateway.service.metrics import families
+from gateway.service.metrics.families import (
     Family,
     Histogram,
     Kind,
@@ -63,7 +63,7 @@ async def test_a_collector_takes_the_place_of_a_former_one_of_its_name() -> None
 
 
 async def test_who_does_not_answer_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings, "SLOW_SECONDS", 0.01)
+    monkeypatch.setattr(families, "SLOW_SECONDS", 0.01)
 
     async def never() -> list[Reading]:
         await asyncio.get_running_loop().create_future()

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.metrics import families
-from gateway.service.metrics.readings import Family, Kind
+from gateway.service.metrics.families import Family, Kind
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port, free_udp_port

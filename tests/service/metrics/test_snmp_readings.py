@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gateway.model.operations import Outcome
 from gateway.service.metrics import families
-from gateway.service.metrics.readings import Family, Reading
+from gateway.service.metrics.families import Family, Reading
 from gateway.service.processes.snmp import command_readings, set_readings
 from gateway.snmp.set_requests import MAX_RUNNING
 from tests.snmp.commands.owner import Command, Table

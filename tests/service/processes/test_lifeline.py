@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.service.metrics import families
-from gateway.service.metrics.readings import Reading
+from gateway.service.metrics.families import Reading
 from gateway.service.processes.lifeline import MAX_ANSWER_OCTETS, READY, Lifeline, ProcessLine
 
 Line = tuple[socket.socket, Lifeline]

@@ -23,7 +23,7 @@ from gateway.snmp.commands.command import RowStatus, Submission
 from gateway.snmp.fixed_mib import COMMAND_ENTRY, COMMANDS, CommandColumn, CommandScalar, OutcomeNumber
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import MibView
-from gateway.snmp.writable import Assignment
+from gateway.snmp.written_values import Assignment
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import agent, hall, source
 from tests.components.waiting import eventually

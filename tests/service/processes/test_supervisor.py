@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from gateway.service.metrics import families
-from gateway.service.metrics.readings import Reading
+from gateway.service.metrics.families import Reading
 from gateway.service.processes import supervisor
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import READY, Lifeline

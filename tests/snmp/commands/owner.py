@@ -26,7 +26,7 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.store import Store
 from gateway.snmp.tables.classes import Target
-from gateway.snmp.writable import Assignment, Rejected
+from gateway.snmp.written_values import Assignment, Rejected
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
 SECOND = 10**9

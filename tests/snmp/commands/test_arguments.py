@@ -18,7 +18,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
     ValueSyntaxNumber,
 )
-from gateway.snmp.writable import Rejected
+from gateway.snmp.written_values import Rejected
 from tests.snmp.commands.owner import GONE, ORDERS, QUEUE_ENTRY, Command, Table
 
 TO_ORDERS = ".".join(map(str, ORDERS))

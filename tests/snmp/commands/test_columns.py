@@ -18,7 +18,7 @@ from gateway.snmp.fixed_mib import (
     CommandResultColumn,
     CommandScalar,
 )
-from gateway.snmp.writable import Rejected
+from gateway.snmp.written_values import Rejected
 from tests.snmp.commands.owner import ROOT, Table
 
 ANNA: Oid = (4, *b"anna")

@@ -17,7 +17,7 @@ from gateway.snmp.fixed_mib import (
     CommandScalar,
     OutcomeNumber,
 )
-from gateway.snmp.writable import Rejected
+from gateway.snmp.written_values import Rejected
 from tests.snmp.commands.owner import DEADLINE, GONE, ORDERS, ROOT, SECOND, START, Command, Table
 
 NOT_READY = ber.encode_integer(RowStatus.NOT_READY)

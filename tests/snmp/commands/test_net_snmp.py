@@ -23,7 +23,7 @@ from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import UdpServer
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
-from gateway.snmp.writable import AdvisoryLock
+from gateway.snmp.written_values import AdvisoryLock
 from tests.components.net_snmp import own_environment, with_modules
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import agent, hall, source

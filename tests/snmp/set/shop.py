@@ -22,7 +22,7 @@ from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.requests import Access, Responder, Response
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
-from gateway.snmp.writable import AdvisoryLock, WritableTable
+from gateway.snmp.written_values import AdvisoryLock, WritableTable
 from tests.components.shop import agent, hall, hall_link, source
 from tests.snmp.datagrams import Answer, envelope, read_answer
 from tests.snmp.mib.shop import SITE_ENTRY, TILL, Gateway, classes, till

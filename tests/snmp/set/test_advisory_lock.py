@@ -8,7 +8,7 @@ from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.model.operations import Outcome
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.writable import SNMP_SET_SERIAL_NO
+from gateway.snmp.written_values import SNMP_SET_SERIAL_NO
 from tests.snmp.set.shop import LIMIT, READER, SERIAL, Shop, at, integer, outcome, set_request, text
 
 LOCK: Oid = (*SNMP_SET_SERIAL_NO, 0)

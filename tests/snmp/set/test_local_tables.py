@@ -8,7 +8,7 @@ from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.model.operations import Outcome, Principal
 from gateway.snmp import message
 from gateway.snmp.ber import Oid
-from gateway.snmp.writable import Assignment, Rejected
+from gateway.snmp.written_values import Assignment, Rejected
 from tests.snmp.set.shop import LIMIT, SENDER, Shop, applied, at, integer, outcome, set_request, text
 
 PREFIX: Oid = (1, 3, 6, 1, 4, 1, 99999, 1, 1, 8)

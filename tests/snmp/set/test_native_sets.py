@@ -14,8 +14,8 @@ from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access as ElementAccess
 from gateway.operations.audit import Audit, Redaction
-from gateway.operations.effects import Effect, Publish, Reply, Send
 from gateway.operations.manager import OperationManager
+from gateway.operations.operation import Effect, Publish, Reply, Send
 from gateway.operations.policy import Permission, Policy
 from gateway.snmp import message
 from gateway.snmp.ber import GAUGE32, Oid, encode_tlv

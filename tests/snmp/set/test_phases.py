@@ -10,7 +10,7 @@ from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.message import VERSION_1
 from gateway.snmp.row_columns import RowColumn
-from gateway.snmp.writable import SNMP_SET_SERIAL_NO
+from gateway.snmp.written_values import SNMP_SET_SERIAL_NO
 from tests.snmp.set.shop import (
     LIMIT,
     NOTE,

@@ -12,7 +12,7 @@ from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid, dotted
 from gateway.snmp.refused_sets import MAX_RECORDED, asked_values, snmp_value
 from gateway.snmp.row_columns import RowColumn
-from gateway.snmp.writable import Assignment
+from gateway.snmp.written_values import Assignment
 from tests.snmp.set.shop import (
     LIMIT,
     NOTE,

@@ -13,7 +13,7 @@ from gateway.model.operations import Outcome
 from gateway.operations.audit import MAX_REFERENCE
 from gateway.snmp import message
 from gateway.snmp.set_requests import KEEP, MAX_RUNNING, Retransmissions
-from gateway.snmp.writable import Rejected
+from gateway.snmp.written_values import Rejected
 from tests.snmp.datagrams import read_answer
 from tests.snmp.set.shop import LIMIT, SENDER, Shop, at, integer, outcome, set_request
 

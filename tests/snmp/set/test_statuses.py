@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway.model.operations import Outcome
 from gateway.snmp import message
-from gateway.snmp.writable import COMMIT_STATUSES, TEST_STATUSES, VERSION_1_STATUSES
+from gateway.snmp.written_values import COMMIT_STATUSES, TEST_STATUSES, VERSION_1_STATUSES
 
 PAGE = Path(__file__).parents[3] / "docs" / "set-and-invoke.md"
 OTHER_CONSTANTS = {"VERSION_1", "VERSION_2C", "RESPONSE_OVERHEAD"}

@@ -28,7 +28,7 @@ from gateway.links.reconnecting import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.model.texts import error_line
 from gateway.service.diagnostics.checks import check_agent, check_source
-from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.sources.endpoints import management_endpoint
 from gateway.sources.rabbitmq.http_reader import address_of, management_client

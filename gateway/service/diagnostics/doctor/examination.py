@@ -11,8 +11,8 @@ from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import EventLogState
 from gateway.model.observations import SourceState
 from gateway.service.diagnostics.checks import check_files
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
-from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.service.diagnostics.doctor.machine import (
     disk_findings,
     feed_findings,

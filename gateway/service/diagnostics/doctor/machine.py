@@ -16,7 +16,7 @@ from gateway.config.files import LoadedConfiguration
 from gateway.feed.server import MAX_SOCKET_PATH_OCTETS
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
-from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.state.report import StateReport, report
 from gateway.snmp.ber import dotted
 from gateway.snmp.fixed_mib import MODULE

@@ -12,8 +12,8 @@ import pytest
 
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
-from gateway.service.diagnostics.doctor.findings import Finding, Level
 from gateway.sources.rabbitmq.status import STATISTICS_OFF
 from tests.components.command_line import Site, new_site
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.config.files import load_configuration
+from gateway.service.diagnostics.doctor import Finding
 from gateway.service.diagnostics.doctor.examination import capture_findings
-from gateway.service.diagnostics.doctor.findings import Finding
 from tests.components.command_line import Site, new_site
 
 

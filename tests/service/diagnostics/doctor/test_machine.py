@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.config.files import LoadedConfiguration, load_configuration
-from gateway.service.diagnostics.doctor.findings import Finding, Level
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.machine import (
     disk_findings,
     feed_findings,

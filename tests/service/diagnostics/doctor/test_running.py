@@ -7,8 +7,8 @@ from pathlib import Path
 from gateway.config.files import load_configuration
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState
 from gateway.model.observations import Severity, SourceState
+from gateway.service.diagnostics.doctor import Level
 from gateway.service.diagnostics.doctor.examination import picture_findings, running_findings
-from gateway.service.diagnostics.doctor.findings import Level
 from tests.components.command_line import new_site
 from tests.components.shop import START, source
 from tests.terminal.told import known_shop, tell, till

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.config.files import load_configuration
+from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.examination import writing_findings
-from gateway.service.diagnostics.doctor.findings import Finding, Level
 from tests.components.command_line import new_site
 
 RULE = {"who": ["cli:alice"], "set": ["maxConnections"], "objects": ["/orders"]}
