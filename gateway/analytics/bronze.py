@@ -264,6 +264,7 @@ def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, 
     for attempt in range(_ATTEMPTS):
         lines = (
             spark.read.schema(_LINE)
+            # A line that is cut or foreign must not fail the whole report: it is counted.
             .option("columnNameOfCorruptRecord", _UNREADABLE)
             .option("pathGlobFilter", "*.jsonl")
             .json(folder)

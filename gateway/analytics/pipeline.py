@@ -186,6 +186,7 @@ def _wait(query: StreamingQuery, publisher: Publisher, stopping: Event) -> None:
         if query.awaitTermination(_WAIT_SECONDS):
             return
     batches = publisher.batches
+    # The batch under way is finished: to stop in its middle would only repeat it at the next start.
     while query.status["isTriggerActive"] and publisher.batches == batches:
         if query.awaitTermination(_WAIT_SECONDS):
             return

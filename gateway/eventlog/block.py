@@ -133,6 +133,7 @@ class BlockDraft:
     def __init__(self, log_id: str, first_seq: int) -> None:
         assert is_log_id(log_id)
         self._log_id = log_id
+        # Made once: only the number differs from line to line.
         self._prefix = b'{"log_id":"%s","seq":%%d,' % log_id.encode()
         self.first_seq = first_seq
         self.records = 0
@@ -300,6 +301,7 @@ class BlockScanner:
     def _judged(self, length: int, commit: re.Match[bytes]) -> Block | Damage:
         begin, spoilt = self._offset, self._spoilt
         with memoryview(self._waiting) as waiting:
+            # The only copy that is made of a block when it is read.
             lines = bytes(waiting[:length])
         self._cut(length + len(commit[0]))
         self._spoilt = None

@@ -122,6 +122,7 @@ class SegmentWriter:
         # Before each write: the log can wait for room, others on the same disk (the instance index is one)
         # cannot.
         self._disk.check_free(self._folder, self._min_free)
+        # A batch never contains records of two segments.
         if self._open is None or self._open.segment != batch.segment:
             self.close()
             self._begin(batch)

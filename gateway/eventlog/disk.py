@@ -83,6 +83,7 @@ class Disk:
         if path.is_dir():
             return
         self.make_folder(path.parent)
+        # Another process, such as the compactor, may make it at the same time.
         path.mkdir(FOLDER_MODE, exist_ok=True)
         sync_folder(path.parent)
 

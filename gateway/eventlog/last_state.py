@@ -430,6 +430,8 @@ MIN_OF_SOURCE: Final = 1_000
 MAX_OF_SOURCE: Final = 20_000
 """However short the time is in which they came."""
 
+# A RabbitMQ that is killed has forgotten acknowledgements of minutes before, each time again, and delivers
+# those messages once more.
 KEPT_FOR: Final = 600 * 10**9
 """Nanoseconds."""
 

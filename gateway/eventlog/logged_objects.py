@@ -88,6 +88,7 @@ class LoggedObject:
         self._dialect = dialect
         self._name = record.stable_name
         self._encoded_identity = b""
+        # By position, and what is recorded and waiting as bits: there may be a hundred thousand objects.
         self._values: list[FeedValue | None] = [None] * len(logged_class.elements)
         self._recorded = 0
         self._recorded_counters: list[FeedValue | None] = [None] * logged_class.counter_bits.bit_count()

@@ -100,6 +100,7 @@ def database(
         if scratch is None:
             scratch = Path(stack.enter_context(TemporaryDirectory(prefix="amqp-gateway-")))
         opened = stack.enter_context(duckdb.connect(":memory:", config=_OFFLINE))
+        # The machine's own zone would move the hours of records.
         opened.execute("SET TimeZone = 'UTC'")
         opened.execute(f"SET threads = {threads:d}")
         opened.execute(f"SET memory_limit = '{memory_mebibytes:d}MiB'")
@@ -149,6 +150,7 @@ def seal(path: Path) -> None:
     """
     with path.open("r+b") as file:
         place = _place(file)
+        # The checksum is in the file that it is of, so it is made with zeros in its own place.
         digits = f"{_crc(file, place):08x}".encode()
         file.seek(place)
         file.write(digits)
@@ -344,6 +346,7 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
         pass  # DuckDB's errors do not distinguish a missing file from a damaged one
     query = (
         "SELECT list(DISTINCT log_id), count(*), min(seq), max(seq), sum(seq), epoch_us(min(ingest_ts)), "  # noqa: S608  a literal
+        # Times as microseconds: for a TIMESTAMPTZ in Python DuckDB needs pytz, which need not be installed.
         "epoch_us(max(ingest_ts)), count(*) FILTER (log_id IS NULL OR seq IS NULL OR ingest_ts IS NULL), "
         # The hash of whole rows has DuckDB decode each value of each column.
         f"bit_xor(hash(file)) FROM read_parquet({literal(str(path))}) AS file"

@@ -66,6 +66,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reset: bool = False
 
 
+# No garbage collection (`gc=False`) of records: they refer to plain values only, and there are many.
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One record without its place; the writer puts ``log_id`` and ``seq`` before these fields.
 
@@ -212,6 +213,8 @@ def encoded_identity(record: LogRecord) -> bytes:
     Raises:
         ValueError: a name has no form in JSON.
     """
+    # Fields are encoded in their order: what identifies the object follows kind and time, and begins with the
+    # source.
     return _ENCODER.encode(record).partition(b'"source":')[2][:-1]
 
 
@@ -241,6 +244,7 @@ def nanoseconds_of(text: object) -> int:
         return 0
     if (offset := time.utcoffset()) is None:
         return 0
+    # In integers: a float does not have enough digits for nanoseconds since 1970.
     since = time.replace(tzinfo=None) - offset - _EPOCH
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
 

@@ -117,6 +117,7 @@ class LogRecorder:
         self._operations = LoggedOperations()
         self._schedule = Schedule()
         self._former = RestoredObjects(former)
+        # Each of these gets one gap for the time before the start, when it is known how that ended.
         self._unheard = self._former.sources - set(heard_all)
         self._now = 0
         self._ingest_ts = ""
@@ -449,11 +450,13 @@ class RestoredObjects:
             key = f"{record.package}:{record.class_name}", record.object_name or ""
             self._sources.setdefault(source, {})[key] = record
             if record.dialect in _ONE_AT_A_TIME and record.lifetime == Lifetime.TRANSIENT.value:
+                # The stable name of a transient object ends in # and its creation time.
                 self._passing.setdefault(source, {})[key[0], key[1].rpartition("#")[0]] = key
 
     def __iter__(self) -> Iterator[LogRecord]:
         """Yield the objects that have not been seen yet; others may be seen meanwhile."""
         for objects in (*self._sources.values(), *self._gone.values()):
+            # A copy, because the head of a segment is written in slices, in between which objects are seen.
             for key in tuple(objects):
                 if key in objects:
                     yield objects[key]
@@ -489,6 +492,7 @@ class RestoredObjects:
             kind = RecordKind.CREATE if source in self._news else None
             return Meeting(kind, ended=None if other is None else ended(other, ingest_ts))
         created = known_time(record.created)
+        # Another creation time is another object, whatever its row is.
         if created is not None and former.create_ts is not None and created != former.create_ts:
             return Meeting(RecordKind.CREATE, ended=ended(former, ingest_ts))
         if former.object_id == object_id(source, class_name, record.row):

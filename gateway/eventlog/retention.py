@@ -319,7 +319,7 @@ def _remove_empty_hours(folder: Path) -> None:
                 path.rmdir()
 
 
-BELIEVED_AFTER: Final = 3600 * 10**9
+TRUSTED_AFTER: Final = 3600 * 10**9
 """A clock that was set is trusted when it has agreed with the monotonic clock for so many nanoseconds."""
 
 _AGREEMENT: Final = 60 * 10**9
@@ -331,7 +331,7 @@ class AgeClock:
 
     It is the gateway's clock, but never ahead of the last trusted time and the time that has passed
     since by the monotonic clock. A clock that was set forward, also while no gateway ran, is trusted after
-    `BELIEVED_AFTER`.
+    `TRUSTED_AFTER`.
 
     Args:
         trusted: nanoseconds since 1970 UTC: the clock was this far at least, say the records of the log.
@@ -352,7 +352,7 @@ class AgeClock:
         if abs(clock - monotonic - self._agrees) > _AGREEMENT or not self._agrees_since:
             self._agrees, self._agrees_since = clock - monotonic, monotonic
         least = self._trusted + monotonic - self._at
-        if clock <= least + _AGREEMENT or monotonic - self._agrees_since >= BELIEVED_AFTER:
+        if clock <= least + _AGREEMENT or monotonic - self._agrees_since >= TRUSTED_AFTER:
             self._trusted, self._at = clock, monotonic
             return clock
         return least

@@ -245,6 +245,7 @@ def _add(block: Block, into: Salvage) -> None:
     into.last_seq = block.last_seq
     into.records += count
     into.octets += len(block.lines)
+    # With count, first and last the sum shows whether the file of the lake has each record once.
     into.sum_of_seqs += (block.first_seq + block.last_seq) * count // 2
     into.end = block.end
 
@@ -381,6 +382,7 @@ def read_identity(folder: Path) -> LogIdentity | None:
     path = identity_path(folder)
     try:
         with path.open("rb") as file:
+            # A damaged or foreign file of this name may have any size.
             octets = file.read(_MAX_OCTETS)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -451,6 +453,8 @@ def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
     newest = segments[-1:]
     if newest and not _is_known_to_end(folder, newest[0]):
         segments.pop()
+    # From the last whole head on segments stay: the next core reads there how everything stood, also after
+    # two kills in a row.
     left_from = 0 if standing else standing_seq(folder)
     return [
         segment

@@ -164,6 +164,7 @@ class _Verification:
                 for file in files:
                     yield from self._lake_file(reader, file)
                     self._progress(self._summary.octets, of)
+        # At last: only now all files have been read, also those that came meanwhile.
         yield from self._contiguity()
         yield from self._strays()
         self._summary.lost_files = _visible_files(self._folder / LOST)

@@ -259,6 +259,7 @@ class EventLog:
                         f"{self._folder}: another gateway writes this log: stop it, or give this one a "
                         "folder of its own"
                     )
+                # In a thread: the loop goes on while another writer ends.
                 time.sleep(_LOCK_POLL_SECONDS)
             self._lock = lock
         try:
@@ -391,6 +392,7 @@ class EventLog:
     def _publish_state(self) -> None:
         state = self.state
         key = (state.state, state.lost, state.segments, state.deleted_files)
+        # Sizes change with each record: only these differences are worth a message to all front ends.
         if key != self._recorded:
             self._recorded = key
             self._on_state(state)

@@ -204,6 +204,7 @@ class Backend:
                 Status.OUTCOME_UNKNOWN, "unknown: the connection broke: it may have been carried out"
             )
         if len(self._requests) == MAX_REMEMBERED:
+            # The deque drops this one with the next that is added.
             self._known.discard(self._requests[0])
         self._requests.append(request)
         self._known.add(request)
@@ -266,6 +267,7 @@ def _decoded(octets: bytes) -> object:
     if len(octets) > MAX_REQUEST_OCTETS:
         return None
     try:
+        # RecursionError: arrays may be nested as deeply as the octets allow.
         return msgspec.msgpack.decode(octets)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None

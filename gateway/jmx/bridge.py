@@ -152,6 +152,8 @@ class _EntryPoint:
         """Called on a thread of Py4J's; never raises."""
         coroutine = self._in_time(bytes(request))
         try:
+            # Without a timeout here: `_in_time` ends the coroutine, so that nothing goes on behind a client
+            # that was answered.
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
         except CancelledError:  # the loop ends
             return _unknown("the gateway ends")
@@ -216,6 +218,7 @@ class _BoundedLines:
         line = self._stream.readline(_MAX_LINE_OCTETS)
         if len(line) == _MAX_LINE_OCTETS:
             raise ValueError(f"a line of more than {_MAX_LINE_OCTETS} octets")
+        # Token and command take the first lines; a connection that has shown its token may then be idle.
         self._lines += 1
         if self._lines == _LINES_OF_A_LOGIN:
             self._connection.settimeout(None)

@@ -147,6 +147,7 @@ def _default(argument: Argument) -> JmxValue:
     if argument.default is None or argument.type is ValueType.REFERENCE:
         return None
     try:
+        # A default that JMX cannot show is left out of the descriptor; the core applies it all the same.
         return types.converter(argument)(argument.default)
     except types.UnfitValueError:
         return None

@@ -211,6 +211,7 @@ class Emit:
 
 Command: TypeAlias = "DefineClass | SetGroup | Register | Change | Unregister | Emit"
 
+# Java's class Batch has the same numbers.
 _OPERATIONS: dict[type, int] = {
     DefineClass: 1,
     SetGroup: 2,

@@ -95,6 +95,8 @@ class Delivery:
                 self._on_its_way = True
                 judge()
                 commands = self._projection.take(BATCH_COMMANDS)
+                # Counted when they are taken and when they have arrived, so that `caught_up` knows a place in
+                # between.
                 self._taken += len(commands)
                 for batch in batches(commands):
                     self._report(await self._push(batch))

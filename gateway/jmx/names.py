@@ -81,5 +81,6 @@ def _is_whole(stable_name: str, parent: str, name: str | None = None, *others: s
 
 def _bucket(stable_name: str, buckets: int) -> str:
     """Return which group a name falls into: always the same one, in hexadecimal of a fixed width."""
+    # Not Python's own hash, which differs from process to process.
     digest = hashlib.blake2b(stable_name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return f"{int.from_bytes(digest, 'big') % buckets:0{len(f'{buckets - 1:x}')}x}"

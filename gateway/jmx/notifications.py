@@ -107,6 +107,7 @@ class ShownEvent:
             emitters,
             self._type,
             types.text(record.text) or self._type,
+            # An agent need not report when an event happened: then it is the time of its arrival.
             types.time(record.time) or types.time(record.received) or 0,
             record.number,
             tuple(data),
@@ -313,7 +314,7 @@ class OperationCursor:
     def __init__(self, most: int = MAX_SENT) -> None:
         self._most = most
         self._epoch = 0
-        self._told: dict[int, OperationState] = {}
+        self._sent_states: dict[int, OperationState] = {}
         self._forgotten = 0
         self._snapshot_received = False
 
@@ -330,17 +331,17 @@ class OperationCursor:
         # A core numbers its operations from 1.
         if epoch != self._epoch:
             self._epoch, self._forgotten = epoch, 0
-            self._told.clear()
-        if record.number <= self._forgotten or self._told.get(record.number) in (
+            self._sent_states.clear()
+        if record.number <= self._forgotten or self._sent_states.get(record.number) in (
             record.state,
             OperationState.SETTLED,
         ):
             return False
-        self._told[record.number] = record.state
-        if len(self._told) > self._most:
-            forgotten = next(iter(self._told))
+        self._sent_states[record.number] = record.state
+        if len(self._sent_states) > self._most:
+            forgotten = next(iter(self._sent_states))
             self._forgotten = max(self._forgotten, forgotten)
-            del self._told[forgotten]
+            del self._sent_states[forgotten]
         return self._snapshot_received or not repeated
 
     def snapshot_ended(self) -> None:

@@ -40,6 +40,7 @@ class WaitingLinks:
     """
 
     def __init__(self) -> None:
+        # In both directions: by target to fill attributes in, by referrer to forget what it waits for.
         self._by_target: dict[Target, set[tuple[int, int]]] = {}
         self._by_referrer: dict[int, dict[int, Target]] = {}
 

@@ -198,6 +198,7 @@ class Operations:
             found = self._objects.at(Target(shown.group.source, value.class_name, value.row))
             return None if found is None else found.name
         try:
+            # What was carried out is no error because one result has no form in JMX: that one is null.
             return convert(value)
         except types.UnfitValueError:
             return None

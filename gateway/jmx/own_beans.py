@@ -403,6 +403,7 @@ def source_values(record: SourceRecord) -> dict[str, JmxValue]:
 
 def _alarms(records: Iterable[AlarmRecord]) -> JmxValue:
     shown = sorted(records, key=lambda record: (-record.severity, -record.number))[:SHOWN_ALARMS]
+    # In a fixed order, so that the same alarms are the same value, and no change is sent.
     return tuple(sorted((types.text(record.condition), _alarm(record)) for record in shown))
 
 

@@ -166,6 +166,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         """Apply one message of the feed."""
         self._replica.received(message, self._clock())
         self._remove_some()
+        # Counts are shown by `tick`, once a second; only these two change everything.
         if isinstance(message, Hello | SnapshotEnded):
             self._show()
 
@@ -347,6 +348,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             found = self._objects.at(Target(record.source, link.class_name, link.row))
             return None if found is None else found.name
 
+        # A client may listen to the gateway, to a source or to an object: each gets the event.
         emitters = [self._bean.number] if source is None else [source.bean.number, self._bean.number]
         link = record.subject
         subject = None if link is None else self._objects.at(Target(record.source, link.class_name, link.row))

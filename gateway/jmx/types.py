@@ -256,6 +256,7 @@ _EXACT: Mapping[ValueType, Converter] = {
 
 
 def _enumeration(values: tuple[NamedValue, ...]) -> Converter:
+    # By type, too: in Python True, 1 and 1.0 are one key.
     labels = {(type(named.value), named.value): text(named.label) for named in values}
 
     def convert(value: FeedValue) -> JmxValue:
@@ -337,6 +338,8 @@ def model_value(written: Written, target: Element | Argument, resolve: Resolve) 
     """
     match written.type, written.value:
         case AttributeType.OBJECT_NAME, [int(number), str(stable_name)]:
+            # A name that leads nowhere goes to the core as a text, which refuses it and records what was
+            # asked.
             return resolve(number, stable_name) or stable_name
         case AttributeType.MAP, [*pairs]:
             return dict(_entry(pair) for pair in pairs)

@@ -68,6 +68,7 @@ class Redaction:
         self, values: Mapping[str, FeedValue | None], secret: frozenset[str] = frozenset()
     ) -> dict[str, FeedValue]:
         """Return the masked values, as many and as long as a record may have."""
+        # Masked before it is cut: a part of a password must not be left over.
         masked = self.masked(values, secret)
         return {name: _cut(masked[name]) for name in list(masked)[:MAX_VALUES]}
 

@@ -275,6 +275,8 @@ def _method(entry: Entry, name: str) -> Method | None:
 def _finder(source: SourceInventory) -> FindObject:
     def find(link: ObjectLink) -> tuple[ObjectLink, str] | None:
         entry = source.by_row(link.class_name, link.row)
+        # The native id of an object that is not bound is of an earlier run of its agent, and may name another
+        # one now.
         return (entry.link(), entry.record.native_id) if entry and source.is_bound(entry) else None
 
     return find

@@ -274,6 +274,8 @@ class Reconciler:
         shows_outcomes = operation.plan.target.source.shows_outcomes
         if is_read_back:
             verdict = operation.verdict(entry)
+            # A value that is there is proof; one that is missing may be held back by a cluster without a
+            # majority.
             is_certain = shows_outcomes or verdict.outcome is Outcome.APPLIED
             return self._settle(one, verdict, now) if is_certain else []
         found, difference = operation.found(entry), operation.first_difference(entry)

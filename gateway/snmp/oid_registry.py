@@ -457,5 +457,6 @@ class OidRegistry(StrictModel):
             for arc in event_entry.arguments:
                 if arc not in self._arguments_by_arc:
                     raise ValueError(f"{event_entry.name}: there is no argument {arc}")
+        # Without regard to case, as `unique` gives them out.
         refuse_repeated("the descriptor", (d.lower() for d in self.descriptors()))
         return self

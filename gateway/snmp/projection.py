@@ -236,6 +236,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def freshness_changed(self, group: RowGroup) -> None:
         """Bring the rows of a group into its state, in slices."""
+        # In slices: an agent may have a hundred thousand rows.
         self._unsettled.add(group)
 
     def sources_judged(self, sources: Iterable[int]) -> None:
@@ -359,6 +360,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def _show(self) -> None:
         """Bring sums and the counts of sources up to date; all other counts are made when they are read."""
         if self._summaries.changed:
+            # Once for each message, however many of its records touch a sum.
             for source in self._summaries.flush():
                 self._source_table.count(source, *self._summaries.counts(source))
         if self._alarms.changed_sources:

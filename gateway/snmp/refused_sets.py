@@ -49,6 +49,7 @@ def asked_values(
         variable = variables.variable(assignment.name)
         name = _name(variable, about, assignment.name)
         if name in values:
+            # A SET may have one variable several times.
             name = f"{name} ({assignment.index})"
         values[name] = (
             MASK if variable is None or variable.entry is None else _value(variables, variable, assignment)
@@ -165,6 +166,7 @@ class RefusedSets:
             outcome: what the core said, where it was asked and has not recorded it.
             text: likewise.
         """
+        # An error-index of 0 names no binding.
         place = refusal.index - 1 if 0 < refusal.index <= len(assignments) else 0
         status = STATUS_NAMES.get(refusal.status, str(refusal.status))
         why = f"SET of {_which(assignments, place)}: {status}"

@@ -545,6 +545,7 @@ class OidRegistries:
         """Log and count elements or arguments that the registry of their class or event lacks."""
         for name in not_shown:
             if (str(key), name) not in self.elements_not_shown:
+                # Once: the versions of a class that one broker after another reports lack the same elements.
                 self.elements_not_shown.add((str(key), name))
                 self._log(
                     "element-not-in-registry", f"{key}.{name}: the shipped registry has no number for it"
@@ -562,6 +563,7 @@ class OidRegistries:
         try:
             self._save(self.provisional, SeenSchemas(self._classes, self._events))
         except OSError as error:
+            # Each second another attempt: one line for each reason.
             if str(error) != self._save_error:
                 self._log("provisional-registry-not-saved", f"numbers may change with a restart: {error}")
             self._save_error = str(error)

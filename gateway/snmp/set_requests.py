@@ -422,6 +422,7 @@ class SetRequests:
             answer = await self._ask(self._request(principal, change, f"{identity}.{place}"))
             failure = self._commit_failure(change, answer)
             if failure is not None:
+                # commitFailed says that nothing has changed: then the lock must not have moved either.
                 if failure.refusal.status == message.COMMIT_FAILED and not plan.local and place == 0:
                     self._lock.undo(plan.serials)  # nothing at all has changed
                 raise failure
@@ -476,6 +477,7 @@ def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAns
     if answer.outcome is Outcome.SOURCE_DOWN:
         return False
     if answer.outcome in _ALL_SENT or (answer.values and answer.element not in values):
+        # All were sent in one request: it may have changed an element behind the one that failed.
         others = [name for name in names if name != answer.element]
     else:
         others = names[: names.index(answer.element)] if answer.element in values else []

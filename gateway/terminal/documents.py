@@ -291,6 +291,7 @@ def json_form(described: Element | Argument, value: FeedValue, source: str) -> o
         if type(named.value) is type(value) and named.value == value:
             return named.label
     if described.type is ValueType.TIME and isinstance(value, int):
+        # 0, and a time beyond all calendars, have no text.
         return time_text(value) or value
     if isinstance(value, Mapping):
         return {str(key): _inner(inner, source) for key, inner in value.items()}
@@ -310,6 +311,7 @@ def text_form(described: Element | Argument, value: FeedValue, source: str) -> s
 def duration_text(nanoseconds: int) -> str:
     """``90 s``, ``1.5 s`` or ``250 ms``: exact, and as `gateway.feed.values` reads it."""
     for unit, size in (("s", _SECOND), ("ms", 10**6), ("us", 10**3)):
+        # Three digits behind the point at most, so that the text is exact.
         if nanoseconds % (size // 1000 or 1) == 0 and abs(nanoseconds) >= size:
             text = f"{nanoseconds / size:.3f}".rstrip("0").rstrip(".")
             return f"{text} {unit}"

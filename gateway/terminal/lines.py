@@ -81,10 +81,12 @@ def object_lines(known: KnownObject, view: TerminalView) -> list[str]:
 def tree_lines(view: TerminalView, pattern: Pattern) -> Iterator[str]:
     """Objects below their sources and parents; one whose parent is not meant stands below its source."""
     meant = {known.key: known for known in pattern.objects(view)}
+    # A source is known by its number, an object by its key.
     children: dict[ObjectKey | int, list[KnownObject]] = {}
     for known in meant.values():
         link = known.record.parent
         parent = None if link is None else ObjectKey(known.record.source, link.class_name, link.row)
+        # A parent that the pattern leaves out, or that has not been received, is not there to stand below.
         has_parent = parent is not None and parent in meant and parent != known.key
         place = parent if parent is not None and has_parent else known.record.source
         children.setdefault(place, []).append(known)

@@ -327,6 +327,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         """Report a source that is new, or has another state or detail."""
         former = self.sources.get(record.number)
         self.sources[record.number] = record
+        # A record comes with each change of a counter as well.
         if former is None or (former.state, former.detail) != (record.state, record.detail):
             self._happened.append(SourceChanged(record))
 
@@ -391,6 +392,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
 
     def object_ended(self, record: DeleteRecord, version: ClassRecord | None) -> None:
         """Report an end that was not reported yet."""
+        # It holds for a removal that follows this end, and for no later one.
         self._new_version = None
         if version is None or record.number in self.ends:
             return
@@ -417,6 +419,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         if not record.cleared:
             self.alarms[record.number] = record
             self._alarm_generations[record.number] = self._replica.generation
+        # A snapshot repeats alarms, which is no change.
         if record.cleared or former is None:
             self._happened.append(AlarmChanged(self.source_name(record.source), record))
 

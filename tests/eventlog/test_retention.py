@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from gateway.eventlog.retention import (
-    BELIEVED_AFTER,
+    TRUSTED_AFTER,
     AgeClock,
     Deleted,
     LogFileSettings,
@@ -153,8 +153,8 @@ def test_a_clock_that_was_set_is_believed_when_it_has_agreed_with_the_monotonic_
     ages = AgeClock(BEGIN, 0)
     late = BEGIN + 90 * DAY
     assert ages.now(late, 1) == BEGIN + 1
-    assert ages.now(late + BELIEVED_AFTER // 2, BELIEVED_AFTER // 2) == BEGIN + BELIEVED_AFTER // 2
-    assert ages.now(late + BELIEVED_AFTER, BELIEVED_AFTER + 1) == late + BELIEVED_AFTER
+    assert ages.now(late + TRUSTED_AFTER // 2, TRUSTED_AFTER // 2) == BEGIN + TRUSTED_AFTER // 2
+    assert ages.now(late + TRUSTED_AFTER, TRUSTED_AFTER + 1) == late + TRUSTED_AFTER
 
 
 def test_a_clock_that_goes_back_makes_nothing_older() -> None:

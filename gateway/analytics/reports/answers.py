@@ -164,6 +164,7 @@ def _value(value: object, *, is_time: bool) -> Value:
     if is_time and isinstance(value, int):
         return _EPOCH + dt.timedelta(microseconds=value)
     if isinstance(value, Decimal):
+        # A counter is a DECIMAL in Spark: as an int it keeps all digits.
         return int(value) if value == value.to_integral_value() else float(value)
     assert value is None or isinstance(value, str | int | float | bool)
     return value
@@ -216,6 +217,7 @@ def rounded(value: float) -> str:
 def duration(seconds: float) -> str:
     """In the two largest units that it has: ``2 h 5 min``, ``12 s``, ``0.25 s``."""
     sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
+    # Below a minute the fraction matters; above it a second does.
     if rest < _UNITS[-2][0]:
         return f"{sign}{rounded(rest)} s"
     whole = round(rest)

@@ -318,6 +318,7 @@ def _show_table(console: Console, table: Table, most_rows: int) -> None:
         console.print(f"  {table.nothing}", soft_wrap=True)
         return
     if table.by_source:
+        # The sort is stable: within a source the order of importance stays.
         rows = tuple(sorted(rows, key=lambda row: str(row["source"] or "")))
     columns = [
         column
@@ -331,6 +332,7 @@ def _show_table(console: Console, table: Table, most_rows: int) -> None:
             column.heading,
             justify="left" if is_text or column.form is Form.TIME else "right",
             overflow="fold",
+            # A number that is broken over two lines is read as two.
             no_wrap=not is_text,
         )
     for row in rows:

@@ -176,16 +176,16 @@ def silence(states: DataFrame, shown_since: DataFrame, log_end: dt.datetime) -> 
     is_current = F.col("state").isin(*CURRENT)
     silent = ~is_current & (F.col("state") != GONE)
     was_current = F.coalesce(F.lag(~silent).over(order), F.lit(True))
-    forgotten = F.coalesce(F.col("told_last") < F.col("shown_since"), F.lit(False))
+    forgotten = F.coalesce(F.col("last_recorded") < F.col("shown_since"), F.lit(False))
     end = F.when(forgotten, F.col("shown_since")).otherwise(F.lit(log_end))
     until = F.coalesce(F.lead("ingest_ts").over(order), end)
     lasted = (F.unix_micros(until) - F.unix_micros("ingest_ts")) / 1e6
     changed = F.coalesce(F.lag("state").over(order) != F.col("state"), F.lit(True))
-    told_last = F.max("ingest_ts").over(Window.partitionBy(*who))
+    last_recorded = F.max("ingest_ts").over(Window.partitionBy(*who))
     state = F.when(F.bool_or("forgotten"), F.lit(GONE)).otherwise(F.max_by("state", "seq"))
     return (
         states.join(F.broadcast(shown_since), "log_id", "left")
-        .withColumn("told_last", told_last)
+        .withColumn("last_recorded", last_recorded)
         .withColumn("forgotten", forgotten)
         .withColumns({"silent": silent, "fell": silent & was_current, "lasted": lasted})
         .withColumn("changed", changed)
@@ -233,7 +233,13 @@ def overview(
         states: of `gateway.analytics.reports.quality.silence`.
         operations: of `gateway.analytics.reports.events.latest_operations`.
     """
-    parts = (_heard(records), _seen(lives), _told(events), _standing(states), _changed(operations))
+    parts = (
+        _counted_records(records),
+        _seen(lives),
+        _counted_events(events),
+        _standing(states),
+        _changed(operations),
+    )
     rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     names = [name for name in rows.columns if name not in _SOURCE]
     # Each part has one row for each source, so there is one value of each column, or none.
@@ -246,7 +252,7 @@ def overview(
     )
 
 
-def _heard(records: DataFrame) -> DataFrame:
+def _counted_records(records: DataFrame) -> DataFrame:
     lag = lag_seconds()
     return records.groupBy(*_SOURCE).agg(
         F.count(F.lit(1)).alias("records"),
@@ -267,7 +273,7 @@ def _seen(lives: DataFrame) -> DataFrame:
     )
 
 
-def _told(events: DataFrame) -> DataFrame:
+def _counted_events(events: DataFrame) -> DataFrame:
     return events.groupBy(*_SOURCE).agg(
         F.count(F.lit(1)).alias("events"),
         F.count_if(F.col("severity").isin(*SEVERE)).alias("severe"),

@@ -106,6 +106,7 @@ class _Questions:
             _kept(self._steps(records, lives, log_end)) as steps,
             _kept(silver.events(records)) as events,
         ):
+            # Each object has one first life.
             contents["objects"] = lives.where(F.col("life") == 1).count()
             states_published = silver.source_states(records)
             gaps = quality.gaps_of_sources(silver.gaps(records), states_published)
@@ -183,6 +184,7 @@ class _Questions:
         return self._filled("brokers", rows, len(rows))
 
     def _of_classes(self, records: DataFrame, lives: DataFrame, contents: Row) -> dict[str, Table]:
+        # Not in the period's own records: schemas are at the head of a segment, which may have begun before.
         schemas = silver.schemas(self._found.standing)
         seconds = (_time(contents, "end") - _time(contents, "begin")).total_seconds()
         objects = classes.objects(lives)
@@ -250,6 +252,7 @@ class _Questions:
         self._progress("what happened when")
         step = self._step
         drawn = _drawn_queues(tables, again)
+        # A gap of several sources is several rows, and is drawn once.
         longest = gaps.select("from_ts", "to_ts", "seconds").distinct().orderBy(F.col("seconds").desc())
         return Series(
             self._drawn,

@@ -387,6 +387,7 @@ class Submission:
         values: dict[str, FeedValue] = {}
         for index, argument in command.arguments.items():
             name = _name_of(index, passed) or index
+            # By name and by place may be the same argument, and neither is more right than the other.
             if name in values:
                 raise NotSubmittedError(Outcome.WRONG_VALUE, name, f"{name}: given by name and by place")
             values[name] = self._value(command, name, argument, passed.get(name))

@@ -155,6 +155,7 @@ class CommandTable:
         for place, (key, command) in enumerate(self._changed(principal, assignments).items()):
             if command is None:
                 self._remove(key)
+            # A SET that repeats what was submitted: it is not called again.
             elif command is self._commands.get(key):
                 continue
             elif command.is_submitted:

@@ -69,6 +69,7 @@ def definition(head: str, clauses: Sequence[tuple[str, str]], value: str) -> str
         if keyword == "DESCRIPTION":
             lines += ["    DESCRIPTION", quoted(text, 8)]
         else:
+            # The MODULE clause of a compliance goes over several lines, which begin below the keyword.
             lines.append(f"    {keyword}{text}" if text[:1] == "\n" else f"    {keyword:<11} {text}")
     return "\n".join([*lines, f"    ::= {{ {value} }}"])
 
@@ -252,9 +253,11 @@ def _range(entry: ValueEntry, element: Element) -> str:
     if entry.syntax not in _RANGED or (element.minimum is None and element.maximum is None):
         return ""
     lowest, highest = _RANGED[entry.syntax]
+    # The schema's bounds are in nanoseconds, as its values are.
     divisor = UNIT_NANOSECONDS.get(entry.unit, 1)
     low = lowest if element.minimum is None else max(lowest, int(element.minimum) // divisor)
     high = highest if element.maximum is None else min(highest, int(element.maximum) // divisor)
+    # The bounds are a peer's, and may be upside down, which SMIv2 does not allow.
     return f"({low}..{high})" if low <= high else ""
 
 

@@ -141,6 +141,8 @@ class WaitingQueue:
             for number in numbers[:place]:
                 self._make_urgent(self._waiting[number], urgency)
             numbers.insert(place, waiting.number)
+            # An end must not overtake a beginning that waits: it takes the urgency of those behind it, and
+            # gives its own to those before.
             waiting = replace(waiting, urgency=urgency)
         self._insert(waiting)
 
@@ -201,7 +203,7 @@ class Delivery(Protocol):
         """Whether the receiver answers, as far as anybody knows. One of traps never does."""
 
     @property
-    def can_be_told(self) -> bool:
+    def is_reachable(self) -> bool:
         """Whether what is sent now is likely to arrive."""
 
     def __len__(self) -> int: ...
@@ -237,8 +239,8 @@ class TrapDelivery:
         self._queue = WaitingQueue()
 
     @property
-    def can_be_told(self) -> bool:
-        """See `Delivery.can_be_told`."""
+    def is_reachable(self) -> bool:
+        """See `Delivery.is_reachable`."""
         return len(self) < MAX_WAITING
 
     def __len__(self) -> int:
@@ -318,8 +320,8 @@ class InformDelivery:
         return self._answering
 
     @property
-    def can_be_told(self) -> bool:
-        """See `Delivery.can_be_told`."""
+    def is_reachable(self) -> bool:
+        """See `Delivery.is_reachable`."""
         return self._answering and all(each.tries == 1 for each in self._unanswered.values())
 
     def __len__(self) -> int:

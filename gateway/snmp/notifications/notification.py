@@ -289,6 +289,7 @@ def _reference_encoder(oid: Oid, name_oid: Oid, pointer: RowPointers) -> Argumen
     def encoded(value: FeedValue | None, source: int) -> Varbinds:
         if not isinstance(value, ObjectLink):
             return absent
+        # Without a row zeroDotZero: the varbinds behind keep their places.
         return ((oid, pointer(value, source) or NO_POINTER), (name_oid, text(value.stable_name)))
 
     return encoded

@@ -314,6 +314,8 @@ class TargetSender:
         if not self._is_allowed(notification, urgency):
             self._suppress(notification.name)
             if perhaps_sent:
+                # The last process may have been killed between sending and saving: the end of this condition
+                # must go to the receiver.
                 self._selection.note_sent(notification, perhaps=True)
             return
         # This may raise ValueError: the receiver must not count as notified then.
@@ -370,13 +372,13 @@ class TargetSender:
     def due(self) -> int | None:
         """When `next` or `suppressed` may have something, if nothing happens before; monotonic."""
         delivery = self._delivery.due(self._monotonic())
-        summary = self._suppression.due() if self._delivery.can_be_told else None
+        summary = self._suppression.due() if self._delivery.is_reachable else None
         return min((due for due in (delivery, summary) if due is not None), default=None)
 
     def suppressed(self) -> SuppressedSummary | None:
         """Return what agEventsSuppressed should report now; counting begins again then."""
         due = self._suppression.due()
-        if due is None or due > self._monotonic() or not self._delivery.can_be_told:
+        if due is None or due > self._monotonic() or not self._delivery.is_reachable:
             return None
         summary = self._suppression.summary()
         self._suppression.reset()

@@ -305,6 +305,7 @@ class NotificationSender:
         standing = self._outside.standing()
         self._unsent.extend(self._standing.go_on(standing))
         if standing is None:
+            # The alarms are unknown: what was found out before may not be so any more.
             self._unsent.clear()
             return
         for _ in range(min(DIFFERENCES_A_TURN, len(self._unsent))):
@@ -321,6 +322,7 @@ class NotificationSender:
                     self._offer(begun, [target])
             return
         concerned = [target for target in self._targets if target.selection.has_raised(condition)]
+        # Looked at once more, because an event may have begun it again since the check.
         if concerned and has_ended(condition, standing):
             self._offer(self._own.cleared(self._outside.clock(), condition), concerned)
 
@@ -435,6 +437,8 @@ class StandingCheck:
         """It is time for the next check; one that is under way goes on instead."""
         if self._steps is None:
             self._found, self._begun_counts = _Found(), Counter()
+            # A generator, so that the check goes on in slices: ten thousand alarms at once held the loop for
+            # up to 90 ms.
             self._steps = self._judged()
 
     def go_on(self, standing: Mapping[str, StandingAlarms] | None) -> list[Difference]:

@@ -97,6 +97,7 @@ class NotificationSockets:
         now = time.monotonic()
         until, found = self._agent_addresses.get(address, (now, NO_AGENT_ADDRESS))
         if now >= until:
+            # The way to a receiver changes rarely, and looking it up takes a socket.
             found = _local_address(where)
             self._agent_addresses[address] = (now + _AGENT_ADDRESS_SECONDS, found)
         return found

@@ -172,6 +172,7 @@ class AlarmTable:
             return
         record = alarm.record
         del self._of_source[record.source][number]
+        # The condition may have another alarm by now.
         if self._by_condition.get((record.source, record.condition)) == number:
             del self._by_condition[record.source, record.condition]
             if alarm.generation == self._standing_generation:

@@ -120,6 +120,7 @@ class ClassTables:
 
         The column does not matter, nor whether the object is still there.
         """
+        # A name of any other length than an instance's is the prefix of no table.
         class_name = self._names.get(instance[:-_COLUMN_AND_INDEX])
         if class_name is None:
             return None

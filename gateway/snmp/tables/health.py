@@ -227,6 +227,7 @@ class SourceTable:
 
     def mark_unknown(self, detail: str, now: int) -> None:
         """The core cannot be asked: the states of all sources are unknown."""
+        # Only the cells change: alarms and notifications need the sources' names while the core is away.
         for source in self._records:
             self._table.put(
                 (source,),

@@ -244,6 +244,7 @@ def _operation_cells(record: OperationRecord, row: Oid) -> dict[int, bytes | Non
 def _json(values: Mapping[str, FeedValue | None]) -> bytes:
     """JSON text in ASCII; nothing where it is too long, because half of it misleads."""
     try:
+        # A peer's values may be nested too deeply, or be no JSON at all.
         octets = json.dumps(as_json(values), separators=(",", ":"), sort_keys=True).encode("ascii")
     except (RecursionError, ValueError, TypeError):
         octets = b""

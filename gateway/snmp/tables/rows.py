@@ -288,6 +288,7 @@ class ClassTable:
         """Take up columns that the registry has got since; rows keep their cells."""
         columns = _columns(class_entry)
         self._class_entry = class_entry
+        # A registry may grow by numbers of an enumeration only.
         if columns == self._columns:
             return
         # A table of the store has fixed columns. Registries grow rarely, so all rows are written again.
@@ -431,6 +432,7 @@ class ClassTable:
             elements.update(fixed)
             self._table.put(row.index, elements)
         else:
+            # It goes on to change while it is not shown.
             row.withheld |= elements
             self._table.put(row.index, fixed)
 

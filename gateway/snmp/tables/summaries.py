@@ -143,6 +143,7 @@ class Summaries:
         )
         for slot in summary.changed_slots:
             column, total, objects = summary.summed[slot], summary.totals[slot], summary.objects[slot]
+            # A sum over no object is 0, but its mean is not known.
             mean = total / objects if objects else None
             cells: dict[int, bytes | None] = {
                 SumColumn.TOTAL: gauge64(total),

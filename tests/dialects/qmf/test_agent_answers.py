@@ -292,7 +292,7 @@ def test_an_object_that_does_not_fit_a_body_is_refused() -> None:
     assert len(play.sent) == 2
 
 
-def test_there_is_an_end_to_deletions_that_nobody_can_be_told() -> None:
+def test_there_is_an_end_to_deletions_that_nobody_is_reachable() -> None:
     config = AgentConfig(BROKER, 4, frozenset(), deletion_limit=2)
     play = AgentPlay(config=config)
     play.starts()

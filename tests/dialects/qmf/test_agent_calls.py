@@ -87,7 +87,7 @@ def test_outputs_that_do_not_fit_are_our_own_fault() -> None:
         play.session.method_done(called(play).handle, Status.OK, "OK", ())
 
 
-def test_any_text_can_be_told() -> None:
+def test_any_text_is_reachable() -> None:
     play = started(tank())
     play.take(play.session.method_done(called(play).handle, Status.EXCEPTION, "ü\U0001f4a7" * 40_000))
     play.leaves((QUEUE, MethodResponse(1, 7, "?" * 1000)))
@@ -206,7 +206,7 @@ def test_an_answer_that_comes_while_nothing_is_said_leaves_later() -> None:
     assert answers == [(QUEUE, MethodResponse(1, 0, "OK", b"\x3f\xf8\0\0\0\0\0\0\0"))]
 
 
-def test_what_changed_of_one_object_can_be_told_at_once() -> None:
+def test_what_changed_of_one_object_is_reachable_at_once() -> None:
     play = started(tank(), tank(2, "t2"))
     play.session.put(tank(level=1.0))
     play.session.put(tank(2, "t2", level=2.0))

@@ -246,7 +246,7 @@ def test_what_lasts_is_told_only_while_somebody_can_tell(gateway: Gateway) -> No
     assert standing() == (set(), True)  # also before the row of the alarm that ended unseen has left
 
 
-def test_an_alarm_that_lasts_can_be_told_as_a_notification(gateway: Gateway) -> None:
+def test_an_alarm_that_lasts_is_reachable_as_a_notification(gateway: Gateway) -> None:
     gateway.tell(alarm(1, "one"))
     told = gateway.projection.alarm_notification("shop1", "one")
     assert told is not None
