@@ -23,7 +23,7 @@ from gateway.state_folder import AGENTS, StateError, StateFolder
 log = structlog.get_logger(__name__)
 
 _LOG_MEBIBYTES: Final = 64
-"""Of the event log of an agent: it is there so that a restart knows what was before."""
+"""Size of an agent's event log, from which a restart knows the earlier objects."""
 
 
 async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeline: Lifeline) -> None:
@@ -83,7 +83,7 @@ def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfigurat
 
 
 async def _refused_from_the_start(settings: sources.RabbitMqAgent, folder: Path) -> None:
-    """Find out what no waiting mends: wrong passwords, a missing virtual host or right."""
+    """Find errors that do not pass by waiting: wrong passwords, a missing virtual host or right."""
 
     def warn(line: str) -> None:
         log.warning("agent-check", detail=line)

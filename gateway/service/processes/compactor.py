@@ -1,4 +1,4 @@
-"""The compactor: makes Parquet of the event log's complete segments, out of everybody's way.
+"""The compactor: converts complete segments of the event log to Parquet, without disturbing other processes.
 
 The supervisor starts it when a segment waits. It ends when none has waited for a while.
 """
@@ -34,13 +34,13 @@ IDLE_SECONDS = 30.0
 """A compactor that has had no work for so long ends: it has 70 MB, most of it DuckDB."""
 
 NICENESS = 10
-"""Who reads the log can wait; who asks by SNMP or JMX should not."""
+"""Niceness of the process: readers of the log can wait, those of SNMP and JMX should not."""
 
 
 async def run_compactor(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:  # noqa: ARG001  as all processes; files tell their own times
-    """Compact whatever is complete until nothing waits, the supervisor goes or the task is cancelled.
+    """Compact complete segments until none waits, the supervisor goes or the task is cancelled.
 
-    Nothing that stands in the way ends it: segments wait, and it tries again.
+    An error does not end it: segments wait, and it tries again.
     """
     os.nice(NICENESS)
     compaction = Compaction(loaded.log_folder)
@@ -54,10 +54,10 @@ async def run_compactor(loaded: LoadedConfiguration, clock: Clock, lifeline: Lif
 
 
 class Compaction:
-    """Compacts until nothing waits any more.
+    """Compacts until no segment waits.
 
     Attributes:
-        counts: what was done.
+        counts: of the compactions.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,7 +68,7 @@ class Compaction:
         self.counts = CompactionCounts()
 
     async def run(self) -> None:
-        """Look every few seconds, less often while it cannot be done, until it has been idle for a while."""
+        """Compact every few seconds, less often after errors, until no segment has waited for a while."""
         pause, last_work = POLL_SECONDS, time.monotonic()
         while True:
             try:
@@ -85,13 +85,13 @@ class Compaction:
             await asyncio.sleep(pause)
 
     def interrupt(self) -> None:
-        """End what another thread compacts; the segment waits for the next time."""
+        """Stop the compaction in another thread; its segment waits for the next time."""
         self._interrupted = True
         if self._compactor is not None:
             self._compactor.interrupt()
 
     def compact_all(self) -> bool:
-        """Compact what waits; one segment that cannot be compacted keeps no other from it.
+        """Compact all waiting segments; one that cannot be compacted does not stop the others.
 
         Returns:
             Whether something failed.

@@ -162,7 +162,7 @@ async def _run_locked(
         subscribers.add(event_log.take)
     for server in servers.values():
         subscribers.add(server.take)
-    subscribers.add(operations.noticed)  # last: answers to operations come behind what the others got
+    subscribers.add(operations.noticed)  # last: the others receive the effects before the answers
     async with AsyncExitStack() as running:
         if event_log is not None:
             await running.enter_async_context(event_log)
@@ -197,17 +197,17 @@ async def _run_locked(
 
 
 class Subscribers:
-    """Those who take what the inventory publishes, in the order in which they were added."""
+    """The receivers of what the inventory publishes, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._takers: list[Callable[[Batch], object]] = []
 
     def add(self, take: Callable[[Batch], object]) -> None:
-        """Hand each batch to ``take``, from now on."""
+        """Pass each batch to ``take`` from now on."""
         self._takers.append(take)
 
     def publish(self, batch: Batch) -> None:
-        """Hand a batch to all."""
+        """Pass a batch to all receivers."""
         for take in self._takers:
             take(batch)
 
@@ -284,13 +284,13 @@ def _event_log(
 
 
 def _facts(gateway: str, epoch: int, inventory: Inventory, made: Mapping[int, int]) -> dict[str, object]:
-    """For the first record of a segment: whose it is, and how many events cores before this one ``made``."""
+    """Return the fields of a segment's first record; earlier cores ``made`` so many events."""
     events = events_value({**made, epoch: inventory.events_made})
     return {"gateway": gateway, "boot": epoch, EVENTS: events}
 
 
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:
-    """How sources stood that need to know, when the log ended; ``None`` where there are none."""
+    """Return how sources stood when the log ended, for those that need it; ``None`` if there are none."""
     asking = [name for name, settings in loaded.settings.sources.items() if needs_last_state(settings)]
     if not asking or not loaded.settings.log.enabled:
         return None
@@ -298,19 +298,19 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
 
 
 def _recorded_before(loaded: LoadedConfiguration, gateway: str) -> tuple[list[LogRecord], LastEvents]:
-    """Operations that a core before this one began and did not end; events that front ends may not have."""
+    """Return operations that an earlier core left unfinished, and events that front ends may not have."""
     if not loaded.settings.log.enabled:
         return [], LastEvents()
     folder = loaded.log_folder
     try:
         return unfinished_operations(folder), last_events(folder, loaded.settings.history.events, gateway)
-    except OSError as error:  # what is wrong with the log is said when it is opened
+    except OSError as error:  # the error is reported when the log is opened
         log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
         return [], LastEvents()
 
 
 def _names(last: LastState | None, recorded: LastEvents) -> dict[str, str]:
-    """Return the names of the objects that recorded events refer to, as far as sources had to know them."""
+    """Return the names of the objects to which recorded events refer, as far as sources need them."""
     objects = {} if last is None else last.objects
     referred = {
         value
@@ -332,12 +332,12 @@ async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, 
 
 
 async def _go_on(inventory: Inventory, is_left: asyncio.Event) -> None:
-    """Apply what takes long, slice by slice."""
+    """Apply long reports, slice by slice."""
     while True:
         await is_left.wait()
         is_left.clear()
         inventory.go_on()
-        await asyncio.sleep(0)  # others have their turn, and what arrives is read
+        await asyncio.sleep(0)  # other tasks run, and messages are received
 
 
 async def _tick(inventory: Inventory, clock: Clock) -> None:
@@ -347,16 +347,16 @@ async def _tick(inventory: Inventory, clock: Clock) -> None:
 
 
 UPKEEP_SECONDS = 15.0
-"""After so long at the latest, a row number is where a power cut cannot reach it."""
+"""Seconds after which, at the latest, a row number is safe from a power failure."""
 
 FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
 
 
 def count_start(state: StateFolder, index: InstanceIndex) -> int:
-    """The number of this start, on the disk in both places before anything can be published under it.
+    """Return the number of this start, which is on the disk in both places before it is published.
 
-    The index first: if the process dies between the two, the number is taken once more, and the index allows
-    that.
+    The index comes first: if the process dies between the two, the number is used once more, which the index
+    allows.
     """
     boot = state.boots + 1
     index.start(state.identity, boot)
@@ -364,7 +364,7 @@ def count_start(state: StateFolder, index: InstanceIndex) -> int:
 
 
 async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) -> None:
-    """Run until cancelled.
+    """Maintain the index until cancelled.
 
     Args:
         index: in use on this loop.
@@ -372,7 +372,7 @@ async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) 
         needed: set by the index when it cannot wait.
 
     Raises:
-        InstanceIndexError: the index has failed, here or elsewhere: nothing may go on without it.
+        InstanceIndexError: the index has failed: nothing may continue without it.
     """
     await until_one_ends(_keep_on_disk(index, needed), _forget(index, clock))
 
@@ -389,7 +389,7 @@ async def _keep_on_disk(index: InstanceIndex, needed: asyncio.Event) -> None:
 
 
 async def _forget(index: InstanceIndex, clock: Clock) -> None:
-    """Give up row numbers of objects that are gone for ever, a few at a time."""
+    """Release row numbers of objects that will not return, a few at a time."""
     while True:
         forgotten = index.forget_retired(clock.now(), FORGOTTEN_AT_ONCE)
         await asyncio.sleep(FORGET_SOON_SECONDS if forgotten == FORGOTTEN_AT_ONCE else FORGET_SECONDS)

@@ -52,13 +52,13 @@ log = structlog.get_logger(__name__)
 
 FIRST_RESTART_SECONDS, LAST_RESTART_SECONDS = 0.1, 15.0
 STEADY_SECONDS = 60.0
-"""A virtual machine that lived this long is followed by another at once when it dies."""
+"""Seconds after which a virtual machine that dies is replaced at once."""
 
 ANSWER_SECONDS = 0.25
-"""Of an operation's deadline, for the way from the core back to the client, who waits no longer."""
+"""Seconds before a client's deadline at which the core must answer, for the way back to the client."""
 
 COMPLETE_SECONDS = 10.0
-"""How long clients wait for the first whole snapshot before they are let in all the same."""
+"""Seconds for which clients wait for the first whole snapshot; then they are admitted anyway."""
 
 _EXIT_CODES: tuple[tuple[type[JmxError], ExitCode], ...] = (
     (JavaMissingError, ExitCode.NOT_INSTALLED),
@@ -88,11 +88,11 @@ async def run_jmx(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline)
 
 
 def read_passwords(loaded: LoadedConfiguration, state: StateFolder) -> dict[str, SecretStr]:
-    """The password of each user: as configured, else the state folder's own, made when it is missing.
+    """Return the password of each user: the configured one, or the state folder's, created if missing.
 
     Raises:
-        SecretError: a configured one cannot be read.
-        StateError: one of the state folder's cannot be read or made.
+        SecretError: a configured password cannot be read.
+        StateError: a password of the state folder cannot be read or created.
     """
     passwords: dict[str, SecretStr] = {}
     for name, user in loaded.settings.jmx.users.items():
@@ -104,12 +104,12 @@ def read_passwords(loaded: LoadedConfiguration, state: StateFolder) -> dict[str,
 
 
 def secret_name(user: str) -> str:
-    """What a user's password is called in the state folder."""
+    """Return the name of a user's password in the state folder."""
     return f"jmx-{user}"
 
 
 def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
-    """How the configuration wants the virtual machine run."""
+    """Return the settings of the virtual machine from the configuration."""
     settings = loaded.settings.jmx
     address, port = settings.listen
     return MachineSettings(
@@ -124,16 +124,16 @@ def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
 
 
 def exit_code(error: JmxError) -> ExitCode:
-    """How a command ends for which this is the end."""
+    """Return the exit code of a command that ends because of this error."""
     return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
 
 
 def column_oids(root: str, registries: Iterable[OidRegistry]) -> ColumnOids:
-    """What finds the SNMP column that shows an element too: its first one, in a shipped registry.
+    """Return a function that finds the SNMP column of an element: its first one, in a shipped registry.
 
     Args:
         root: of all object identifiers, dotted.
-        registries: the shipped ones; a provisional column's number is this site's affair.
+        registries: the shipped ones; the number of a provisional column is valid on this site only.
     """
     registries = tuple(registries)
 
@@ -150,13 +150,13 @@ def column_oids(root: str, registries: Iterable[OidRegistry]) -> ColumnOids:
 
 
 class _JmxAgent:
-    """Virtual machines, one after the other.
+    """Runs virtual machines, one after the other.
 
     Args:
         loaded: the configuration.
         clock: for the projection.
-        lifeline: to the supervisor; it learns when clients can connect for the first time.
-        users: who may come in.
+        lifeline: to the supervisor, which is informed when clients can connect for the first time.
+        users: the users who may connect.
         oids: for descriptors.
     """
 
@@ -185,10 +185,10 @@ class _JmxAgent:
         lifeline.metrics.add("agent", lambda: agent_readings(self._starts, self._logins, buffer))
 
     async def run(self) -> NoReturn:
-        """Run one after the other, for ever.
+        """Run one virtual machine after the other, without end.
 
         Raises:
-            CommandError: the first one never worked, and was not killed before it could.
+            CommandError: the first one failed before it worked, and was not killed.
         """
         pause = FIRST_RESTART_SECONDS
         while True:
@@ -206,7 +206,7 @@ class _JmxAgent:
             pause = min(2 * pause, LAST_RESTART_SECONDS)
 
     async def _run_once(self) -> NoReturn:
-        """One life of a virtual machine.
+        """Run a virtual machine to its end.
 
         Raises:
             JmxError: always, when it has ended.
@@ -244,7 +244,7 @@ class _JmxAgent:
         raise AssertionError("the feed is followed for ever")
 
     async def _let_in(self, machine: JavaMachine, delivery: Delivery, operations: Operations) -> NoReturn:
-        """Open to clients once they find everything there is."""
+        """Admit clients as soon as they find every object."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(COMPLETE_SECONDS):
                 await delivery.complete.wait()
@@ -285,14 +285,14 @@ _MILLISECONDS = 1000
 
 
 class LoginOutcome(enum.StrEnum):
-    """How an attempt to log in ended."""
+    """The outcome of a login."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
 
 
 def agent_readings(starts: int, logins: Mapping[LoginOutcome, int], buffer: int) -> Iterator[Reading]:
-    """Read what outlives a virtual machine; ``buffer`` is how many notifications one keeps."""
+    """Read the counters that outlive a virtual machine; ``buffer`` is how many notifications one keeps."""
     yield families.JMX_STARTS.at(starts)
     yield families.JMX_BUFFER.at(buffer)
     for outcome in LoginOutcome:
@@ -334,7 +334,7 @@ async def machine_readings(machine: JavaMachine) -> Iterable[Reading]:
 
 
 FILE: Final = "jmx-events.json"
-"""In the state folder."""
+"""Name of the file in the state folder."""
 
 _SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 10.0
@@ -349,7 +349,7 @@ class _Place(StrictModel):
 
 
 class EventCursorFile:
-    """The file.
+    """The file with the place of the last event that clients received.
 
     Args:
         state: the state folder.
@@ -361,7 +361,7 @@ class EventCursorFile:
         self._writing = threading.Lock()
 
     def read(self) -> EventCursor:
-        """Return where the process before stopped; as if there had been none, where that cannot be read."""
+        """Return where the previous process stopped; if that cannot be read, an empty place."""
         try:
             with self._path.open("rb") as file:
                 place = _Place.model_validate_json(file.read(_MAX_OCTETS))
@@ -375,7 +375,7 @@ class EventCursorFile:
         return EventCursor(*self._kept)
 
     async def keep(self, cursor: EventCursor) -> NoReturn:
-        """Write what changed, once a second; ends by cancellation only."""
+        """Write changes, once a second; this ends by cancellation only."""
         try:
             while True:
                 kept = await asyncio.to_thread(self._write, cursor.place)

@@ -1,4 +1,4 @@
-"""Carries out the effects of operations between front ends, sources, the event log and the clock."""
+"""Carries out the effects of operations, between front ends, sources, the event log and the clock."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from gateway.operations.policy import Permission, Policy
 log = structlog.get_logger(__name__)
 
 RECORD_SECONDS: Final = 2.0
-"""For which an operation waits for the event log; then it goes on, and its record says so."""
+"""Seconds for which an operation waits for the event log; then it continues, and its record says so."""
 
 _WELL: Final = frozenset({EventLogState.WRITING, EventLogState.UPKEEP})
 
 
 class RecordingLog(Protocol):
-    """The event log, as far as it matters here (`gateway.service.processes.event_log.CoreEventLog`)."""
+    """The part of the event log that operations use (`gateway.service.processes.event_log.CoreEventLog`)."""
 
     @property
     def last_seq(self) -> int:
-        """Of the record that was appended last."""
+        """The seq of the last record that was appended."""
         ...
 
     @property
     def record(self) -> EventLogRecord:
-        """How it is."""
+        """The state of the log."""
         ...
 
     async def reached(self, seq: int) -> None:
@@ -61,7 +61,7 @@ class CoreOperations:
         manager: decides everything.
         inventory: publishes records of operations.
         clock: the gateway's.
-        event_log: has the begin of each change before anything is sent; ``None`` where none is configured.
+        event_log: has the begin of each change before anything is sent; ``None`` if none is configured.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CoreOperations:
         await asyncio.gather(*self._recording, return_exceptions=True)
 
     def connect(self, source: int, port: SourcePort) -> None:
-        """From now on operations on objects of the source (its number) go through ``port``."""
+        """Send operations on objects of the source (its number) through ``port`` from now on."""
         self._ports[source] = port
         self._manager.connect(source, port.precheck)
 
@@ -103,11 +103,11 @@ class CoreOperations:
         self._perform(self._manager.submit(_with_time_left(request), reply, self._clock.now()))
 
     def answered(self, answer: Answer) -> None:
-        """A source brought an answer to a call, modification or fetch."""
+        """Take an answer of a source to a call, modification or fetch."""
         self._perform(self._manager.answered(answer, self._clock.now()))
 
     def noticed(self, batch: Batch) -> None:
-        """Look at a published batch."""
+        """Take a published batch."""
         effects = self._manager.noticed(batch.records, self._clock.now())
         if effects:  # hardly ever, and there are thousands of batches
             self._perform(effects)
@@ -117,7 +117,7 @@ class CoreOperations:
         self._perform(self._manager.recover(begun, self._clock.now()))
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        """Carry out effects in order; what they lead to meanwhile comes behind them."""
+        """Carry out effects in order; further effects that they cause follow them."""
         self._effects.extend(effects)
         if self._is_performing:
             return
@@ -136,7 +136,7 @@ class CoreOperations:
                 if lasting:
                     self._record(record.number)
             case Send(source, message):
-                # Behind what runs now: it may be the very session that this goes to.
+                # After the present effects: they may be of the very session that gets this call.
                 asyncio.get_running_loop().call_soon(self._send, self._ports[source], message)
             case Reply(to, answer):
                 to(answer)
@@ -151,11 +151,11 @@ class CoreOperations:
                 case ObjectFetch():
                     port.fetch(message)
         except Exception:
-            # A fault of ours: whether it was sent is not known, and the deadline will say so.
+            # An internal error: it is unknown whether it was sent, and the deadline will report that.
             log.exception("operation-not-sent")
 
     def _record(self, number: int) -> None:
-        """Let the operation go on once the log has its begin."""
+        """Continue the operation once its begin is in the log."""
         event_log = self._event_log
         if event_log is None:
             self._perform(self._manager.recorded(number, self._clock.now()))
@@ -199,7 +199,7 @@ class CoreOperations:
 
 
 def policy_of(settings: OperationSettings) -> Policy:
-    """What is configured, as the one place that decides takes it."""
+    """Return the policy of the configuration."""
     return Policy(
         Permission(
             frozenset(rule.who), rule.sources, rule.classes, rule.objects, rule.set, rule.invoke, rule.read
@@ -209,7 +209,7 @@ def policy_of(settings: OperationSettings) -> Policy:
 
 
 def _with_time_left(request: OperationRequest) -> OperationRequest:
-    """A request that waited here, as while this process was stopped, has so much less time."""
+    """Return a request with the time that is left, if it waited here, as while this process was stopped."""
     waited = int(asyncio.get_running_loop().time() * SECOND) - request.sent
     if not request.sent or waited <= 0:
         return request

@@ -1,8 +1,8 @@
-"""Ends this process when the one that started it ends, whatever this one is doing just then.
+"""Ends this process when the one that started it ends, whatever this one is doing.
 
-While a process starts it imports, reads and waits, and nothing in it listens to its lifeline; and all the
-time it holds the lock of the state folder, which its supervisor handed down. So a thread listens from the
-first moment. Nothing may be imported here that takes long.
+While a process starts it imports, reads and waits, and nothing in it receives from its lifeline; meanwhile it
+holds the lock of the state folder, which it inherited from its supervisor. So a thread waits for the end from
+the first moment. This module must not import anything slow.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import time
 from typing import Final
 
 LAST_SECONDS: Final = 5.0
-"""A process that was ready may take so long to end in order."""
+"""Seconds within which a process that was ready must end in order."""
 
 _CODE: Final = 1
-"""Of the exit: no process is there to read it."""
+"""The exit code, which no process reads."""
 
 
 class ParentGuard:
-    """Listens for the other end of a lifeline to be closed.
+    """Waits for the other end of a lifeline to be closed.
 
     The process then ends as by SIGKILL, which every part of the gateway withstands.
 
     Args:
-        lifeline: descriptor of the inherited socket; ``None`` where the process was started by hand.
+        lifeline: descriptor of the inherited socket; ``None`` if the process was started by hand.
     """
 
     def __init__(self, lifeline: int | None) -> None:
@@ -35,7 +35,7 @@ class ParentGuard:
             threading.Thread(target=self._listen, args=(lifeline,), name="parent-guard", daemon=True).start()
 
     def ready(self) -> None:
-        """From now on the process listens itself, and ends in order; it is ended if it does not."""
+        """Give the process `LAST_SECONDS` to end in order: it uses the lifeline itself from now on."""
         self._ends_in_order = True
 
     def _listen(self, lifeline: int) -> None:

@@ -1,4 +1,4 @@
-"""What every process sets up: structured logs on standard error, garbage collection, signals that end it."""
+"""The setup of every process: structured logs on standard error, garbage collection, signals that end it."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def configure_logs(process: str, level: int = logging.INFO) -> None:
 
 
 _YOUNG_OBJECTS = 10_000
-"""Allocations between two looks at the youngest; the default of 700 costs more than it finds."""
+"""Allocations between two collections of the youngest generation; the default, 700, is too costly."""
 
 _YOUNGER_BEFORE_MIDDLE, _MIDDLE_BEFORE_OLD = 4, 2_500
-"""While 100,000 objects are read first, all that is young stays: looking at a million takes half a second."""
+"""Young objects are not collected while 100,000 objects are read: a million takes half a second."""
 
 
 def tune_garbage_collection() -> None:
-    """Call once a process is set up: a full pass over 100,000 objects holds the loop for 24 to 77 ms."""
+    """Reduce collections after the setup: a full one over 100,000 objects blocks the loop for 24 to 77 ms."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, _YOUNGER_BEFORE_MIDDLE, _MIDDLE_BEFORE_OLD)

@@ -168,10 +168,10 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
 
 
 def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
-    """The community that reads: as configured, else the state folder's own, made when it is missing.
+    """Return the community that reads: the configured one, or the state folder's, created if missing.
 
     Raises:
-        SecretError: the configured one cannot be read.
+        SecretError: the configured community cannot be read.
     """
     configured = loaded.settings.snmp.community
     if configured is not None:
@@ -180,7 +180,7 @@ def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
 
 
 def read_writers(loaded: LoadedConfiguration, state: StateFolder, community: str) -> dict[str, str]:
-    """The community of each writer: as configured, else the state folder's own, made when it is missing.
+    """Return the community of each writer: the configured one, or the state folder's, created if missing.
 
     Args:
         loaded: the configuration.
@@ -188,8 +188,8 @@ def read_writers(loaded: LoadedConfiguration, state: StateFolder, community: str
         community: the one that reads.
 
     Raises:
-        SecretError: a configured one cannot be read.
-        CommandError: two are the same, so that the writer could not be known.
+        SecretError: a configured community cannot be read.
+        CommandError: two communities are equal, so that the writer is ambiguous.
     """
     communities: dict[str, str] = {}
     names = {community: "the community that reads"}
@@ -235,7 +235,7 @@ def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
 
 
 class _Failures:
-    """Logs errors of the agent's own, at most one a minute: a datagram may cause as many as it likes."""
+    """Logs internal errors of the agent, at most one a minute: any datagram may cause one."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -249,30 +249,30 @@ class _Failures:
 
 
 def _judge(link: FeedLink, projection: Projection) -> None:
-    """Before anything is answered: where this process stood still, every row says that it is stale."""
+    """Make every row stale before an answer, if this process was stopped."""
     if link.judge():
         while projection.tick():
             pass
 
 
 Ask = Callable[[OperationRequest], Awaitable[OperationAnswer]]
-"""`gateway.feed.client.FeedLink.ask`."""
+"""The signature of `gateway.feed.client.FeedLink.ask`."""
 
 
 class Commands:
-    """The table, who sees what of it, and the operations that are under way.
+    """The command table, its views, and the operations in progress.
 
     Args:
         settings: of SNMP; each writer in them may have commands.
         root: of all object identifiers.
-        store: what everybody who can read sees.
+        store: what every reader sees.
         projection: knows the objects on which methods are called.
         submission: makes operations of commands.
-        ask: asks the core.
+        ask: sends operations to the core.
         clock: now, in nanoseconds since 1970-01-01 UTC.
 
     Attributes:
-        table: takes part in SETs, gets records of operations, and wants a tick a second.
+        table: takes part in SETs, takes records of operations, and needs a tick a second.
     """
 
     def __init__(
@@ -306,12 +306,12 @@ class Commands:
         self.table.serve(store)
 
     def view(self, writer: str) -> MibView:
-        """What a writer can read."""
+        """Return what a writer can read."""
         own = self._own.get(writer)
         return self._store if own is None else JoinedView(self._store, own)
 
     async def close(self) -> None:
-        """Wait for no answer any more; what was asked for goes on in the core."""
+        """Stop waiting for answers; the operations continue in the core."""
         for task in self._asking:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
@@ -326,7 +326,7 @@ class Commands:
 
 
 def secret_arguments(mappings: Iterable[MappingFile]) -> SecretArguments:
-    """What no owner is shown the value of."""
+    """Return the arguments whose values no owner is shown."""
     mappings = tuple(mappings)
     return SecretArguments(
         SecretRules(pattern for mapping in mappings for pattern in secret_patterns(mapping)),
@@ -362,7 +362,7 @@ _FAILURES = (
 
 
 def request_readings(counters: SnmpCounters) -> Iterator[Reading]:
-    """Of the requests so far."""
+    """Yield the counters of requests."""
     yield families.SNMP_PACKETS.at(counters.in_packets)
     for kind, counter in _REQUESTS.items():
         yield families.SNMP_REQUESTS.at(getattr(counters, counter), kind)
@@ -371,7 +371,7 @@ def request_readings(counters: SnmpCounters) -> Iterator[Reading]:
 
 
 def set_readings(counters: SnmpCounters, sets: SetRequests) -> Iterator[Reading]:
-    """Of SETs."""
+    """Yield the counters of SETs."""
     for status, name in STATUS_NAMES.items():
         yield families.SNMP_SETS.at(counters.set_statuses[status], name)
     yield families.SNMP_SET_VARIABLES.at(counters.set_variables)
@@ -384,7 +384,7 @@ def set_readings(counters: SnmpCounters, sets: SetRequests) -> Iterator[Reading]
 
 
 def command_readings(health: CommandHealth) -> Iterator[Reading]:
-    """Of the command table."""
+    """Yield the counters of the command table."""
     yield families.SNMP_COMMANDS.at(health.rows)
     yield families.SNMP_COMMANDS_RUNNING.at(health.running)
     for outcome in Outcome:
@@ -392,7 +392,7 @@ def command_readings(health: CommandHealth) -> Iterator[Reading]:
 
 
 def row_readings(status: FeedStatus, health: ShownCounts) -> Iterator[Reading]:
-    """Of what is shown, and of the feed that it comes from."""
+    """Yield the readings of rows, and of the feed."""
     yield from feed_readings(status, PROCESS)
     yield families.NORTH_OBJECTS.at(health.rows, PROCESS)
     yield families.NORTH_STALE.at(health.stale, PROCESS)
@@ -405,7 +405,7 @@ def row_readings(status: FeedStatus, health: ShownCounts) -> Iterator[Reading]:
 
 
 def notification_readings(targets: Mapping[str, TargetHealth]) -> Iterator[Reading]:
-    """Of every receiver."""
+    """Yield the readings of every receiver."""
     for name, health in targets.items():
         yield families.NOTIFICATIONS_SENT.at(health.sent, name)
         yield families.NOTIFICATIONS_ACKNOWLEDGED.at(health.acknowledged, name)

@@ -76,7 +76,7 @@ async def run_qmf(
 
 
 def warn_of_impersonators(name: str, endpoint: AmqpEndpoint) -> None:
-    """Warn that it is not checked who could forge the senders that source ``name`` trusts."""
+    """Warn that it is unknown which users could forge the senders that source ``name`` trusts."""
     log.warning(
         "impersonators-not-checked",
         name=name,

@@ -30,12 +30,12 @@ RESTART_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerAccess:
-    """The ways to one broker.
+    """The connections to one broker.
 
     Attributes:
         reader: reads it.
         writer: carries out operations.
-        events: where its event exchange is, if that is configured.
+        events: its event exchange, if that is configured.
         scraper: reads its nodes' metrics.
     """
 
