@@ -163,6 +163,7 @@ def check_java() -> None:
     said = subprocess.run(  # noqa: S603  what the user's own environment names
         [java, "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False
     ).stderr
+    # Java prints its version on standard error.
     version = _VERSION.search(said)
     if version is None or int(version[1]) < JAVA_VERSION:
         found = f"{java} is of version {version[1]}" if version else f"{java} does not print its version"

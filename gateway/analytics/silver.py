@@ -138,6 +138,7 @@ def lives(records: DataFrame) -> DataFrame:
         F.col("create_ts").cast("double") - former_creation.cast("double") > SAME_CREATION_SECONDS
     )
     former_mark = F.last(F.when(F.col("kind") != "update", F.col("kind")), ignorenulls=True).over(before)
+    # A durable object that is made again under its name keeps its object_id.
     after_end = (former_mark == "delete") & F.col("kind").isin("create", "snapshot")
     begins = F.coalesce(after_end, F.lit(False)) | F.coalesce(made_again, F.lit(False))
     numbered = marks.withColumn("life", F.sum(begins.cast("int")).over(order) + 1)
@@ -244,6 +245,7 @@ def shown_since(records: DataFrame) -> DataFrame:
 
 def _entries(elements: Collection[str] | None) -> Column:
     """Return the elements of a record with their values, those that have none any more included."""
+    # As variants: each value keeps its own type, and unsigned 64-bit numbers all digits.
     variants = F.from_json("values", "map<string,variant>")
     nothing = F.lit(None).cast("variant").alias("value")
     gone = F.transform("absent", lambda name: F.struct(name.alias("key"), nothing))

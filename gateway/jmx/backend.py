@@ -298,6 +298,7 @@ class Users:
         expected = self._digests.get(user, self._nobody)
         if hmac.compare_digest(self._digest(password), expected):
             return True
+        # Only this answer waits: others are given meanwhile.
         await asyncio.sleep(self._failure_seconds)
         return False
 

@@ -145,6 +145,7 @@ def _cached_jar(folder: Path) -> Path:
     # The name alone proves nothing: a file that a full disk has cut has it, too.
     if digest_of_jar(jar) != digest:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A second process makes the same file, and replaces the first one whole.
         build_jar(jar)
         _remove_older(folder)
     return jar

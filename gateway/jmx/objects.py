@@ -74,7 +74,6 @@ class WaitingLinks:
 
     def arrived(self, target: Target) -> list[tuple[int, int]]:
         """Return the attributes that waited for ``target``, and forget that they did."""
-        # Sorted, so that the same feed gives the same commands in each run.
         waiting = sorted(self._by_target.get(target, ()))
         for referrer, position in waiting:
             self.settle(referrer, position)

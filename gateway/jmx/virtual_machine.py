@@ -306,6 +306,7 @@ class JavaMachine:
             settings.notification_buffer,
             DOMAIN,
         )
+        # On standard input: a command line and an environment can be read by other processes.
         packed = msgspec.msgpack.encode(fields)
         return struct.pack(">i", len(packed)) + packed
 
@@ -355,6 +356,8 @@ class JavaMachine:
 
     def _log(self, line: str) -> None:
         text = line.rstrip()[:_MAX_LINE]
+        # Before the limit: a start that fails is explained by the last lines, also by those that are not
+        # logged.
         self._tail.append(text)
         left_out = self._limit.admit()
         if left_out is not None:

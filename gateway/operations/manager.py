@@ -115,6 +115,7 @@ class OperationManager:
         self._turns: dict[int, Turns] = {}
         self._under_way: dict[int, _UnderWay] = {}
         self._waiting_for: dict[int, int] = {}
+        # Attempts that are refused cost the client nothing, and must not fill the log.
         self._refusals = AuditRateLimiter()
         self._repeats = Repeats()
         self._reconciler = Reconciler(

@@ -106,6 +106,7 @@ class Policy:
                 what, rule = f"set {element}", f"set: [{element}]"
             case CallMethod(method):
                 what, rule = f"call {method}", f"invoke: [{method}]"
+                # A pattern would fit, so that the user has to know why it does not.
                 if self.decide(principal, subject, CallMethod(method, dangerous=False)):
                     known = "cannot be undone"
                     danger = known if wish.described else f"is in no mapping, so perhaps it {known}"

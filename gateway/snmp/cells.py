@@ -87,6 +87,7 @@ def float_encoder(*, single: bool) -> PairEncoder:
 
 def text(value: str, limit: int = MAX_TEXT_OCTETS) -> bytes:
     """The TLV of ``value`` in UTF-8, cut before the first character that ends beyond ``limit`` octets."""
+    # A peer's text may contain half of a surrogate pair: encoders never raise.
     return _cut(value.encode("utf-8", "replace"), limit)
 
 

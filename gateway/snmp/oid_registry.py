@@ -54,6 +54,7 @@ def upper_camel(text: str) -> str:
 def lower_camel(text: str) -> str:
     """Like `upper_camel` with a small first letter, and a letter in front where a digit comes first."""
     camel = upper_camel(text)
+    # A descriptor begins with a small letter (RFC 2578 section 3.1).
     return ("n" + camel) if camel[0].isdigit() else camel[0].lower() + camel[1:]
 
 
@@ -65,6 +66,7 @@ def label(text: str) -> str:
 
 def shortened(text: str, limit: int = MAX_DESCRIPTOR) -> str:
     """``text`` itself where it fits into ``limit`` characters, else its beginning and a hash of all of it."""
+    # The hash keeps names apart that begin alike.
     return text if len(text) <= limit else text[: limit - _HASH_LENGTH] + _hash(text)
 
 
@@ -86,6 +88,7 @@ def unique(text: str, taken: Collection[str], limit: int = MAX_DESCRIPTOR) -> st
 
 
 def _hash(text: str) -> str:
+    # A peer's text may contain half of a surrogate pair, which has no UTF-8 form.
     encoded = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(encoded, digest_size=_HASH_LENGTH // 2).hexdigest()
 

@@ -196,7 +196,7 @@ def generate_files(
             if not dry_run:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_durably(file, content, PUBLIC)
-    # The old file goes last: until then it is the only one that is complete.
+    # The old file goes last, when the new one is on the disk.
     if former != path and not dry_run:
         former.unlink()
     return changed

@@ -279,6 +279,7 @@ def extended_values(values: tuple[EnumerationNumber, ...], element: Element) -> 
                 f"{element.name}: an enumeration has at most {MAX_VALUES_PER_ENUMERATION} values"
             )
         label = unique(label_of(named.label), labels)
+        # Above all that there ever were: the number of a value that went stays its own.
         number = max(entry.number for entry in extended) + 1
         extended.append(EnumerationNumber(value=named.label, label=label, number=number))
         known.add(named.label)

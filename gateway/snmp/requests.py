@@ -220,6 +220,7 @@ class Responder:
 
     def _bulk(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
         """GETBULK (RFC 3416 section 4.2.3), cut to the limits of size and number."""
+        # A GETBULK may be answered in part, any other request may not.
         names = request.names[: self._limits.varbinds]
         octets = self._limits.message_size - message.response_overhead(envelope)
         varbinds = self._bulk_varbinds(view, names, request.first, request.second, octets)
@@ -317,6 +318,7 @@ class Responder:
 
     def _too_big(self, envelope: Message, request: Request) -> bytes | None:
         """Return the tooBig answer: without varbinds in v2c, with those of the request in v1 (RFC 1157)."""
+        # An error repeats the request's varbinds, but tooBig of v2c has none (RFC 3416 section 4.2.1).
         varbinds = _echo(request) if envelope.version == message.VERSION_1 else []
         datagram = message.encode_response(envelope, request.request_id, message.TOO_BIG, 0, varbinds)
         if len(datagram) <= self._limits.message_size:

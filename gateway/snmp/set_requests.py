@@ -357,6 +357,8 @@ class SetRequests:
         try:
             change = plan.only_change
             if change is not None:
+                # By this reference the core knows the SET again, also from a process that was restarted
+                # meanwhile.
                 await self._set_one(principal, change, assignments, key.hex())
             else:
                 await self._test(principal, plan, assignments, key.hex())

@@ -122,6 +122,7 @@ def summary_rows(view: TerminalView, pattern: Pattern) -> Iterator[tuple[str, st
 
 def change_line(change: FeedChange, view: TerminalView, now: int) -> str:
     """Make one line of ``watch``."""
+    # The time of day, to the millisecond.
     clock = (time_text(now) or "")[11:23]
     return f"{clock}  {KINDS[type(change)]:<9}  {_details(change, view)}"
 

@@ -147,6 +147,7 @@ def _alike(view: TerminalView, text: str, *, whole: bool) -> list[str]:
         return []
     paths = {known.path: known.path for known in view.objects.values()}
     paths |= {known.record.leaf_name: known.path for known in view.objects.values()}
+    # Both whole paths and own names are compared: either may have been mistyped.
     close = difflib.get_close_matches(text, paths, n=3, cutoff=0.75)
     return sorted({paths[name] for name in close})
 

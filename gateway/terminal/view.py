@@ -286,6 +286,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         """Mark everything stale. Return the change, once."""
         self._replica.disconnected(self._clock())
         was_whole, self._was_whole = self._was_whole, False
+        # Once: attempts to connect again fail for as long as the core is away.
         return [CoreChanged(reason)] if was_whole else []
 
     def source_name(self, number: int) -> str:

@@ -19,6 +19,7 @@ SEVERE: Final = ("critical", "major")
 STORM_A_MINUTE: Final = 60
 """So many events of one name from one source within a minute are a storm."""
 
+# A # that is escaped is part of a name.
 _INCARNATION: Final = r"(?s)(?<!\\)#.*"
 
 FLAPPING_TIMES: Final = 3

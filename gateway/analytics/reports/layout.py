@@ -285,6 +285,7 @@ def show(report: Report, file: IO[str], most_rows: int = 20) -> None:
         console = Console(file=file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
     period, contents = report.period, report.contents
     console.print(Text(f"Event log {readable(report.log)}", "bold"))
+    # soft_wrap, here and below: in a pipe a sentence stays one line.
     console.print(f"{readable(period.begin)} to {readable(period.end)} UTC", soft_wrap=True)
     console.print(
         ", ".join(

@@ -48,6 +48,7 @@ PAPER: Final = "#FFFFFF"
 FAINT: Final = "#E6E8EC"
 
 
+# A # that is escaped is part of a name.
 _INCARNATION = re.compile(r"(?<!\\)#.*", re.DOTALL)
 """What distinguishes the incarnations of a transient object, at the end of its stable name."""
 

@@ -60,6 +60,7 @@ def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:
     published = states.where(F.col("source").isNotNull())
     known = published.groupBy("log_id").agg(F.collect_set("source").alias("known"))
     none = F.array().cast("array<string>")
+    # A gap that says how much was lost is the log's own: sources were read all the time.
     of_all = F.col("source").isNull() & F.col("lost").isNull() & F.col("known").isNotNull()
     concerned = F.when(of_all, F.array_except("known", F.coalesce("covered", none)))
     return (
@@ -175,6 +176,7 @@ def silence(states: DataFrame, shown_since: DataFrame, log_end: dt.datetime) -> 
     order = Window.partitionBy(*who).orderBy("seq")
     is_current = F.col("state").isin(*CURRENT)
     silent = ~is_current & (F.col("state") != GONE)
+    # The first state of all counts as a fall if it is silent.
     was_current = F.coalesce(F.lag(~silent).over(order), F.lit(True))
     forgotten = F.coalesce(F.col("last_recorded") < F.col("shown_since"), F.lit(False))
     end = F.when(forgotten, F.col("shown_since")).otherwise(F.lit(log_end))

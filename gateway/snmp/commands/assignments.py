@@ -422,7 +422,7 @@ def _check_unchanged(former: Command, change: CommandChange) -> None:
         if argument is not None:
             _check_row_unchanged(argument, row)
         elif row.action is not RowStatus.DESTROY or row.columns:
-            # To destroy a row that is not there succeeds (RFC 2579, RowStatus).
+            # Only to destroy a row that is not there succeeds (RFC 2579, RowStatus).
             raise RefusedAssignmentError(message.INCONSISTENT_NAME, row.first_index)
 
 

@@ -57,6 +57,7 @@ _LEFT_OUT: Final = (
 )
 # Message, PDU and list of varbinds with lengths of up to 3 octets, version, request id, two zeros, sysUpTime.
 _OVERHEAD: Final = 3 * 4 + 3 + 6 + 6 + 19
+# The tags and lengths of the varbind, and its name.
 _TRAP_OID_OVERHEAD: Final = 4 + 12
 _ENTERPRISE_OVERHEAD: Final = 4 + 12
 

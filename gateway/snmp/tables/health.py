@@ -287,5 +287,6 @@ class TargetTable:
         )
 
 
+# Without a length in front: agTargetName is IMPLIED in the INDEX clause.
 def _index(name: str) -> Oid:
     return tuple(name.encode("utf-8"))

@@ -288,7 +288,7 @@ class ClassTable:
         """Take up columns that the registry has got since; rows keep their cells."""
         columns = _columns(class_entry)
         self._class_entry = class_entry
-        # A registry may grow by numbers of an enumeration only.
+        # What is new may be numbers of an enumeration only.
         if columns == self._columns:
             return
         # A table of the store has fixed columns. Registries grow rarely, so all rows are written again.
@@ -320,6 +320,7 @@ class ClassTable:
         for position, write in enumerate(bound.binding.writers):
             if write is not None:
                 write(cells, record.values.get(position), record.source)
+        # Encoded once: most names are both.
         full_name = text(record.stable_name)
         fixed: Cells = {
             **_STATE_CELLS[row.state],
