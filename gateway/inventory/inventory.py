@@ -1,9 +1,9 @@
 """The inventory: all sources, one sequence of batches for every subscriber.
 
-What is reported of one source is applied in order, and a slice at a time where that takes long: a resync may
-end a hundred thousand objects at once. Between two slices others have their turn: snapshots, operations,
-other sources. Later reports of the source wait meanwhile; only the loss of its agents is published at once,
-because their objects must not be shown as fresh until then.
+Observations of one source are applied in order, and in slices if that takes long: a resync may end a hundred
+thousand objects at once. Between two slices others proceed: snapshots, operations, other sources. Later
+observations of the source wait meanwhile; only the loss of its agents is published at once, because their
+objects must not be shown as fresh until then.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ GATEWAY = 0
 CONDITION = "logTrouble"
 
 HOLD = 10 * 10**9
-"""Nanoseconds without trouble after which it is over: a disk that is slow now and then is one condition."""
+"""Nanoseconds without trouble that end it, so that a disk that is slow at times is one condition."""
 
 _WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})
 _SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UPKEEP: Severity.WARNING}
 
 SLICE: Final = 200
-"""Objects that are applied in one slice, about: ten milliseconds, with what feed and log do with them."""
+"""Number of objects in one slice, about: ten milliseconds, with the work of feed and log."""
 
 MAX_WAITING: Final = 10_000
-"""Message bodies that may wait for their turn; where there are more, all is applied at once."""
+"""Maximum number of message bodies that wait; if there are more, all are applied at once."""
 
 _Ended = TypeVar("_Ended", DeleteRecord, EventRecord)
 
 
 class Inventory:
-    """What the gateway knows, given to ``publish`` in batches.
+    """All sources with their objects, given to ``publish`` in batches.
 
     Args:
         gateway: the gateway's uuid, text; part of every event id.
@@ -72,8 +72,8 @@ class Inventory:
         classes: registry with the mappings.
         index: row numbers.
         publish: called with each batch; never raises, never waits.
-        slicing: how what takes long is cut; ``None`` has all applied at once.
-        limits: how much of the past a snapshot has.
+        slicing: how long reports are cut; ``None`` applies each at once.
+        limits: how much of the past a snapshot contains.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Inventory:
 
     @property
     def sources(self) -> tuple[SourceInventory, ...]:
-        """All of them."""
+        """All sources."""
         return tuple(self._sources.values())
 
     def add_source(
@@ -112,14 +112,14 @@ class Inventory:
         sets_natively: bool = False,
         whole: bool = False,
     ) -> SourceInventory:
-        """Take a source in; its number is the one its name always had in this state folder.
+        """Add a source; its number is the one that its name always had in this state folder.
 
         Args:
             name: as configured.
             kind: as configured.
             max_objects: more than these are refused and counted.
             sets_natively: its dialect has a request of its own to set properties.
-            whole: what a message body reports is applied before `observed` returns, however long that takes.
+            whole: a message body is applied completely before `observed` returns, however long that takes.
         """
         identity = SourceIdentity(self._index.source_number(name), name, kind, sets_natively)
         source = SourceInventory(SourceScope(identity, self._classes, self._index, self._ids), max_objects)
@@ -128,28 +128,28 @@ class Inventory:
         return source
 
     def source(self, number: int) -> SourceInventory | None:
-        """The source that has this number."""
+        """Return the source with this number."""
         return next((one for one in self._sources.values() if one.identity.number == number), None)
 
     def remove_source(self, source: SourceInventory, now: int) -> None:
-        """Take a source out: its alarms are cleared, its objects removed, and no snapshot has it any more."""
+        """Remove a source: its alarms are cleared, its objects removed, and snapshots do not contain it."""
         del self._sources[source.identity.name], self._slices[source.identity.number]
         self._out(source.remove(now))
         self._history.forget(source.identity.number)
 
     def observed(self, source: SourceInventory, observations: Iterable[Observation], now: int) -> None:
-        """Apply what one message body reported of ``source`` and publish what follows from it.
+        """Apply the observations of one message body of ``source``, and publish what follows from them.
 
-        A long one is applied in slices, and what is reported of the source meanwhile follows afterwards.
+        Many are applied in slices, and later observations of the source follow them.
         """
         self._slices[source.identity.number].observed(observations, now)
 
     def afterwards(self, source: SourceInventory, do: Callable[[], None]) -> None:
-        """Do something when all that was reported of ``source`` before is applied: at once where it is."""
+        """Call ``do`` when all earlier observations of ``source`` are applied: at once if they are."""
         self._slices[source.identity.number].afterwards(do)
 
     def go_on(self) -> None:
-        """Apply a slice of each source of which something is left."""
+        """Apply a slice of each source that has observations left."""
         for slices in self._slices.values():
             if slices.is_busy:
                 slices.go_on()
@@ -159,34 +159,34 @@ class Inventory:
         self._out(self._event_log.stands(record, now))
 
     def publish_operation(self, record: OperationRecord) -> None:
-        """Publish an operation; snapshots have it, too."""
+        """Publish an operation, which snapshots contain, too."""
         self._out([record])
 
     @property
     def events_made(self) -> int:
-        """How many events this core has made so far: the number of the last one."""
+        """The number of events that this core has made, which is the number of the last one."""
         return self._ids.events
 
     def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
-        """Take in events that cores before this one made: only snapshots have them.
+        """Take events of earlier cores, which only snapshots contain.
 
         Args:
-            events: those that are known still, in order.
-            made: number of the last event that a core made, by its epoch, known still or not.
+            events: the events that are still known, in order.
+            made: number of the last event of each core, by its epoch, even if it is not known any more.
         """
         self._history.recall(events, made)
 
     def tick(self, now: int) -> None:
-        """Once a second."""
+        """Do what is due; called once a second."""
         self._out(self._event_log.tick(now))
         for slices in self._slices.values():
             slices.tick(now)
 
     def snapshot(self) -> tuple[Sequence[Record], int]:
-        """Every current record, immutable and in dependency order, and the sequence they stand at.
+        """Return every current record, immutable and in dependency order, and the sequence of the snapshot.
 
-        Classes, the event log, sources with their agents, the last ends of objects, objects, the last
-        operations, the last events, active alarms.
+        The order is: classes, the event log, sources with their agents, the last ends of objects, objects,
+        the last operations, the last events, active alarms.
         """
         sources = tuple(self._sources.values())
         records: list[Record] = [*self._classes.records(), *self._event_log.records()]
@@ -202,7 +202,7 @@ class Inventory:
         return records, self._sequence
 
     def _out(self, records: list[Record]) -> None:
-        self._index.commit()  # before anyone can see a row number
+        self._index.commit()  # before any row number is published
         if records:
             self._history.note(records)
             self._sequence += 1
@@ -224,7 +224,7 @@ class BatchSettings:
 
 @dataclass(slots=True)
 class _Body:
-    """What is left of a message body, when it was received, and the agents that it loses."""
+    """The rest of a message body, when it was received, and the agents that it loses."""
 
     left: deque[Observation]
     now: int
@@ -232,12 +232,12 @@ class _Body:
 
 
 class BatchApplier:
-    """What was reported of one source and is not applied yet.
+    """Applies the observations of one source, in slices.
 
     Args:
-        source: that applies it.
-        out: given the records that each slice makes; it may lead to new calls.
-        slicing: how bodies are cut; ``None`` has each applied at once.
+        source: that applies them.
+        out: takes the records of each slice; it may cause new calls.
+        slicing: how bodies are cut; ``None`` applies each at once.
     """
 
     def __init__(
@@ -252,11 +252,11 @@ class BatchApplier:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is still to be applied."""
+        """Whether observations are left."""
         return bool(self._waiting)
 
     def observed(self, observations: Iterable[Observation], now: int) -> None:
-        """Apply what one message body reported, or let it wait for its turn."""
+        """Apply the observations of one message body, or let them wait for their turn."""
         body = _Body(deque(observations), now)
         if self._waiting:
             body.lost = frozenset(_lost_by(body.left))
@@ -267,12 +267,12 @@ class BatchApplier:
         self.go_on()
 
     def afterwards(self, do: Callable[[], None]) -> None:
-        """Do something when all that was reported before is applied; at once where it is."""
+        """Call ``do`` when all earlier observations are applied; at once if they are."""
         self._waiting.append(do)
         self.go_on()
 
     def tick(self, now: int) -> None:
-        """Once a second."""
+        """Do what is due; called once a second."""
         if not self._waiting:
             self._source.tick(now)
             self.observed((), now)
@@ -280,7 +280,7 @@ class BatchApplier:
     def go_on(self) -> None:
         """Apply the next slice."""
         if self._is_at_work:
-            return  # it is what a slice led to: behind it
+            return  # a slice has caused this call: it follows the slice
         slicing, source = self._slicing, self._source
         room = slicing.size if slicing is not None and len(self._waiting) <= MAX_WAITING else None
         self._is_at_work = True
@@ -319,9 +319,9 @@ def _lost_by(observations: Iterable[Observation]) -> Iterable[str]:
 
 
 class History:
-    """The last events, ends and operations of each source, the oldest first; older ones are forgotten.
+    """The last events, ends and operations of each source, the oldest first; older ones are dropped.
 
-    Operations that are under way are not: who begins them bounds them.
+    Operations in progress are kept: their number is limited where they begin.
 
     Args:
         limits: of each source; the gateway itself counts as one.
@@ -337,18 +337,18 @@ class History:
         self._latest_operations: Latest[int] = Latest(limits.operations, limits.octets)
 
     def note(self, records: Iterable[Record]) -> None:
-        """Keep those of ``records`` that snapshots have later."""
+        """Keep those of ``records`` that later snapshots contain."""
         for record in records:
             if isinstance(record, EventRecord):
                 self._events.note(record)
             elif isinstance(record, DeleteRecord):
-                if record.number:  # otherwise it goes on in another version of its class
+                if record.number:  # otherwise it continues in another version of its class
                     self._ends.note(record)
             elif isinstance(record, OperationRecord):
                 self._note_operation(record)
 
     def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
-        """Take in events of cores before this one; ``made`` is the last number of each core, by epoch."""
+        """Take events of earlier cores; ``made`` is the last number of each core, by epoch."""
         self.note(events)
         self._made = tuple(EventsMadeRecord(*each) for each in sorted(made.items()))
 
@@ -362,12 +362,12 @@ class History:
             del self._operations[left]
 
     def operations(self) -> list[OperationRecord]:
-        """The last operations, each as it stands, in the order of their numbers."""
+        """Return the last operations, each in its last state, in the order of their numbers."""
         known = self._operations | self._under_way
         return [known[number] for number in sorted(known)]
 
     def events(self) -> list[EventRecord | EventsMadeRecord]:
-        """Return the last events, in order; how many a core made stands behind its own."""
+        """Return the last events, in order; the number of a core's events follows them."""
         return list(self._with_made())
 
     def _with_made(self) -> Iterator[EventRecord | EventsMadeRecord]:
@@ -383,7 +383,7 @@ class History:
         return self._ends.all()
 
     def forget(self, source: int) -> None:
-        """A source was taken out: a new subscriber could not know whose these are."""
+        """Drop everything of a source that was removed: a new subscriber could not know the source."""
         self._events.forget(source)
         self._ends.forget(source)
         for number in self._latest_operations.forget(source):
@@ -440,14 +440,14 @@ class EventLogCondition:
         self._well_since = 0
 
     def records(self) -> Iterator[Record]:
-        """How it stands, for a snapshot."""
+        """Yield the present state, for a snapshot."""
         if self._record is not None:
             yield self._record
         if self._alarm is not None:
             yield self._alarm
 
     def stands(self, record: EventLogRecord, now: int) -> list[Record]:
-        """Take the state of the log; returns what to publish."""
+        """Take the state of the log; return what to publish."""
         out: list[Record] = [record] if record != self._record else []
         former, self._record = self._record, record
         if record.state not in _WELL:
@@ -458,7 +458,7 @@ class EventLogCondition:
         return out + self.tick(now)
 
     def tick(self, now: int) -> list[Record]:
-        """Publish the end of trouble that has not come back for a while."""
+        """Publish the end of trouble that has not returned for a while."""
         record = self._record
         if record is None or record.state is not EventLogState.WRITING:
             return []
@@ -475,7 +475,7 @@ class EventLogCondition:
         return [event, msgspec.structs.replace(alarm, cleared=now)]
 
     def _trouble_began(self, record: EventLogRecord, now: int) -> list[Record]:
-        """Trouble, or trouble of another kind: then the alarm is another one from here on."""
+        """Raise the alarm; for trouble of another kind change it."""
         self._trouble = record.state
         text = f"event log: {record.state.value}"
         event = self._recorder.own(

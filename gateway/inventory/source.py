@@ -1,4 +1,4 @@
-"""One source's part of the inventory: its observations in, feed records out."""
+"""One source's part of the inventory: takes its observations, returns records of the feed."""
 
 from __future__ import annotations
 
@@ -64,27 +64,27 @@ SHOWN_COUNTERS = (
     "events",
     "alarms_refused",
 )
-"""Counters of every source record, from 0 on."""
+"""Counters of every source record, which begin at 0."""
 
 UNREACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 _GAP_INTERVAL = 10**9
-"""Nanoseconds between two gaps that are published of what could not be read."""
+"""Nanoseconds between two published gaps of reports that could not be read."""
 
 
 class SourceInventory:
-    """The objects, agents, alarms and state of one source. Not shared: one writer.
+    """The objects, agents, alarms and state of one source. It has one writer.
 
     Args:
-        scope: of the source. The caller commits its index before the records returned are published.
+        scope: of the source. The caller commits its index before the returned records are published.
         max_objects: more than these are refused and counted.
 
     Attributes:
         identity: of the source.
         counters: see `SHOWN_COUNTERS`.
-        was_read: whether all objects were read once: what is not known does not exist.
+        was_read: all objects were read once, so that an unknown object does not exist.
         agents: of the source.
-        steps: what is left to do of what was applied.
+        steps: work that is left of applied observations.
     """
 
     def __init__(self, scope: SourceScope, max_objects: int = 200_000) -> None:
@@ -116,63 +116,63 @@ class SourceInventory:
 
     @property
     def state(self) -> SourceState:
-        """As last observed."""
+        """The last observed state."""
         return self._state
 
     @property
     def shows_outcomes(self) -> bool:
-        """Whether values from before show that a change failed: it is reached, and no changes wait in it."""
+        """Whether unchanged values prove that a change failed: it is reached, and no changes wait in it."""
         return self._state not in UNREACHED and not self._changes_wait
 
     @property
     def last_received(self) -> int:
-        """When an agent last spoke; 0 for never."""
+        """When an agent's message was last received; 0 for never."""
         return self.agents.last_received
 
     @property
     def alarm_count(self) -> int:
-        """Conditions that last."""
+        """The number of active alarms."""
         return len(self._alarms)
 
     @property
     def detail(self) -> str:
-        """Of the state, for people."""
+        """The detail of the state, for people."""
         return self._detail
 
     def by_row(self, class_name: str, row: int) -> Entry | None:
-        """The living object that has this row number in its class (``package:name``)."""
+        """Return the living object with this row number in its class (``package:name``)."""
         return self._objects.by_row(class_name, row)
 
     def is_bound(self, entry: Entry) -> bool:
-        """Whether a message to the native id of a living object reaches that object, as far as known."""
+        """Return whether a message to the native id of a living object reaches it, as far as known."""
         return self._objects.is_bound(entry)
 
     def link(self, native_id: str) -> ObjectLink | None:
-        """The object that has this native id, or had it last and ended lately."""
+        """Return the object that has this native id, or had it last and ended lately."""
         return self._objects.link(native_id)
 
     def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
-        """Take in objects that lived when the core before this one ended (`RestoredObjects.restore`)."""
+        """Take objects that lived when the previous core ended (`RestoredObjects.restore`)."""
         self._objects.restore(objects, by_native_id=by_native_id)
 
     def restore_agents(self, agents: Iterable[str], complete_until: int) -> None:
-        """Know agents that had objects before the start as stale: each is fresh when it was read whole."""
+        """Add agents that had objects before the start, as stale: each is fresh once read completely."""
         for agent in agents:
             self.agents.restore(agent, complete_until)
 
     def apply(
         self, observations: deque[Observation], now: int, budget: int | None = None
     ) -> tuple[list[Record], int]:
-        """Apply what one message body reported, or a part of it.
+        """Apply the observations of one message body, or a part of them.
 
         Args:
-            observations: in the order of the body; those that are applied are taken out.
+            observations: in the order of the body; those that are applied are removed.
             now: receipt, nanoseconds, the gateway's clock.
-            budget: steps that this may take, each of about one object; ``None`` for no such limit. It is to
-                be called again while observations or ``steps`` are left.
+            budget: steps that this may take, each of about one object; ``None`` for no limit. It must be
+                called again while observations or ``steps`` are left.
 
         Returns:
-            The records that this makes, in order, and the number of steps.
+            The records that follow, in order, and the number of steps.
         """
         queue = self.steps
         steps = queue.run(budget) if queue.left else 0
@@ -209,7 +209,7 @@ class SourceInventory:
                 assert_never(observation)
 
     def tick(self, now: int) -> None:
-        """Once a second: settle what waited long enough, and publish counters that moved; to be applied."""
+        """Settle what has waited long enough, and publish changed counters; called once a second."""
         self._objects.settle_overdue(now)
         self.steps.add(self._ticked(now))
 
@@ -220,12 +220,12 @@ class SourceInventory:
         yield
 
     def mark_pending_losses(self, now: int) -> list[Record]:
-        """Mark the objects of those agents stale whose loss is still to be applied."""
+        """Mark the objects of those agents as stale whose loss is still to be applied."""
         self.agents.mark_pending_losses(now)
         return self._take_records()
 
     def remove(self, now: int) -> list[Record]:
-        """Take the source out: its alarms are cleared, its objects removed."""
+        """Remove the source: its alarms are cleared, its objects removed."""
         self._evaluator.clear_all("its source was taken out", now)
         self._objects.remove_source(now)
         self._objects.touched.clear()
@@ -234,16 +234,16 @@ class SourceInventory:
         return self._take_records()
 
     def surroundings(self) -> Iterator[SourceRecord | AgentRecord]:
-        """Yield the source and its agents: what a snapshot has before any object."""
+        """Yield the source and its agents, which a snapshot contains before any object."""
         yield self._source_record()
         yield from self.agents
 
     def objects(self) -> Iterator[ObjectRecord]:
-        """The current record of every object, in dependency order."""
+        """Yield the current record of every object, in dependency order."""
         return self._objects.records()
 
     def alarms(self) -> Iterator[AlarmRecord]:
-        """The record of every active alarm, in the order in which they were raised."""
+        """Yield the record of every active alarm, in the order in which they were raised."""
         return self._alarms.records()
 
     def _object_seen(self, seen: ObjectSeen, now: int) -> None:
@@ -296,7 +296,7 @@ class SourceInventory:
             self.steps.add(self._resync_settled(resync, now))
 
     def _resync_settled(self, ended: ResyncEnded, now: int) -> Iterator[None]:
-        """Apply what holds once the objects are removed that the resync did not report."""
+        """Apply what follows once the objects are removed that the resync did not report."""
         if ended.complete and not ended.agent and not ended.class_name:
             self.was_read = True
             yield from self._evaluator.resynchronised(now)
@@ -335,7 +335,7 @@ class SourceInventory:
         self._publish_reached(now)
 
     def _publish_reached(self, now: int) -> None:
-        """Publish that the source becomes trusted, is no longer, or cannot be reached to begin with."""
+        """Publish that the source becomes synchronised, is no longer, or cannot be reached from the start."""
         if self._state not in TRUSTED | UNREACHED:
             return
         key = AlarmKey(SOURCE_DOWN_ALARM)
@@ -366,7 +366,7 @@ class SourceInventory:
             self._gap_seen(gap, now)
 
     def _take_records(self) -> list[Record]:
-        """Take out what is to be published."""
+        """Return and clear the records to publish."""
         records = list(self._out)
         self._out.clear()
         return records
@@ -392,7 +392,7 @@ class SourceInventory:
 
 
 class _UnreadRecords:
-    """Events and ends of short-lived objects that came before their schema: published as gaps.
+    """Events and ends of short-lived objects that arrived before their schema; they are published as gaps.
 
     Attributes:
         count: how many are not published yet.
