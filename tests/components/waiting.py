@@ -37,6 +37,15 @@ async def eventually(
         begun = time.monotonic()
 
 
+async def until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
+    """Like `eventually`, for a condition of what the event loop has taken in."""
+
+    async def met() -> object:
+        return condition()
+
+    await eventually(met, what, deadline)
+
+
 def _pause(took: float) -> float:
     """Seconds until the next look: no more than a third of the time is spent on looking.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.eventlog.disk import Disk
@@ -10,7 +10,6 @@ from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.retention import LogFileSettings, time_text
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import EventLogRecord
-from tests.components.waiting import eventually
 from tests.eventlog.reading import HeldClock
 from tests.eventlog.records import update
 
@@ -47,12 +46,3 @@ class Plant:
     def update(self, number: int) -> LogRecord:
         """One now."""
         return update(number, time_text(self.clock.now()))
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    """Return once ``condition()`` is true; fail, saying ``what`` was missing, if it never is."""
-
-    async def holds() -> object:
-        return condition()
-
-    await eventually(holds, what)

@@ -15,7 +15,8 @@ from gateway.eventlog.retention import (
     too_much,
 )
 from gateway.eventlog.segment import list_segments
-from tests.eventlog.plant import HOUR, Plant, until
+from tests.components.waiting import until
+from tests.eventlog.plant import HOUR, Plant
 from tests.eventlog.reading import BEGIN, numbers, read_log, reasons
 from tests.eventlog.records import LOG_ID, write_segment
 

@@ -16,8 +16,8 @@ from gateway.eventlog.segment import list_segments, standing_segments, standing_
 from gateway.eventlog.waiting import Pressure
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import EventLogState
-from tests.components.waiting import DEADLINE
-from tests.eventlog.plant import HOUR, SECOND, Plant, until
+from tests.components.waiting import DEADLINE, until
+from tests.eventlog.plant import HOUR, SECOND, Plant
 from tests.eventlog.reading import BEGIN, numbers, of_kind, read_log, reasons
 from tests.eventlog.records import update
 

@@ -44,7 +44,7 @@ from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from tests.components.command_line import RunningCommand, running
 from tests.components.rabbitmq import VirtualHost
-from tests.components.waiting import eventually
+from tests.components.waiting import until
 
 SECOND = 10**9
 TAKEOVER_SECONDS = 30.0
@@ -128,13 +128,6 @@ async def another_second() -> None:
     """Wait for the next second of the clock to begin."""
     since = int(time.time())
     await until(lambda: int(time.time()) > since, "another second")
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    async def met() -> object:
-        return condition()
-
-    await eventually(met, what)
 
 
 def hears_all(agent: RunningCommand) -> bool:

@@ -18,7 +18,8 @@ from gateway.dialects.qmf.messages import MethodRequest
 from gateway.model.operations import Outcome
 from gateway.model.schema import ClassKey
 from gateway.sources.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST
-from tests.service.test_election import Site, site, until
+from tests.components.waiting import until
+from tests.service.test_election import Site, site
 
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 

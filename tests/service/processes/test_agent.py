@@ -40,7 +40,7 @@ from gateway.service.processes.agent import run_agent
 from gateway.service.processes.lifeline import Lifeline
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
-from tests.components.waiting import eventually
+from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
 
 SECOND = 10**9
@@ -97,13 +97,6 @@ class Console:
             for event in self.events
             if event.name == name and arguments.items() <= event.arguments.items()
         ]
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    async def met() -> object:
-        return condition()
-
-    await eventually(met, what)
 
 
 @dataclass(frozen=True)

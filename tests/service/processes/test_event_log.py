@@ -16,10 +16,9 @@ from gateway.config.model import LogSettings
 from gateway.eventlog.disk import Disk
 from gateway.feed.records import Batch, EventLogRecord, EventLogState, Record
 from gateway.service.processes.event_log import CoreEventLog, file_settings
-from tests.components.waiting import DEADLINE
+from tests.components.waiting import DEADLINE, until
 from tests.eventlog.disks import FailingDisk, HangingDisk
 from tests.eventlog.feeds import AGENT, DEPTH, FULL, QUEUE, SHOP, T0, deletion, event, queue, update
-from tests.eventlog.plant import until
 from tests.eventlog.reading import of_kind, read_log
 
 SETTINGS = LogSettings.model_validate({"min_free": 0, "commit_interval": "1ms", "statistics_interval": "1ms"})

@@ -18,8 +18,9 @@ from gateway.sources.rabbitmq import event_consumer
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import VirtualHost
+from tests.components.waiting import until
 from tests.links.ledger import MemoryLedger
-from tests.sources.rabbitmq.test_live import Sink, until
+from tests.sources.rabbitmq.test_live import Sink
 from tests.sources.rabbitmq.watching import event_endpoint
 
 SECOND = 10**9

@@ -19,34 +19,17 @@ from gateway.sources.rabbitmq.event_consumer import EventConsumer, Received
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import VirtualHost, login_refusal, new_virtual_host
-from tests.components.waiting import eventually
-from tests.sources.rabbitmq.watching import Watch, event_endpoint, reading_user, watch
+from tests.components.waiting import eventually, until
+from tests.sources.rabbitmq.watching import (
+    event_endpoint,
+    node_name,
+    reading_user,
+    ready,
+    synchronised,
+    watch,
+)
 
 pytestmark = pytest.mark.each_rabbitmq
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    """Wait for a condition of what has been heard."""
-
-    async def met() -> object:
-        return condition()
-
-    await eventually(met, what)
-
-
-def synchronised(watched: Watch) -> Callable[[], bool]:
-    return lambda: watched.status is not None and watched.status.state is SourceState.SYNCHRONISED
-
-
-async def ready(watched: Watch, *, events: bool = True) -> None:
-    """Wait until all has been read and told once, and events arrive."""
-    await until(lambda: synchronised(watched)() and watched.synchronised, "everything is read")
-    if events:
-        await until(lambda: watched.status and "cannot be seen" not in watched.status.detail, "events arrive")
-
-
-def node_name(watched: Watch) -> str:
-    return next((known.name.leaf for known in watched.source.known("node")), "")
 
 
 async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: VirtualHost) -> None:

@@ -10,9 +10,9 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.demo.broker import Credentials, PrivateBroker
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
-from tests.sources.rabbitmq.test_live import ready, synchronised, until
+from tests.components.waiting import until
 from tests.sources.rabbitmq.test_live_methods import writer
-from tests.sources.rabbitmq.watching import reading_user, watch
+from tests.sources.rabbitmq.watching import reading_user, ready, synchronised, watch
 
 pytestmark = pytest.mark.each_rabbitmq
 

@@ -17,9 +17,9 @@ from gateway.links.amqp_connection import connect_once
 from gateway.model.observations import Severity
 from gateway.model.values import Reference
 from tests.components.rabbitmq import VirtualHost
+from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
-from tests.sources.rabbitmq.test_live import node_name, ready, until
-from tests.sources.rabbitmq.watching import SECOND, reading_user, watch
+from tests.sources.rabbitmq.watching import SECOND, node_name, reading_user, ready, watch
 
 pytestmark = pytest.mark.each_rabbitmq
 

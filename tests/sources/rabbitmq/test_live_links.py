@@ -15,8 +15,8 @@ from gateway.demo.installation import NEWEST
 from gateway.demo.node_setup import free_ports
 from gateway.model.observations import Severity
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
-from tests.sources.rabbitmq.test_live import ready, until
-from tests.sources.rabbitmq.watching import Watch, reading_user, watch
+from tests.components.waiting import until
+from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 
 pytestmark = pytest.mark.each_rabbitmq
 

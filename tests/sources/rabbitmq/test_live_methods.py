@@ -19,8 +19,8 @@ from gateway.dialects.qmf.messages import Status
 from gateway.model.operations import Outcome
 from gateway.model.values import Value
 from tests.components.rabbitmq import VirtualHost
-from tests.sources.rabbitmq.test_live import ready, until
-from tests.sources.rabbitmq.watching import Watch, reading_user, watch
+from tests.components.waiting import until
+from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 
 pytestmark = pytest.mark.each_rabbitmq
 

@@ -16,8 +16,7 @@ import pytest
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.dialects.qmf.messages import Status
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, new_virtual_host
-from tests.components.waiting import eventually
-from tests.sources.rabbitmq.test_live import until
+from tests.components.waiting import eventually, until
 from tests.sources.rabbitmq.test_live_classes import acknowledge
 from tests.sources.rabbitmq.test_live_methods import DONE, listed, watching, writer
 from tests.sources.rabbitmq.watching import Watch

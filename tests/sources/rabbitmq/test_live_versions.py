@@ -17,10 +17,10 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.sources.rabbitmq.status import STATISTICS_OFF, WITHIN_BUDGET
 from tests.components.rabbitmq import TEST_SETTINGS, version_of
+from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
-from tests.sources.rabbitmq.test_live import node_name, ready, synchronised, until
 from tests.sources.rabbitmq.test_versions import COUNTERS, NOT_MEASURED_SINCE_4_0
-from tests.sources.rabbitmq.watching import Watch, watch
+from tests.sources.rabbitmq.watching import Watch, node_name, ready, synchronised, watch
 
 pytestmark = pytest.mark.each_rabbitmq
 

@@ -15,9 +15,9 @@ from gateway.dialects.qmf.fields import ObjectId
 from gateway.model.operations import Outcome
 from gateway.model.values import Reference, Values
 from tests.components.rabbitmq import VirtualHost
-from tests.sources.rabbitmq.test_live import ready, until
+from tests.components.waiting import until
 from tests.sources.rabbitmq.test_live_methods import writer
-from tests.sources.rabbitmq.watching import Watch, reading_user, watch
+from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 
 pytestmark = pytest.mark.each_rabbitmq
 

@@ -50,7 +50,7 @@ from gateway.sources.rabbitmq.source_config import (
 from gateway.sources.rabbitmq.status import SourceStatus
 from tests.components.loopback import USER_ID, carry
 from tests.components.served_rabbitmq import ServedRabbitMq
-from tests.components.waiting import eventually
+from tests.components.waiting import eventually, until
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SECOND = 1_000_000_000
@@ -290,6 +290,21 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
             watched.fetch_source = lambda fetch, _: runner.handle(fetch)
         async with _in_background(runner.run()):
             yield watched
+
+
+def synchronised(watched: Watch) -> Callable[[], bool]:
+    return lambda: watched.status is not None and watched.status.state is SourceState.SYNCHRONISED
+
+
+async def ready(watched: Watch, *, events: bool = True) -> None:
+    """Wait until all has been read and told once, and events arrive."""
+    await until(lambda: synchronised(watched)() and watched.synchronised, "everything is read")
+    if events:
+        await until(lambda: watched.status and "cannot be seen" not in watched.status.detail, "events arrive")
+
+
+def node_name(watched: Watch) -> str:
+    return next((known.name.leaf for known in watched.source.known("node")), "")
 
 
 @asynccontextmanager
