@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,17 +13,20 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 from aiormq.abc import FieldTable
 
-from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.sources.rabbitmq.status import STATISTICS_OFF, WITHIN_BUDGET
-from tests.components.rabbitmq import TEST_SETTINGS, version_of
+from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, version_of
 from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
+from tests.sources.rabbitmq.test_live_methods import watching, writer
 from tests.sources.rabbitmq.test_versions import COUNTERS, NOT_MEASURED_SINCE_4_0
 from tests.sources.rabbitmq.watching import Watch, node_name, ready, synchronised, watch
 
 pytestmark = pytest.mark.each_rabbitmq
+
+__all__ = ["writer"]
 
 
 def complaints(broker: PrivateBroker) -> list[str]:
@@ -101,10 +105,9 @@ async def test_a_broker_that_starts_is_asked_nothing_that_it_cannot_answer_yet(
     assert complaints(broker)[said:] == []
 
 
-async def test_what_a_version_does_not_measure_is_absent(own_rabbitmq: PrivateBroker) -> None:
-    measures = version_of(own_rabbitmq) < (4, 0)
-    async with watch(own_rabbitmq, own_rabbitmq.administrator) as watched:
-        await ready(watched)
+async def test_what_a_version_does_not_measure_is_absent(virtual_host: VirtualHost) -> None:
+    measures = version_of(virtual_host.broker) < (4, 0)
+    async with watching(virtual_host, None) as watched:
         node = node_name(watched)
         await until(lambda: watched.value("node", node, "fileDescriptorsUsed"), "the node is measured")
         told = {name: watched.value("node", node, name) for name in NOT_MEASURED_SINCE_4_0}
@@ -116,21 +119,19 @@ async def test_what_a_version_does_not_measure_is_absent(own_rabbitmq: PrivateBr
 
 
 async def test_counters_of_a_queue_without_traffic_are_zero_and_of_a_stream_absent(
-    own_rabbitmq: PrivateBroker,
+    virtual_host: VirtualHost,
 ) -> None:
-    broker = own_rabbitmq
-    with broker.http() as client:
+    with virtual_host.http() as client:
         for kind in ("classic", "quorum", "stream"):
             declared = {"durable": True, "arguments": {"x-queue-type": kind}}
-            client.put(f"queues/%2F/{kind}", json=declared).raise_for_status()
-    async with watch(broker, broker.administrator) as watched:
-        await ready(watched)
+            client.put(f"queues/{virtual_host.path}/{kind}", json=declared).raise_for_status()
+    async with watching(virtual_host, None) as watched:
         for kind in ("classic", "quorum"):
             for name in COUNTERS:
                 await has(watched, kind, name, 0)
         await has(watched, "stream", "messages", 0)
         assert {watched.value("queue", "stream", name) for name in COUNTERS} == {None}
-        async with await aio_pika.connect(broker.amqp_url()) as client:
+        async with await aio_pika.connect(virtual_host.amqp_url()) as client:
             channel = await client.channel()
             for _ in range(3):
                 await channel.default_exchange.publish(aio_pika.Message(b"x"), "classic")
@@ -139,10 +140,9 @@ async def test_counters_of_a_queue_without_traffic_are_zero_and_of_a_stream_abse
 
 
 async def test_whose_a_queue_is_that_was_there_before_and_who_is_its_single_consumer(
-    own_rabbitmq: PrivateBroker,
+    virtual_host: VirtualHost,
 ) -> None:
-    broker = own_rabbitmq
-    async with await aio_pika.connect(broker.amqp_url()) as client:
+    async with await aio_pika.connect(virtual_host.amqp_url()) as client:
         channel = await client.channel()
         await channel.declare_queue("mine", exclusive=True)
         queues: dict[str, FieldTable] = {
@@ -153,8 +153,7 @@ async def test_whose_a_queue_is_that_was_there_before_and_who_is_its_single_cons
         for name, arguments in queues.items():
             queue = await channel.declare_queue(name, durable=True, arguments=arguments)
             await queue.consume(ignore, consumer_tag=f"consumer of {name}")
-        async with watch(broker, broker.administrator) as watched:
-            await ready(watched)
+        async with watching(virtual_host, None) as watched:
             await until(lambda: watched.value("queue", "mine", "exclusiveOwner"), "its owner is asked for")
             owner = watched.value("queue", "mine", "exclusiveOwner")
             await until(lambda: watched.exists("connection", str(owner)), "that is a connection")
@@ -165,26 +164,24 @@ async def test_whose_a_queue_is_that_was_there_before_and_who_is_its_single_cons
 
 
 async def test_a_policy_is_for_kinds_of_queues_and_a_permission_for_nothing(
-    own_rabbitmq: PrivateBroker,
+    virtual_host: VirtualHost, writer: Credentials
 ) -> None:
-    broker = own_rabbitmq
-    knows_kinds = version_of(broker) >= (4, 0)
-    with broker.http() as http:
-        http.put("policies/%2F/cap", json={"pattern": "^o", "definition": {"max-length": 9}})
-    async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
-        await ready(watched)
-        await until(lambda: watched.exists("policy", "cap"), "the policy is known")
-        for kind in ("classic_queues", "quorum_queues", "streams", "all"):
-            answer = await watched.call("policy", "cap", "setAppliesTo", kind)
-            with broker.http() as http:
-                held = http.get("policies/%2F/cap").json()["apply-to"]
-            assert (held == kind) is (knows_kinds or kind == "all"), answer
-            assert watched.value("policy", "cap", "appliesTo") == held
-        with broker.http() as http:
-            http.put("users/nobody", json={"password": "x", "tags": ""}).raise_for_status()
+    knows_kinds = version_of(virtual_host.broker) >= (4, 0)
+    policy, user = f"policies/{virtual_host.path}/cap", f"nobody-{secrets.token_hex(4)}"
+    with virtual_host.http() as http:
+        http.put(policy, json={"pattern": "^o", "definition": {"max-length": 9}}).raise_for_status()
+        async with watching(virtual_host, writer) as watched:
+            await until(lambda: watched.exists("policy", "cap"), "the policy is known")
+            for kind in ("classic_queues", "quorum_queues", "streams", "all"):
+                answer = await watched.call("policy", "cap", "setAppliesTo", kind)
+                held = http.get(policy).json()["apply-to"]
+                assert (held == kind) is (knows_kinds or kind == "all"), answer
+                assert watched.value("policy", "cap", "appliesTo") == held
+            http.put(f"users/{user}", json={"password": "x", "tags": ""}).raise_for_status()
             nothing = {"configure": "", "write": "", "read": ""}
-            http.put("permissions/%2F/nobody", json=nothing).raise_for_status()
-        await until(lambda: watched.told("permissionSet", user="nobody", **nothing), "it is told")
+            http.put(f"permissions/{virtual_host.path}/{user}", json=nothing).raise_for_status()
+            await until(lambda: watched.told("permissionSet", user=user, **nothing), "it is told")
+            http.delete(f"users/{user}").raise_for_status()
 
 
 async def test_a_broker_without_statistics_is_read_and_listened_to(
