@@ -55,6 +55,8 @@ _LONG_LISTING = 1_000
 _STARTING_FAULTS = 3
 _OWNER_ATTEMPTS = 3
 """How often the owner of a queue is asked for: RabbitMQ knows a connection's name only after some seconds."""
+_OWNER_PAUSE = 4_000_000_000
+"""Nanoseconds between two such questions, where queues are listed more often."""
 AGAIN = 1_000_000_000
 """Nanoseconds until a class is listed again of which not all is confirmed."""
 DATING_LIMIT = 15_000_000_000
@@ -113,7 +115,7 @@ class ManagementAnswers:
         self._early_faults = 0
         self._answers_since = 0
         self._too_many_links: dict[str, int] = {}
-        self._owners_asked: dict[tuple[ObjectName, int], int] = {}
+        self._owners_asked: dict[tuple[ObjectName, int], tuple[int, int]] = {}  # how often, and when last
         self._unmeasured = [one.class_name for one in listings if one.collection in UNMEASURED_COLLECTIONS]
 
     @property
@@ -431,13 +433,13 @@ class ManagementAnswers:
             self.plan.retry(now, at_once=True)
         effects = self._stream.apply(taken.changes)
         if listing.class_name == "queue" and isinstance(item, Mapping) and item.get("exclusive") is True:
-            self._ask_owner(item)
+            self._ask_owner(item, now)
         if taken.restarted:
             effects += self.resync(f"node {taken.restarted} was restarted", now)
             self.plan.retry(now, at_once=True)
         return effects
 
-    def _ask_owner(self, item: Json) -> None:
+    def _ask_owner(self, item: Json, now: int) -> None:
         """Ask for the owner of an exclusive queue, a few times: events report it, and listings do not."""
         name = self._readers["queue"].name_of(item)
         queue = self._view.known.get(name) if name is not None else None
@@ -445,10 +447,10 @@ class ManagementAnswers:
             return
         exclusive, owner = self._view.values(queue, "exclusive", "exclusiveOwner")
         asked = (queue.name, queue.first_seen)
-        times = self._owners_asked.get(asked, 0)
+        times, last = self._owners_asked.get(asked, (0, now - _OWNER_PAUSE))
         wanted = exclusive is True and owner is None and times < _OWNER_ATTEMPTS
-        if wanted and self.plan.ask(OwnerRequest(queue.name)):
-            self._owners_asked[asked] = times + 1
+        if wanted and now >= last + _OWNER_PAUSE and self.plan.ask(OwnerRequest(queue.name)):
+            self._owners_asked[asked] = times + 1, now
 
     def _owner(self, request: OwnerRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, began, ended)
@@ -487,7 +489,7 @@ class ManagementAnswers:
         self._read_permissions(finished, now)
         if listing.class_name == "queue":
             self._owners_asked = {
-                queue: times for queue, times in self._owners_asked.items() if queue[0] in listing.seen
+                queue: asked for queue, asked in self._owners_asked.items() if queue[0] in listing.seen
             }
         elif listing.class_name == "connection":
             self._note_left_out()

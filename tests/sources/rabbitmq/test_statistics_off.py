@@ -17,8 +17,9 @@ from gateway.sources.rabbitmq.management_api import (
     OwnerRequest,
     Unavailable,
 )
+from gateway.sources.rabbitmq.source_config import PollingConfig, RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import STATISTICS_OFF
-from tests.sources.rabbitmq.imitation import MILLISECOND, World
+from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
 from tests.sources.rabbitmq.story import CONNECTED_AT
 
 OFF = NotManagement("Stats in management UI are disabled on this node")
@@ -151,6 +152,16 @@ def test_whose_an_exclusive_queue_is_is_asked_where_no_event_said_it_and_not_for
     assert shop.value("queue", "mine", "exclusiveOwner") == "10.0.0.1:5 -> 10.0.0.2:5672"
     assert shop.value("queue", "orphan", "exclusiveOwner") is None
     assert Counter(owners_asked(shop)) == {"mine": 1, "orphan": 3}
+
+
+def test_whose_a_queue_is_is_asked_over_some_seconds_however_often_queues_are_listed() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway", polling=PollingConfig(interval=SECOND)))
+    shop.broker.add_queue("mine", exclusive=True)
+    shop.run(7)
+    shop.broker.owners["mine"] = "10.0.0.1:5 -> 10.0.0.2:5672"
+    shop.run(7)
+    assert shop.value("queue", "mine", "exclusiveOwner") == "10.0.0.1:5 -> 10.0.0.2:5672"
+    assert len(owners_asked(shop)) in {2, 3}
 
 
 def test_whose_another_queue_of_the_same_name_is_is_asked_again() -> None:

@@ -54,7 +54,7 @@ from tests.components.waiting import eventually, until
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SECOND = 1_000_000_000
-OFTEN = PollingConfig(budget=0.25, slow={}, longest_pause=2 * SECOND)
+OFTEN = PollingConfig(budget=0.25, interval=2 * SECOND, slow={}, longest_pause=2 * SECOND)
 """On a busy machine, whose answers take long, the default would read seldom. Every class is listed as often
 as the others, and a node that starts again is found soon: tests wait for listings.
 """
