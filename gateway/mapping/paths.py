@@ -11,6 +11,7 @@ Examples: ``messages``, ``message_stats.publish``, ``applications[name=rabbit].v
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,8 +60,9 @@ class ReadPath:
         return tuple(asked)
 
 
+@functools.cache
 def compile_path(text: str) -> ReadPath:
-    """Compile ``text``.
+    """Compile ``text``; each source compiles those of its mapping when it starts.
 
     Raises:
         ValueError: it does not follow the grammar.

@@ -253,10 +253,11 @@ def _position(schema: EventSchema, entry: ArgumentEntry) -> int:
     if not entry.current:
         return -1
     for position, argument in enumerate(schema.arguments):
+        if argument.name != entry.name:
+            continue
         # The feed does not carry the unit that a mapping names: the registry has kept it.
         timed = argument.type in (ValueType.DURATION, ValueType.TIME)
-        form = argument_form(argument, entry.unit if timed else "")
-        if argument.name == entry.name and argument_fits(form, entry.form):
+        if argument_fits(argument_form(argument, entry.unit if timed else ""), entry.form):
             return position
     return -1
 
