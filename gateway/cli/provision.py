@@ -71,12 +71,12 @@ class Options:
     secrets: Path
     dry_run: bool
     remove: bool
-    kept_queue: tuple[str, ...]
+    durable_queue: tuple[str, ...]
     yes: bool
 
     def __post_init__(self) -> None:
         """Check that the users differ: each would replace the rights of the other."""
-        if (self.kept_queue or self.yes) and not self.remove:
+        if (self.durable_queue or self.yes) and not self.remove:
             raise click.UsageError("--kept-queue and --yes belong to --remove")
         names = [
             name for name in (self.administrator, self.gateway_user, self.agent_user, self.writer) if name
@@ -191,7 +191,7 @@ def _provisioned(wanted: Options) -> ProvisionedBroker:
         )
         for name, path in _password_files(wanted).items()
     )
-    queues = {default_name("events", SOURCE), default_name("console", AGENT_SOURCE), *wanted.kept_queue}
+    queues = {default_name("events", SOURCE), default_name("console", AGENT_SOURCE), *wanted.durable_queue}
     vhost = wanted.vhost if wanted.agent_user else ""
     return ProvisionedBroker(users, vhost, wanted.exchange, wanted.event_vhost, frozenset(queues))
 

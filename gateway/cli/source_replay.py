@@ -90,7 +90,7 @@ def _replay_lines(result: Replayed) -> Iterator[str]:
         f", from part {head.part}" if head.part > 1 else ""
     )
     yield f"state       {source.state.value} {source.detail}".rstrip()
-    yield f"received    {outcome.told}, not used {outcome.passed_over}"
+    yield f"received    {outcome.events}, not used {outcome.passed_over}"
     yield f"sent        {outcome.same} the same, {outcome.different} different"
     for (_, class_name), number in view.counts().items():
         yield f"objects     {number} {class_name}"
@@ -126,7 +126,7 @@ def _replay_document(result: Replayed, *, with_tree: bool) -> Document:
         "part": head.part,
         "state": source.state.value,
         "detail": source.detail,
-        "told": outcome.told,
+        "told": outcome.events,
         "passed_over": outcome.passed_over,
         "same": outcome.same,
         "different": outcome.different,

@@ -34,7 +34,7 @@ class WaitingEvent(Generic[EventT]):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """So many events will never be published; the times (ns) of the first and the last of them."""
+    """A number of events that will never be published; the times (ns) of the first and the last one."""
 
     count: int
     first: int

@@ -277,7 +277,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class ModifyAsked:
-    """A console gave properties of an object other values: as one, once; report what came of it.
+    """A console changes properties of an object, as one change: make it once, and report the outcome.
 
     Attributes:
         handle, key, number, user_id, deadline: as in `Called`.

@@ -1,5 +1,5 @@
-"""The only southbound sockets: AMQP and TCP.
+"""The connections to sources: AMQP and TCP.
 
-A link carries messages for a session and does its I/O; what to say is the session's decision, never the
-link's. Reconnecting, bounded queues and the broker's own complaints are dealt with here.
+A link carries messages for a session and does its I/O; the session decides what is sent.
+Reconnection, bounded queues and errors of the broker are handled here.
 """

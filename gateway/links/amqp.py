@@ -1,9 +1,9 @@
 """A session's link to a broker: one connection that only consumes, one that only publishes.
 
-Two connections because a broker under a memory alarm stops reading from whoever publishes: a connection
-that did both received 10 of 30 messages then, a separate one all 30. Everything declared is one exclusive,
-auto-delete, length-limited queue, so a gateway that dies leaves nothing behind; or, where it is asked for,
-one that is kept for its return.
+There are two connections because a broker under a memory alarm stops reading from publishers: a connection
+that did both received 10 of 30 messages then, a separate one all 30. The only declared queue is exclusive,
+auto-delete and length-limited, so a gateway that dies leaves nothing behind; or, if configured,
+a durable queue that is kept for its return.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.binding_probe import BindingProbe
-from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, kept_queue
+from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, durable_queue
 from gateway.links.election import Election
 from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import HttpFallback, Publisher
@@ -45,24 +45,25 @@ log = structlog.get_logger(__name__)
 
 WATCH_SECONDS = 5.0
 REMEMBERED_MESSAGES = 10_000
-"""Messages received lately, by which one that is sent again is known."""
-_DOUBTFUL_SHARE = 0.5
+"""Recently received messages that are remembered, so that a duplicate is recognised."""
+_SUSPICIOUS_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class AmqpRole:
-    """What a link is for.
+    """The purpose of a link.
 
     Attributes:
         name: part of the queue's name, ``amqp-gateway.<name>.<uuid>``.
-        bindings: of its queue, whose name they are given: replies may be addressed to it.
-        declare: topic exchanges to declare, durable, if they are missing (the manager's role).
-        probed: an exchange among those bound to, and to which it may publish: a binding that is lost there is
-            noticed (`BindingProbe`).
-        max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` watches for.
-        durable: consume this durable queue, in place of one that goes with the connection. The session takes
-            `BacklogFollows` then.
-        election: to be won before anything is declared or bound; ``None`` where no other plays the role.
+        bindings: returns the bindings of its queue, by the queue's name: replies may be addressed to it.
+        declare: durable topic exchanges to declare if they are missing (the manager's role).
+        probed: an exchange of the bindings to which it may publish: the loss of that binding is
+            detected (`BindingProbe`).
+        max_queue_length: messages; the broker drops the oldest beyond it, which `AmqpLink` detects.
+        durable: the durable queue to consume instead of one that ends with the connection. The session must
+            accept `BacklogFollows` then.
+        election: must be won before anything is declared or bound; ``None`` where there is no other
+            candidate.
     """
 
     name: str
@@ -78,15 +79,15 @@ class AmqpLink:
     """Keeps a session connected to a broker for as long as it runs.
 
     Args:
-        endpoint: of the broker. After each end the next connection goes to another of several nodes:
-            what ended the connection may have ended its node.
+        endpoint: the broker. After each end the next connection goes to another of several nodes:
+            the node may have been the cause.
         role: what to declare and bind.
-        driver: of the session: it is given what happens to the link, and holds what the session wants sent.
-        clock: the gateway's.
-        watch_seconds: between two looks at queue and exchanges.
-        detour: what messages take while the broker takes none over AMQP.
-        on_unsent: told, when the link has gone down and before the session hears of it, which messages were
-            not sent for certain.
+        driver: the driver of the session, which gets the link's events, and holds messages to be sent.
+        clock: the gateway's clock.
+        watch_seconds: interval of checks of queue and exchanges.
+        detour: carries messages while the broker accepts none over AMQP.
+        on_unsent: called with messages that certainly were not sent, when the link has gone down and before
+            the session is informed.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class AmqpLink:
         self._clock = clock
         self._queue = OwnQueue(
             role.max_queue_length,
-            int(role.max_queue_length * _DOUBTFUL_SHARE),
+            int(role.max_queue_length * _SUSPICIOUS_SHARE),
             watch_seconds,
             purpose=role.name,
         )
@@ -115,7 +116,7 @@ class AmqpLink:
         self._detour = detour
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._missing_told = False  # that the kept queue is; it could not be made since
+        self._missing_reported = False  # that the durable queue is missing; it could not be declared since
 
     @property
     def _endpoint(self) -> AmqpEndpoint:
@@ -130,10 +131,10 @@ class AmqpLink:
         await reconnecting(self.run_once, self._down)
 
     async def run_once(self) -> None:
-        """One connection from its opening to its end.
+        """Open one connection and use it until it ends.
 
         Raises:
-            LinkError: always, in the end: says what ended it.
+            LinkError: always, in the end, with the reason.
         """
         name = f"amqp-gateway {self._role.name}"
         publisher = Publisher(
@@ -157,7 +158,7 @@ class AmqpLink:
             self._forget([*unsent, *self._driver.forget_sends()], "the connection to the broker ended")
 
     def _forget(self, sends: Sequence[Send], reason: str) -> None:
-        """These will not be sent by us."""
+        """Report messages that will not be sent."""
         self._driver.unsent(sends, reason)
         self._on_unsent(sends)
 
@@ -187,35 +188,37 @@ class AmqpLink:
         incoming: AbstractChannel,
         publisher: Publisher,
     ) -> None:
-        """Over a queue that is kept: first what waited in it, then the greeting, with its answers behind it.
+        """Read a durable queue: first its waiting messages, then the greeting and its answers.
 
-        One queue for both, or what agents push and what they answer could overtake each other.
+        One queue carries both, so that publications and answers of agents cannot overtake each other.
         """
         ledger, counts = subscription.ledger, subscription.counts
-        queue = kept_queue(subscription, self._queue.watch_seconds)
+        queue = durable_queue(subscription, self._queue.watch_seconds)
         waiting = await queue.waiting(consuming)
-        loss, heard = queue.loss(waiting), waiting or 0
+        loss, waited = queue.loss(waiting), waiting or 0
         if loss is Loss.DOWN:
-            heard = 0  # what waits is from before: the loss lasts until now
+            waited = 0  # these messages are from before: the loss lasts until now
         if waiting is not None and not await self._is_bound(publisher, queue.name):
-            loss, heard = Loss.UNBOUND, 0  # what waits is from before: the loss lasts until now
+            loss, waited = Loss.UNBOUND, 0  # these messages are from before: the loss lasts until now
         missed = queue.missed(loss, waiting)
-        first = waiting is None and not self._missing_told
+        first = waiting is None and not self._missing_reported
         if first:
-            # Before it is there, or a gateway killed in between would not know any more what was missed.
-            self._missing_told = True
+            # Before it exists: a gateway that is killed in between would forget what was missed.
+            self._missing_reported = True
             self._catch_up(subscription, missed, 0)
             await ledger.lasting(ledger.position)
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
-        deliveries = UnacknowledgedDeliveries(ledger, self._tell_kept, caught_up.is_set, counts, queue.heard)
+        deliveries = UnacknowledgedDeliveries(
+            ledger, self._deliver_kept, caught_up.is_set, counts, queue.received
+        )
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
             counts.losses[loss] += 1
         self._forget(self._driver.forget_sends(), "there was no connection to the broker")
         if not first:
-            self._catch_up(subscription, missed, heard)
-        self._missing_told = False
+            self._catch_up(subscription, missed, waited)
+        self._missing_reported = False
         caught_up.set()
         deliveries.proceed()
 
@@ -235,12 +238,12 @@ class AmqpLink:
         self._driver.handle(BacklogFollows(missed, waiting))
 
     async def _is_bound(self, publisher: Publisher, queue: str) -> bool:
-        """Whether a queue that is there is bound still, as far as that can be found out."""
+        """Return whether an existing queue is still bound, as far as that can be found out."""
         connection = publisher.connection()
         return not self._role.probed or connection is None or await self._probe.is_bound(connection, queue)
 
     async def _takes_messages(self, connection: AbstractConnection) -> bool:
-        """Whether the broker takes what we publish on ``connection`` now, as far as that can be found out."""
+        """Return whether the broker accepts messages on ``connection`` now, as far as can be found out."""
         if self._probed_queue:
             return await self._probe.takes_messages(connection, self._probed_queue)
         return not await is_blocked(connection)
@@ -260,49 +263,49 @@ class AmqpLink:
         *parts: Coroutine[Any, Any, None],
     ) -> None:
         able = abilities(consuming)
-        # OpenAMQ compares types in passive declarations too, and ends the connection where one differs; the
-        # type is not ours to know.
+        # OpenAMQ compares types in passive declarations, too, and ends the connection where one differs; the
+        # type is unknown here.
         bound_to = [binding.exchange for binding in self._role.bindings(queue)] if able.extended else []
         watching = watched.watch(
             consuming,
             queue,
-            self._doubt,
+            self._report_loss,
             bound_to,
             channel=None if able.several_channels else incoming,
             bounded=able.extended,
         )
-        # Where several end at once, what the broker said of an end comes before what it led to.
+        # If several end at once, the broker's reason for an end comes before its consequences.
         await until_one_ends(
             ended(incoming),
             ended(consuming),
             publisher.run(),
             watching,
-            self._clogged(),
+            self._backed_up(),
             *parts,
             *([self._probe.run(publisher.connection, queue)] if self._role.probed else []),
         )
 
     def _bindings(self, queue: str) -> list[Binding]:
-        """Those of the role, and the one that is probed."""
+        """Return the bindings of the role, and the probed one."""
         probed = [Binding(self._role.probed, queue)] if self._role.probed else []
         return [*self._role.bindings(queue), *probed]
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
         if not (self._probe.is_mine(message) or self._is_repeated(message)):
-            self._tell(message)
-        if message.processed:  # from a broker that wants no acknowledgements
+            self._deliver(message)
+        if message.processed:  # the broker expects no acknowledgement
             return
-        with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
+        with contextlib.suppress(*FAILURES):  # the end of the connection is detected elsewhere
             await message.ack()
 
-    def _tell_kept(self, message: AbstractIncomingMessage) -> None:
-        """As `_arrived`; in a queue that is kept there may be probes of earlier connections too."""
+    def _deliver_kept(self, message: AbstractIncomingMessage) -> None:
+        """Deliver as `_arrived`; a durable queue may also contain probes of earlier connections."""
         queue = self._role.durable.queue if self._role.durable is not None else ""
         is_probe = message.exchange == self._role.probed and message.routing_key == queue
         if not (is_probe or self._is_repeated(message)):
-            self._tell(message)
+            self._deliver(message)
 
-    def _tell(self, message: AbstractIncomingMessage) -> None:
+    def _deliver(self, message: AbstractIncomingMessage) -> None:
         timestamp, expiration = message.timestamp, message.expiration
         delivery = Delivery(
             exchange=message.exchange or "",
@@ -318,11 +321,11 @@ class AmqpLink:
         )
         try:
             self._driver.deliver(delivery)
-        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
+        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would not be read any more
             self._driver.fail(error)
 
     def _is_repeated(self, message: AbstractIncomingMessage) -> bool:
-        """Whether it was received before: a sender that got no confirmation sends a message again."""
+        """Return whether a message was received before: a sender without a confirmation sends it again."""
         if not message.message_id or not message.user_id:
             return False
         identity = (message.user_id, message.message_id)
@@ -332,16 +335,16 @@ class AmqpLink:
             self._received.popitem(last=False)
         return repeated
 
-    async def _clogged(self) -> None:
-        """Until more waits to be published than a moving link leaves.
+    async def _backed_up(self) -> None:
+        """Wait until more messages wait to be published than a working link leaves.
 
         Raises:
-            LinkError: so it is.
+            LinkError: always, in the end.
         """
-        await self._driver.until_clogged()
-        raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker takes no messages from us")
+        await self._driver.until_backed_up()
+        raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker accepts no messages from the gateway")
 
-    def _doubt(self, reason: str, seconds: float) -> None:
+    def _report_loss(self, reason: str, seconds: float) -> None:
         self._driver.handle(LossSuspected(reason, self._clock.now() - int(seconds * 10**9)))
 
     def _down(self, error: LinkError) -> None:

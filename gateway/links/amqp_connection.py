@@ -1,4 +1,4 @@
-"""Opening AMQP 0-9-1 connections, and saying in one line what stands in the way."""
+"""Opens AMQP 0-9-1 connections, introduces the gateway to brokers, and explains failures in one line."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from pydantic import SecretStr
 from yarl import URL
 
 from gateway.dialects.errors import LocalProtocolError
-from gateway.links.introduction import client_properties
+from gateway.shipped_files import version
 
 MAX_OPENING_BYTES: Final = 64 * 1024
-"""Kept of what a broker sends while a connection is opened: its properties, limits, and perhaps a refusal."""
+"""Octets that are kept of a broker's data while a connection is opened: properties, limits, a refusal."""
 
 _FRAME_HEAD: Final = struct.Struct(">BHI")  # type, channel, size (AMQP 0-9-1 section 4.2.3)
 _CLOSE_HEAD: Final = struct.Struct(">HB")  # reply code, length of the reply text
@@ -40,7 +40,7 @@ class Refusal:
 
     Attributes:
         code: reply code (AMQP 0-9-1 section 1.2), such as 530.
-        text: the broker's own words, in one line.
+        text: the broker's text on one line.
     """
 
     code: int
@@ -48,11 +48,11 @@ class Refusal:
 
 
 class AbortableConnection(aio_pika.Connection):
-    """An ``aio_pika.Connection`` that knows its socket.
+    """An ``aio_pika.Connection`` that has access to its socket.
 
-    To close a connection, aiormq waits until all that was written has left, however long that takes: a broker
-    that does not read keeps it waiting for ever. Where a broker refuses to open a virtual host, aiormq
-    reports neither code nor text. It hides the socket, but for who makes it.
+    To close a connection, aiormq waits until everything written has left, however long that takes: a broker
+    that does not read blocks it for ever. Where a broker refuses to open a virtual host, aiormq
+    reports neither code nor text. Only the creator of the transport has access to the socket.
     """
 
     def __init__(
@@ -63,27 +63,27 @@ class AbortableConnection(aio_pika.Connection):
         self.kwargs["transport_factory"] = self._opened
 
     def abort(self) -> None:
-        """Drop the connection, with all that did not leave yet; no caller need wait for it any more."""
+        """Drop the connection, with all data that has not left; no caller waits for it any more."""
         if self._opened.writer is not None:
             self._opened.writer.transport.abort()
 
     def is_open(self) -> None:
-        """Note that the connection was opened: what the broker sent until then is not kept any longer."""
+        """Note that the connection was opened: the data until then is not kept any longer."""
         if self._opened.reader is not None:
             self._opened.reader.opening = None
 
     @property
     def refusal(self) -> Refusal | None:
-        """How the broker refused to open the connection; ``None`` where it did not."""
+        """The broker's refusal to open the connection; ``None`` where there was none."""
         reader = self._opened.reader
         return None if reader is None or reader.opening is None else refusal_in(bytes(reader.opening))
 
 
 class _OpeningReader(asyncio.StreamReader):
-    """A stream that keeps what arrives first.
+    """A stream that keeps the data that arrives first.
 
     Attributes:
-        opening: what arrived, up to `MAX_OPENING_BYTES`; ``None`` where it is not kept any longer.
+        opening: the first data, up to `MAX_OPENING_BYTES`; ``None`` where it is not kept any longer.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class _OpeningReader(asyncio.StreamReader):
 
 
 class _KeptTransport(TransportFactory):
-    """Opens a transport, as those of aiormq do, and remembers it."""
+    """Opens a transport, as those of aiormq do, and keeps it."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         self._context = context
@@ -120,7 +120,7 @@ class _KeptTransport(TransportFactory):
 
 
 def refusal_in(octets: bytes) -> Refusal | None:
-    """The first ``connection.close`` among the frames that ``octets`` begin with. Any octets are taken."""
+    """Return the first ``connection.close`` among the frames at the beginning of ``octets``, if any."""
     while len(octets) >= _FRAME_HEAD.size:
         kind, _channel, size = _FRAME_HEAD.unpack_from(octets)
         frame = octets[_FRAME_HEAD.size : _FRAME_HEAD.size + size]
@@ -138,11 +138,11 @@ _CAPABILITIES = "capabilities"
 
 @dataclass(frozen=True, slots=True)
 class BrokerAbilities:
-    """Of the broker at the other end of a connection.
+    """The abilities of the broker at the other end of a connection.
 
     Attributes:
-        extended: it names capabilities, as RabbitMQ has since 2.0.
-        several_channels: a connection may have more than one.
+        extended: whether it reports capabilities, as RabbitMQ has since 2.0.
+        several_channels: whether a connection may have more than one channel.
     """
 
     extended: bool
@@ -150,7 +150,7 @@ class BrokerAbilities:
 
 
 def abilities(connection: AbstractConnection) -> BrokerAbilities:
-    """What the broker said when ``connection``, one of `connect_once`, was opened.
+    """Return the abilities that the broker reported when ``connection``, of `connect_once`, was opened.
 
     Raises:
         LocalProtocolError: it is not open.
@@ -165,7 +165,7 @@ def abilities(connection: AbstractConnection) -> BrokerAbilities:
 
 
 def complete_capabilities(connection: AbstractConnection) -> None:
-    """Let a broker that names no capabilities have none, where aiormq would look for the table in vain."""
+    """Add an empty table of capabilities if the broker sent none, because aiormq requires the table."""
     if connection.transport is not None:
         properties = connection.transport.connection.server_properties
         if not isinstance(properties.get(_CAPABILITIES), dict):
@@ -177,11 +177,11 @@ HEARTBEAT_SECONDS = 10
 CLOSE_SECONDS = 2.0
 
 FAILURES = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
-"""What aio-pika raises when a broker or the way to it fails; for `link_error`."""
+"""The exceptions of aio-pika when a broker or the network fails; for `link_error`."""
 
 
 class OpeningRefusedError(exceptions.AMQPConnectionError):
-    """The broker accepted who we are, and refused to open the connection all the same."""
+    """The broker accepted the login, but refused to open the connection."""
 
     def __init__(self, refusal: Refusal) -> None:
         self.refusal = refusal
@@ -189,7 +189,7 @@ class OpeningRefusedError(exceptions.AMQPConnectionError):
 
 
 class Trouble(enum.Enum):
-    """What kind of thing stands in the way; commands turn it into their exit code."""
+    """The kind of a failure; commands convert it to their exit code."""
 
     UNREACHABLE = "unreachable"
     REFUSED_CREDENTIALS = "refused-credentials"
@@ -201,7 +201,7 @@ class Trouble(enum.Enum):
 
 
 class LinkError(Exception):
-    """A link cannot do its work now; the text is one line for people, with what to do."""
+    """A link cannot work now; the text is one line for people, with what to do."""
 
     def __init__(self, trouble: Trouble, text: str) -> None:
         self.trouble = trouble
@@ -210,13 +210,13 @@ class LinkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AmqpEndpoint:
-    """A virtual host of a broker and the user that we are there.
+    """A virtual host of a broker, with the gateway's user there.
 
     ``url`` is ``amqp://HOST[:PORT]`` or ``amqps://``, without user info. ``ca_file`` holds the certificates
-    to trust beside none of the system's. ``heartbeat`` is what we ask for, in whole seconds: a broker that
-    offers less, and cuts off who is silent, must be asked for no more than it offers. ``others`` are URLs of
-    further nodes of the same cluster; a connection goes to ``url`` alone, and `nodes` gives the choice.
-    ``source`` is the name of the source or agent that connects, which the broker is given; it may be empty.
+    to trust instead of the system's. ``heartbeat`` is the requested interval, in whole seconds: a broker that
+    offers a shorter one, and cuts off silent clients, must not be asked for more. ``others`` are URLs of
+    further nodes of the same cluster; a connection goes to ``url`` alone, and `nodes` lists the choice.
+    ``source`` is the name of the source or agent that connects, which the broker receives; it may be empty.
     """
 
     url: str
@@ -234,19 +234,49 @@ class AmqpEndpoint:
         return tuple(replace(self, url=url, others=()) for url in (self.url, *self.others))
 
     def __str__(self) -> str:
-        """Without the password."""
+        """Return it without the password."""
         return f"{self.url} (virtual host {self.vhost!r}, user {self.user!r})"
+
+
+PRODUCT = "amqp-gateway"
+"""The product name in client properties, which marks connections of the gateway, whatever their version."""
+
+
+def client_properties(connection_name: str, source: str = "") -> FieldTable:
+    """Return the client properties of an AMQP 0-9-1 connection (section 1.4.2.2, ``connection.start-ok``).
+
+    Args:
+        connection_name: the connection's name in the broker's tools.
+        source: the name of the source or agent that connects; empty for none.
+    """
+    properties: FieldTable = {
+        "connection_name": connection_name,
+        "product": PRODUCT,
+        "version": version(),
+        "information": "AMQP management gateway",
+    }
+    return {**properties, "source": source} if source else properties
+
+
+def user_agent(source: str = "") -> str:
+    """Return the ``User-Agent`` of HTTP requests (RFC 9110 section 10.1.5).
+
+    Args:
+        source: as in `client_properties`.
+    """
+    product = f"{PRODUCT}/{version()}"
+    return f"{product} (source {source})" if source else product
 
 
 async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnection:
     """Open a connection that never reconnects by itself.
 
-    ``connect_robust`` is not used on purpose: on a half-open TCP connection it declared the same exclusive
+    ``connect_robust`` is not used: on a half-open TCP connection it declared the same exclusive
     queue name for 45 s without recovering.
 
     Args:
-        endpoint: where to.
-        name: shown by the broker's tools as the connection's name.
+        endpoint: the broker.
+        name: the connection's name in the broker's tools.
 
     Raises:
         LinkError: it cannot be opened.
@@ -275,12 +305,12 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
 async def connect_once(
     url: URL, properties: FieldTable, context: ssl.SSLContext | None = None
 ) -> AbstractConnection:
-    """``aio_pika.connect``, but what fails is closed before it is forgotten.
+    """Open a connection as ``aio_pika.connect``, but close it if that fails.
 
-    A connection that is not tries to close itself when it is collected, in whatever thread that happens.
+    Otherwise it would try to close itself when it is collected, in any thread.
 
     Raises:
-        OpeningRefusedError: the broker said why it opens none; not where it takes user or password for wrong.
+        OpeningRefusedError: the broker gave a reason for its refusal, other than wrong credentials.
         AMQPError, OSError, TimeoutError: it cannot be opened.
     """
     connection = AbortableConnection(url, ssl_context=context, client_properties=properties)
@@ -302,7 +332,7 @@ async def connect_once(
 
 
 async def close_soon(connection: AbstractConnection | None) -> None:
-    """Close, if it was opened, without waiting long for a broker that has stopped answering, or reading."""
+    """Close a connection if it was opened, without waiting long for a broker that does not answer or read."""
     if connection is None:
         return
     closing = asyncio.ensure_future(_close_in_order(connection))
@@ -314,7 +344,7 @@ async def close_soon(connection: AbstractConnection | None) -> None:
     with contextlib.suppress(*FAILURES):
         await asyncio.wait_for(closing, timeout=CLOSE_SECONDS)
     if not connection.is_closed:
-        await connection.close()  # the transport is given up by now: this only notes the end
+        await connection.close()  # the transport is aborted by now: this only updates the state
 
 
 async def _close_in_order(connection: AbstractConnection) -> None:
@@ -342,9 +372,9 @@ async def close_channel(channel: AbstractChannel) -> None:
 
 
 async def is_blocked(connection: AbstractConnection) -> bool:
-    """Whether the broker said that it takes no messages on this connection now (``connection.blocked``).
+    """Return whether the broker reported that it accepts no messages on this connection now.
 
-    A RabbitMQ says so to those who have published since its memory or disk is short.
+    A RabbitMQ sends ``connection.blocked`` to publishers while its memory or disk is short.
     """
     transport = connection.transport
     if transport is None:
@@ -360,11 +390,11 @@ async def is_blocked(connection: AbstractConnection) -> bool:
 async def ended(part: AbstractConnection | AbstractChannel) -> None:
     """Wait until a connection or channel ends, by either side.
 
-    aio-pika's own ``closed()`` tells of ends that we asked for only, so this listens to what lies below.
+    aio-pika's own ``closed()`` reports only requested ends, so this uses the callbacks below it.
 
     Raises:
-        AMQPError: always, in the end: what the broker said.
-        ConnectionError: the same, where it said nothing.
+        AMQPError: always, in the end: the broker's reason.
+        ConnectionError: always, in the end, where it gave none.
     """
     what = "connection" if isinstance(part, AbstractConnection) else "channel"
     end: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
@@ -385,7 +415,7 @@ async def ended(part: AbstractConnection | AbstractChannel) -> None:
 
 
 def is_cancelled() -> bool:
-    """Whether the running task was asked to end, rather than something that it waited for.
+    """Return whether the running task was cancelled, rather than something that it waited for.
 
     aiormq cancels each caller that waits for an answer on a connection that ends.
     """
@@ -394,7 +424,7 @@ def is_cancelled() -> bool:
 
 
 def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:
-    """What ``error`` means for people who operate ``endpoint``."""
+    """Return the explanation of ``error`` for operators of ``endpoint``."""
     if isinstance(error, LinkError):
         return error
     said = " ".join(str(error).split())
@@ -428,10 +458,10 @@ def link_error(endpoint: AmqpEndpoint, error: BaseException) -> LinkError:
 
 
 def _refused_opening(endpoint: AmqpEndpoint, refusal: Refusal) -> tuple[Trouble, str]:
-    """What it means that the broker accepted the login and opens no connection, in its own words.
+    """Return the explanation of a broker that accepted the login and refused the connection.
 
-    530 is said of a virtual host that is unknown, down, or not allowed to this user, and of limits that are
-    reached; 403 by a broker that is locked; 320 by one that is stopping.
+    530 is sent for a virtual host that is unknown, down, or not permitted to this user, and for limits that
+    are reached; 403 by a broker that is locked; 320 by one that is stopping.
     """
     text = f"{endpoint}: the broker opens no connection: {refusal.code} {refusal.text or 'without a reason'}"
     match refusal.code:
@@ -445,7 +475,7 @@ def _refused_opening(endpoint: AmqpEndpoint, refusal: Refusal) -> tuple[Trouble,
 
 
 def _why_unreachable(error: BaseException, said: str) -> str | None:
-    """Why no connection comes about, as far as the network is to blame; aio-pika wraps what it raised."""
+    """Return why no connection is possible, if the network is the reason; aio-pika wraps its errors."""
     causes = (error, error.__cause__)
     if "SSL:" in said or any(isinstance(cause, ssl.SSLError) for cause in causes):
         return f"TLS failed: {said}: check 'ca_file', the name of the host, and the port"
@@ -459,7 +489,7 @@ def _why_unreachable(error: BaseException, said: str) -> str | None:
 
 
 def tls_context(endpoint: AmqpEndpoint) -> ssl.SSLContext | None:
-    """What ``endpoint`` is trusted by; ``None`` where its URL asks for no TLS.
+    """Return the TLS settings of ``endpoint``; ``None`` where its URL is without TLS.
 
     Raises:
         LinkError: its certificates cannot be read.

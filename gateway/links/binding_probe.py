@@ -1,7 +1,7 @@
-"""Finds out that a queue of ours is not bound to an exchange any more.
+"""Detects that a queue of the gateway is not bound to an exchange any more.
 
 An exchange that is deleted takes its bindings with it. When it is declared again, exchange, queue and
-connection are there: nothing but silence shows that messages go elsewhere. AMQP 0-9-1 has no question for
+connection exist: only silence shows that messages go elsewhere. AMQP 0-9-1 has no query for
 that; but a message that is published as ``mandatory``, with a key that only our queue is bound by, either
 arrives in it or is returned.
 """
@@ -30,23 +30,23 @@ from gateway.tasks import until_one_ends
 
 PATIENCE_SECONDS = 2.0
 ANSWER_SECONDS = 30.0
-"""A probe that is not confirmed for so long, or up to twice as long, by a broker that does not block us, is
-lost."""
+"""A probe that is not confirmed for so long, or up to twice as long, by a broker that does not block the
+connection, is lost."""
 _LOOK_SECONDS = 0.01
-"""Between two looks whether the broker blocks a connection on which a probe is under way."""
+"""Interval of checks whether the broker blocks a connection with an open probe."""
 
 
 class _NoConfirmsError(Exception):
-    """The broker has no confirms: nothing can be found out there."""
+    """The broker has no confirms, so nothing can be found out."""
 
 
 class BindingProbe:
-    """Sends one message after the other to ourselves.
+    """Sends probes, one after the other, to the gateway's own queue.
 
     Args:
-        endpoint: of the broker.
-        exchange: to which we may publish and the queue is bound.
-        seconds: between two probes.
+        endpoint: the broker.
+        exchange: the exchange, to which the user may publish and the queue is bound.
+        seconds: interval of probes.
     """
 
     def __init__(self, endpoint: AmqpEndpoint, exchange: str, seconds: float) -> None:
@@ -57,18 +57,18 @@ class BindingProbe:
         self._channel: tuple[AbstractConnection, AbstractChannel] | None = None
 
     def is_mine(self, message: AbstractIncomingMessage) -> bool:
-        """Whether a message that arrived in the queue is a probe, which no session needs."""
+        """Return whether a message that arrived in the queue is a probe, which no session needs."""
         return message.message_id == self._identity
 
     async def run(self, connection: Callable[[], AbstractConnection | None], queue: str) -> None:
-        """Send probes; ends only by what they find.
+        """Send probes until one fails.
 
-        A broker that takes no messages now, because its memory is short, delays the next one; one that does
-        not answer without saying so has lost the message, or what should confirm it.
+        A broker that accepts no messages now, because its memory is short, delays the next one; one that does
+        not answer without a report has lost the message, or its confirmation.
 
         Args:
-            connection: the one to publish on, if there is one now.
-            queue: name of the queue, and the key that it is bound by.
+            connection: returns the connection to publish on, if there is one now.
+            queue: the name of the queue, and the key that it is bound by.
 
         Raises:
             LinkError: it is not bound any more, or the broker does not answer.
@@ -82,7 +82,7 @@ class BindingProbe:
             try:
                 await self._probe_patiently(current, queue)
             except (asyncio.CancelledError, *FAILURES):
-                # The end of the connection is told elsewhere, or was wanted.
+                # The end of the connection is reported elsewhere, or was requested.
                 if is_cancelled() or not current.is_closed:
                     raise
 
@@ -93,10 +93,10 @@ class BindingProbe:
             await ended(connection)
 
     async def _unanswered(self, connection: AbstractConnection) -> None:
-        """Until a broker that does not block us has been silent for too long.
+        """Wait until a broker that does not block the connection has been silent for too long.
 
         Raises:
-            LinkError: so it is.
+            LinkError: always, in the end.
         """
         was_blocked = True
         while True:
@@ -110,9 +110,9 @@ class BindingProbe:
             was_blocked = blocked
 
     async def is_bound(self, connection: AbstractConnection, queue: str) -> bool:
-        """Whether the queue is bound now; taken for granted where that cannot be found out.
+        """Return whether the queue is bound now; True where that cannot be found out.
 
-        A broker whose memory is short takes no message now, and says nothing.
+        A broker whose memory is short accepts no message now, and does not answer.
 
         Raises:
             ChannelNotFoundEntity: the exchange is gone.
@@ -128,10 +128,11 @@ class BindingProbe:
         return True
 
     async def takes_messages(self, connection: AbstractConnection, queue: str) -> bool:
-        """Whether the broker takes messages on ``connection`` now; true where that cannot be found out.
+        """Return whether the broker accepts messages on ``connection`` now; True where that is unknown.
 
-        A RabbitMQ whose memory or disk is short says so when a message is published, and keeps it until
-        that has passed. So a probe goes ahead of what may not be kept: no session needs it when it comes.
+        A RabbitMQ whose memory or disk is short reports that when a message is published, and keeps the
+        message until that has passed. So a probe precedes a message that must not be kept: no session needs
+        it later.
         """
         if await is_blocked(connection):
             return False
@@ -146,7 +147,7 @@ class BindingProbe:
             return True
         finally:
             probing.cancel()
-            # What the probe finds beside that is reported by `run`, which probes too.
+            # Other findings of the probe are reported by `run`, which probes, too.
             await asyncio.gather(probing, return_exceptions=True)
         return True
 
@@ -160,14 +161,14 @@ class BindingProbe:
             raise LinkError(
                 Trouble.MISSING,
                 f"{self._endpoint}: the queue {queue} is not bound to the exchange {self._exchange} any more:"
-                " somebody removed the binding, or the exchange, which was made again",
+                " the binding was removed, or the exchange was deleted and declared again",
             ) from error
 
     async def _channel_on(self, connection: AbstractConnection) -> AbstractChannel:
-        """The channel of all probes on one connection, because the broker counts each that is opened.
+        """Return the channel of all probes on one connection, because the broker counts each new one.
 
-        It is not the one that carries messages, which must not end by what the broker complains of. It has
-        confirms, because aiormq reports what is returned on such channels only.
+        It is not the one that carries messages, which must not end by an error of a probe. It has
+        confirms, because aiormq reports returned messages on such channels only.
         """
         if self._channel is not None:
             owner, channel = self._channel

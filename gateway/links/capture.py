@@ -1,7 +1,7 @@
-"""Captures: what happens to a session and what it sends is written down, so that it can be replayed.
+"""Captures: events and messages of a session are written to a file, so that they can be replayed.
 
-`CapturedSession` wraps a session and is one itself. Events and effects have a form as JSON here, in both
-directions; `capture_file` has the form of the file, `docs/capture.md` describes both.
+`CapturedSession` wraps a session and is one itself. It converts events and effects to JSON and back;
+`capture_file` defines the file, `docs/capture.md` describes both.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from gateway.model.schema import ClassKey
 from gateway.model.values import Reference, Value, Values
 
 LONGEST: Final = 128 << 10
-"""Characters of the objects in one record, about: half of the smallest file that a capture can have."""
+"""Approximate characters of the objects in one record: half of the smallest file of a capture."""
 
 
 class CapturedSession:
-    """A session, with its events and what it sends in a file."""
+    """Wraps a session, and writes its events and the messages that it sends to a file."""
 
     def __init__(self, session: ConsoleSession, file: CaptureFile) -> None:
         self._session = session
@@ -59,17 +59,17 @@ class CapturedSession:
         self._open: dict[int, Peer] = {}
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Write the event down, hand it to the session, and write down what that sends."""
+        """Write the event, pass it to the session, and write what the session sends."""
         if isinstance(event, ObjectsRestored):
             return self._restore(event.objects, now)
         return self._passed_on(event, event_fields(event), now)
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """As of the session; it is not written down, since nothing comes of it."""
+        """Return the session's answer; it is not written, since a check has no effect."""
         return self._session.precheck(request, now)
 
     def _restore(self, objects: Iterable[ObjectSeen], now: int) -> list[Effect]:
-        """Hand in objects in as many parts as they need records."""
+        """Pass objects in as many parts as they need records."""
         effects: list[Effect] = []
         for record, part in recorded(objects):
             effects += self._passed_on(ObjectsRestored(part), {"event": "restored", **record}, now)
@@ -88,7 +88,7 @@ class CapturedSession:
         return effects
 
     def _note_link(self, event: Event) -> None:
-        """Keep what a later part of the capture must begin with."""
+        """Remember what the head of a further file must contain."""
         match event:
             case LinkUp(reply_to):
                 self._reply_to = reply_to
@@ -113,9 +113,9 @@ class CapturedSession:
 
 
 def event_fields(event: Event) -> dict[str, Any] | None:  # noqa: C901, PLR0911, PLR0912  a case for each event
-    """Return an event as JSON, with its name in `event` unless it is something received.
+    """Return an event as JSON, with its name in `event` unless it is a received message.
 
-    ``None`` for what is not captured.
+    Returns ``None`` for events that are not captured.
     """
     match event:
         case Delivery():
@@ -151,14 +151,14 @@ def event_fields(event: Event) -> dict[str, Any] | None:  # noqa: C901, PLR0911,
 
 
 def read_event(record: Record) -> Event:  # noqa: C901, PLR0911, PLR0912  likewise
-    """Return the event that `event_fields` made this record of.
+    """Return the event of a record that `event_fields` made.
 
     Raises:
-        CaptureError: it made it of none.
+        CaptureError: it is not such a record.
     """
     match record.event:
         case "":
-            if "connection" in record.told:
+            if "connection" in record.fields:
                 return BytesReceived(record.value("connection", int), record.body)
             return record.delivery()
         case "tick":
@@ -186,11 +186,11 @@ def read_event(record: Record) -> Event:  # noqa: C901, PLR0911, PLR0912  likewi
             return ObjectsRestored(read_objects(record))
         case "call" | "modify" | "fetch":
             return read_operation(record)
-    raise CaptureError(f"line {record.line}: '{record.event}' is nothing that happens to a session")
+    raise CaptureError(f"line {record.line}: '{record.event}' is not an event of a session")
 
 
 def effect_fields(effect: Effect) -> dict[str, Any] | None:
-    """Return what a session sends as JSON; ``None`` where its peers get nothing."""
+    """Return the message of an effect as JSON; ``None`` for an effect that sends nothing."""
     match effect:
         case Send():
             return message_fields(effect)
@@ -203,12 +203,12 @@ def effect_fields(effect: Effect) -> dict[str, Any] | None:
 
 
 def read_sent(record: Record) -> dict[str, Any]:
-    """Return what a session sent, as `effect_fields` has it.
+    """Return what a session sent, in the form of `effect_fields`.
 
     Raises:
-        CaptureError: the record says something else.
+        CaptureError: it is not such a record.
     """
-    if "connection" not in record.told:
+    if "connection" not in record.fields:
         return message_fields(record.send())
     connection = record.value("connection", int)
     if record.value("close", bool, False):
@@ -218,16 +218,16 @@ def read_sent(record: Record) -> dict[str, Any]:
 
 def message_fields(message: Delivery | Send) -> dict[str, Any]:
     """Return a message: exchange and routing key, the rest where it is not empty, the body in base64."""
-    told: dict[str, Any] = {"exchange": message.exchange, "routing_key": message.routing_key}
+    written: dict[str, Any] = {"exchange": message.exchange, "routing_key": message.routing_key}
     for one in fields(message):
         value = getattr(message, one.name)
         if one.name not in ("exchange", "routing_key", "body") and value != one.default:
-            told[one.name] = value
-    return {**told, "body_b64": base64.b64encode(message.body).decode()}
+            written[one.name] = value
+    return {**written, "body_b64": base64.b64encode(message.body).decode()}
 
 
 def octets_fields(connection: int, octets: bytes) -> dict[str, Any]:
-    """Return bytes of a connection."""
+    """Return bytes of a connection as JSON."""
     return {"connection": connection, "body_b64": base64.b64encode(octets).decode()}
 
 
@@ -236,10 +236,10 @@ def _peer_fields(connection: int, peer: Peer) -> dict[str, Any]:
 
 
 def read_peer(record: Record) -> PeerConnected:
-    """Return a connection that was opened, or was open when this part of a capture began.
+    """Return a connection that was opened, or was open at the beginning of this file.
 
     Raises:
-        CaptureError: the record says something else.
+        CaptureError: it is not such a record.
     """
     peer = Peer(record.value("address", str), record.value("name", str))
     return PeerConnected(record.value("connection", int), peer)
@@ -249,9 +249,9 @@ def read_peer(record: Record) -> PeerConnected:
 
 
 def operation_fields(operation: Operation) -> dict[str, Any]:
-    """Return an operation, with `event` saying which kind it is."""
+    """Return an operation as JSON, with its kind in `event`."""
     key = operation.key
-    told = {
+    about = {
         "token": operation.token,
         "package": key.package,
         "class": key.name,
@@ -264,25 +264,25 @@ def operation_fields(operation: Operation) -> dict[str, Any]:
         case MethodCall(method=method, arguments=arguments):
             return {
                 "event": "call",
-                **told,
+                **about,
                 "method": method,
                 "arguments": [plain_value(one) for one in arguments],
             }
         case ObjectModify(values=values):
             return {
                 "event": "modify",
-                **told,
+                **about,
                 "values": {name: plain_value(value) for name, value in values.items()},
             }
         case ObjectFetch():
-            return {"event": "fetch", **told}
+            return {"event": "fetch", **about}
 
 
 def read_operation(record: Record) -> Operation:
-    """Return the operation that `operation_fields` made this record of.
+    """Return the operation of a record that `operation_fields` made.
 
     Raises:
-        CaptureError: it made it of none.
+        CaptureError: it is not such a record.
     """
     try:
         key = ClassKey(
@@ -297,21 +297,21 @@ def read_operation(record: Record) -> Operation:
         deadline = record.value("deadline", int)
         match record.event:
             case "call":
-                arguments = tuple(value_of(one) for one in _of_type(record.told.get("arguments"), list))
+                arguments = tuple(value_of(one) for one in _of_type(record.fields.get("arguments"), list))
                 return MethodCall(*about, record.value("method", str), arguments, deadline)
             case "modify":
-                values = _of_type(record.told.get("values"), dict)
+                values = _of_type(record.fields.get("values"), dict)
                 return ObjectModify(
                     *about, {name: value_of(value) for name, value in values.items()}, deadline
                 )
             case _:
                 return ObjectFetch(*about, deadline)
     except (ValueError, RecursionError) as error:
-        raise CaptureError(f"line {record.line}: this is no operation: {error}") from error
+        raise CaptureError(f"line {record.line}: this is not an operation: {error}") from error
 
 
 def plain_value(value: Value | None) -> Any:  # noqa: ANN401  whatever JSON has
-    """A value as JSON; what JSON has no form for is an object with one field, whose name says what it is."""
+    """Return a value as JSON; a type that JSON lacks is an object whose only field names the type."""
     match value:
         case bytes():
             return {"bytes": base64.b64encode(value).decode()}
@@ -327,19 +327,19 @@ def plain_value(value: Value | None) -> Any:  # noqa: ANN401  whatever JSON has
             return value
 
 
-def value_of(told: object) -> Any:  # noqa: ANN401  a value of the model, or None
-    """The value that `plain_value` made this of.
+def value_of(written: object) -> Any:  # noqa: ANN401  a value of the model, or None
+    """Return the value of JSON that `plain_value` made.
 
     Raises:
-        ValueError: it cannot have made it.
+        ValueError: it is not such JSON.
     """
-    if isinstance(told, list):
-        return tuple(value_of(inner) for inner in told)
-    if not isinstance(told, dict):
-        return told
-    if len(told) != 1:
+    if isinstance(written, list):
+        return tuple(value_of(inner) for inner in written)
+    if not isinstance(written, dict):
+        return written
+    if len(written) != 1:
         raise ValueError("a value that is an object has one field")
-    ((form, inner),) = told.items()
+    ((form, inner),) = written.items()
     match form:
         case "bytes":
             return _octets(_of_type(inner, str))
@@ -359,19 +359,19 @@ def _octets(text: str) -> bytes:
         raise ValueError("'bytes' is not base64") from error
 
 
-def _of_type(told: object, kind: type) -> Any:  # noqa: ANN401  of that type
-    if not isinstance(told, kind):
-        raise ValueError(f"{told!r:.40} is no {kind.__name__}")  # noqa: TRY004  of the input, not of a caller
-    return told
+def _of_type(written: object, kind: type) -> Any:  # noqa: ANN401  of that type
+    if not isinstance(written, kind):
+        raise ValueError(f"{written!r:.40} is no {kind.__name__}")  # noqa: TRY004  of the input, not of a caller
+    return written
 
 
-# Objects of before a restart.
+# Objects from before a restart.
 
 
 def recorded(objects: Iterable[ObjectSeen]) -> Iterator[tuple[dict[str, Any], list[ObjectSeen]]]:
-    """Objects in as many parts as they need records, each with the fields of its record.
+    """Yield objects in as many parts as they need records, each with the fields of its record.
 
-    One that would fill a record alone is left out of that, and counted there in ``left_out``.
+    An object that would fill a record alone is left out of it, and counted there in ``left_out``.
     """
     part = _Part()
     for seen in objects:
@@ -384,32 +384,32 @@ def recorded(objects: Iterable[ObjectSeen]) -> Iterator[tuple[dict[str, Any], li
         if size > LONGEST:
             part.left_out += 1
         else:
-            part.told.append(fields)
+            part.recorded.append(fields)
             part.size += size
     yield part.record(), part.objects
 
 
 @dataclass(slots=True)
 class _Part:
-    told: list[dict[str, Any]] = field(default_factory=list)
+    recorded: list[dict[str, Any]] = field(default_factory=list)
     objects: list[ObjectSeen] = field(default_factory=list)
     size: int = 0
     left_out: int = 0
 
     def record(self) -> dict[str, Any]:
-        return {"objects": self.told, **({"left_out": self.left_out} if self.left_out else {})}
+        return {"objects": self.recorded, **({"left_out": self.left_out} if self.left_out else {})}
 
 
 def read_objects(record: Record) -> list[ObjectSeen]:
-    """The objects of a record that `recorded` made.
+    """Return the objects of a record that `recorded` made.
 
     Raises:
-        CaptureError: it tells none.
+        CaptureError: it is not such a record.
     """
     try:
         return [_object(one) for one in record.records("objects")]
     except (ValueError, RecursionError) as error:
-        raise CaptureError(f"line {record.line}: these are no objects: {error}") from error
+        raise CaptureError(f"line {record.line}: these are not objects: {error}") from error
 
 
 def _object_fields(seen: ObjectSeen) -> dict[str, Any]:
@@ -427,23 +427,23 @@ def _object_fields(seen: ObjectSeen) -> dict[str, Any]:
     }
 
 
-def _object(told: Record) -> ObjectSeen:
-    package, class_name, digest = (told.value(name, str) for name in ("package", "class", "hash"))
+def _object(record: Record) -> ObjectSeen:
+    package, class_name, digest = (record.value(name, str) for name in ("package", "class", "hash"))
     return ObjectSeen(
         ClassKey(package, class_name, bytes.fromhex(digest)),
-        told.value("agent", str),
-        told.value("native_id", str),
-        told.value("sampled", int),
-        told.value("created", int),
+        record.value("agent", str),
+        record.value("native_id", str),
+        record.value("sampled", int),
+        record.value("created", int),
         0,
-        _values(told, "properties"),
-        _values(told, "statistics"),
-        told.value("transient", bool),
+        _values(record, "properties"),
+        _values(record, "statistics"),
+        record.value("transient", bool),
     )
 
 
-def _values(told: Record, name: str) -> Values:
-    values = told.told.get(name)
+def _values(record: Record, name: str) -> Values:
+    values = record.fields.get(name)
     if not isinstance(values, list):
         raise ValueError(f"'{name}' is no list")  # noqa: TRY004  of the input, not of a caller
     return tuple(value_of(one) for one in values)

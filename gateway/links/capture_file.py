@@ -1,6 +1,6 @@
-"""The file of a capture: JSON lines, for its owner only, bounded, its form documented in ``docs/capture.md``.
+"""The file of a capture: JSON lines, readable by its owner only, bounded; see ``docs/capture.md``.
 
-A capture is for finding faults. It never stops what it looks at: a disk that has no room ends the capture.
+A capture must not disturb the session: a full disk ends the capture.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ log = structlog.get_logger(__name__)
 
 VERSION: Final = 1
 WARNING: Final = (
-    "Bodies stand here as they were on the wire: they may hold passwords and other secrets."
-    " Look before you pass this on."
+    "Bodies are recorded as they were on the wire: they may contain passwords and other secrets."
+    " Check before you pass this on."
 )
 LARGEST_FILE: Final = 64 << 20
-"""Octets; the next record begins another file."""
+"""Octets of a file; the next record begins another file."""
 FILES: Final = 4
-"""The newest of one capture that are kept."""
+"""Number of files of one capture that are kept."""
 
 Fields: TypeAlias = Mapping[str, object]
-"""Of one record, as JSON."""
+"""The fields of one record, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """What ``dir`` says of what was received and what was sent."""
+    """The values of ``dir`` for received and sent messages."""
 
     received: str
     sent: str
@@ -48,15 +48,15 @@ AS_RELAY: Final = Directions(received="to-relay", sent="to-application")
 
 @dataclass(frozen=True, slots=True)
 class CaptureHead:
-    """What the first line of each file says.
+    """The contents of the first line of each file.
 
     Attributes:
-        source: name of the source or agent.
-        dialect: that its session speaks, as in the configuration.
-        received: as of `Directions`.
-        sent: likewise.
-        part: of how many files this is: 1 is the first one, in which the session begins.
-        ns: when the file was begun, nanoseconds since 1970.
+        source: the name of the source or agent.
+        dialect: the dialect of its session, as in the configuration.
+        received: as in `Directions`.
+        sent: as in `Directions`.
+        part: the number of this file: 1 is the first one, in which the session begins.
+        ns: the time at which the file was begun, nanoseconds since 1970.
     """
 
     source: str
@@ -68,25 +68,25 @@ class CaptureHead:
 
 
 class CaptureFile:
-    """Takes records, and begins another file when one is full.
+    """Writes records, and begins another file when one is full.
 
     Args:
-        path: of the newest file; must not be there yet. Older ones are ``PATH.1``, ``PATH.2`` and so on.
-        source: name of the source or agent.
-        dialect: that its session speaks.
-        directions: what is received and sent.
+        path: the newest file, which must not exist. Older ones are ``PATH.1``, ``PATH.2`` and so on.
+        source: the name of the source or agent.
+        dialect: the dialect of its session.
+        directions: the names of the directions.
         now: nanoseconds since 1970.
-        about: what else the head of each file says.
-        largest_file: octets.
-        files: the newest that are kept.
+        about: further fields of the head of each file.
+        largest_file: octets of a file.
+        files: the number of files that are kept.
 
     Attributes:
-        trouble: why the capture ended by itself; empty while it goes on.
-        records: written so far.
-        octets: likewise, of all files.
+        trouble: the reason why the capture ended by itself; empty while it goes on.
+        records: records written so far.
+        octets: octets written so far, of all files.
 
     Raises:
-        OSError: the file cannot be made, or is there.
+        OSError: the file cannot be created, or exists.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class CaptureFile:
         """Append a record, unless the capture has ended.
 
         Args:
-            record: with ``ns``. Its ``body_b64`` is left out where it alone would fill a file.
+            record: the record, with ``ns``. Its ``body_b64`` is left out where it alone would fill a file.
             now: nanoseconds since 1970.
-            standing: said in the head of a new file, so that it can be replayed without the former ones.
+            standing: fields for the head of a new file, so that it can be replayed without earlier ones.
         """
         if self._descriptor is None:
             return
@@ -138,7 +138,7 @@ class CaptureFile:
             self.close()
 
     def close(self) -> None:
-        """No more records."""
+        """End the capture."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -160,7 +160,7 @@ class CaptureFile:
         )
 
     def _append(self, line: bytes) -> None:
-        """Whole lines, without a buffer of ours: what led to a crash is what one wants to see."""
+        """Write a whole line, unbuffered: the records before a crash are the interesting ones."""
         self._size += len(line)
         self.octets += len(line)
         left = memoryview(line)
@@ -169,17 +169,17 @@ class CaptureFile:
 
 
 def make_room(path: Path, files: int = FILES) -> None:
-    """Give every file of a capture the name of an older one, and keep one fewer than ``files``.
+    """Rename every file of a capture to that of an older one, and keep one fewer than ``files``.
 
     Raises:
-        OSError: that cannot be done.
+        OSError: a file cannot be renamed.
     """
     for number in range(files - 1, 0, -1):
         older = path.with_name(f"{path.name}.{number}")
         newer = path if number == 1 else path.with_name(f"{path.name}.{number - 1}")
         if newer.exists():
             newer.replace(older)
-    path.unlink(missing_ok=True)  # where one file alone is kept
+    path.unlink(missing_ok=True)  # where only one file is kept
 
 
 def _line(record: Fields) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads the file of a capture, which may come from any place: a line is what the format says, or an error."""
+"""Reads the file of a capture, which is not trusted: a line has the documented form, or raises an error."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from gateway.dialects.session import Delivery, Send
 from gateway.links.capture_file import VERSION, CaptureHead
 
 LONGEST_LINE: Final = 256 << 20
-"""Octets; a body of 128 MiB fits."""
+"""Octets of a line; a body of 128 MiB fits."""
 _LARGEST_INTEGER: Final = 2**63
 
 _Value = TypeVar("_Value", str, int, bool)
 
 
 class CaptureError(Exception):
-    """A capture cannot be read; the text says which line, and what is wrong with it."""
+    """A capture cannot be read; the text has the line and the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line.
+    """One line of a capture.
 
     Attributes:
         line: its number, from 1.
-        told: what it says.
+        fields: the fields of the line.
     """
 
     line: int
-    told: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
     @property
     def time(self) -> int:
-        """Nanoseconds since 1970."""
+        """The time of the record, nanoseconds since 1970."""
         return self.value("ns", int)
 
     @property
     def event(self) -> str:
-        """What happened, empty for something that was received or sent."""
+        """The name of the event; empty for a message that was received or sent."""
         return self.value("event", str, "")
 
     @property
     def body(self) -> bytes:
-        """What was received or sent."""
+        """The body that was received or sent; raises `CaptureError` where it is missing or invalid."""
         if self.value("omitted", bool, False):
             raise CaptureError(f"line {self.line}: its body was too large to be captured")
         try:
@@ -58,33 +58,33 @@ class Record:
             raise CaptureError(f"line {self.line}: 'body_b64' is not base64") from error
 
     def value(self, name: str, kind: type[_Value], default: _Value | None = None) -> _Value:
-        """A field.
+        """Return a field.
 
         Raises:
             CaptureError: it is missing and has no default, or is of another type.
         """
-        value: object = self.told.get(name, default)
+        value: object = self.fields.get(name, default)
         bounded = 0 <= value < _LARGEST_INTEGER if isinstance(value, int) else True
         if type(value) is kind and bounded:
             return value
         raise CaptureError(f"line {self.line}: '{name}' is not {_NAMES[kind]}")
 
     def records(self, name: str) -> Iterator[Record]:
-        """A field that is a list of records, empty if it is missing.
+        """Return a field that is a list of records, empty if it is missing.
 
         Raises:
-            CaptureError: it is something else.
+            CaptureError: it is not such a list.
         """
-        values = self.told.get(name, [])
+        values = self.fields.get(name, [])
         if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
             raise CaptureError(f"line {self.line}: '{name}' is not a list of objects")
         return (Record(self.line, value) for value in values)
 
     def delivery(self) -> Delivery:
-        """A message that was received.
+        """Return the message that was received.
 
         Raises:
-            CaptureError: it is none.
+            CaptureError: it is not a message.
         """
         return Delivery(
             self.value("exchange", str),
@@ -96,10 +96,10 @@ class Record:
         )
 
     def send(self) -> Send:
-        """A message that was sent, or was to be.
+        """Return the message that was sent, or was to be sent.
 
         Raises:
-            CaptureError: it is none.
+            CaptureError: it is not a message.
         """
         return Send(
             self.value("exchange", str),
@@ -120,12 +120,12 @@ _SEND_TEXTS: Final = ("reply_to", "content_type", "correlation_id", "message_id"
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A file that was opened.
+    """An open capture.
 
     Attributes:
-        head: what its first line says.
+        head: the contents of its first line.
         first: the first line.
-        records: the others, read as they are asked for; a last line that was not finished is left out.
+        records: the other lines, read on demand; an unfinished last line is left out.
     """
 
     head: CaptureHead
@@ -134,16 +134,16 @@ class Capture:
 
 
 def read_capture(file: BinaryIO) -> Capture:
-    """The content of a file of a capture.
+    """Return the contents of a file of a capture.
 
     Raises:
-        CaptureError: it is none. Reading further records may raise it too.
+        CaptureError: it is not one. Reading further records may raise it, too.
     """
     lines = _records(file)
     first = next(lines, None)
     if first is None:
         raise CaptureError("there is no whole line in it: it is empty, or was cut off")
-    if first.told.get("capture") != VERSION:
+    if first.fields.get("capture") != VERSION:
         raise CaptureError(f"line 1: 'capture' is not {VERSION}: this is not a capture, or a newer one")
     head = CaptureHead(
         first.value("source", str),
@@ -158,12 +158,12 @@ def read_capture(file: BinaryIO) -> Capture:
 
 @contextmanager
 def opened_capture(path: Path) -> Iterator[Capture]:
-    """The capture whose newest file this is, from the beginning of its session as far as that is kept.
+    """Return the capture with this newest file, from the beginning of its session if that is kept.
 
-    Lines are counted through all its files, the oldest first.
+    Lines are counted over all its files, the oldest first.
 
     Raises:
-        CaptureError: it is none.
+        CaptureError: it is not a capture.
         OSError: a file cannot be read.
     """
     with ExitStack() as files:
@@ -173,7 +173,7 @@ def opened_capture(path: Path) -> Iterator[Capture]:
                 part = read_capture(files.enter_context(older.open("rb")))
             except CaptureError:
                 if parts:
-                    break  # something else of that name
+                    break  # another file with such a name
                 raise
             if parts and not _precedes(part.head, parts[0].head):
                 break
@@ -193,12 +193,12 @@ def _of_all(parts: Sequence[Capture]) -> Iterator[Record]:
         number = 1
         for record in part.records:
             number = record.line
-            yield Record(before + number, record.told)
+            yield Record(before + number, record.fields)
         before += number
 
 
 def captured_files(path: Path) -> list[Path]:
-    """Those of one capture that are there, the oldest first."""
+    """Return the existing files of one capture, the oldest first."""
     older = [found for found in path.parent.glob(f"{path.name}.*") if found.suffix[1:].isdecimal()]
     return [*sorted(older, key=lambda found: -int(found.suffix[1:])), path]
 
@@ -212,9 +212,9 @@ def _records(file: BinaryIO) -> Iterator[Record]:
                 raise CaptureError(f"line {number}: it is longer than {LONGEST_LINE} octets")
             return
         try:
-            told = json.loads(line)
+            fields = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise CaptureError(f"line {number}: it is not JSON") from error
-        if not isinstance(told, dict):
+        if not isinstance(fields, dict):
             raise CaptureError(f"line {number}: it is not a JSON object")
-        yield Record(number, told)
+        yield Record(number, fields)

@@ -1,7 +1,7 @@
 """A queue that outlives its connection: messages that are sent meanwhile wait in it, for a time.
 
 It is durable, belongs to one consumer, and is bounded in length and, by its expiry, in time: a gateway that
-never comes back leaves nothing behind in the end.
+does not return leaves nothing behind in the end.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ from gateway.links.own_queue import WatchedQueue, bind, messages_in
 
 
 class Loss(enum.StrEnum):
-    """Why some messages may not be in the queue; the broker reports no message that it drops."""
+    """The reasons why messages may be missing in the queue; the broker does not report dropped ones."""
 
     MISSING = "missing"
-    """The queue was not there: it is new, or has expired."""
+    """The queue did not exist: it is new, or has expired."""
     FULL = "full"
-    """It was full when it was consumed again: it dropped the oldest."""
+    """It was full when it was consumed again: the broker had dropped the oldest."""
     UNBOUND = "unbound"
-    """Its exchange was made again while the queue was not consumed."""
+    """Its exchange was declared again while the queue was not consumed."""
     DOWN = "down"
-    """The node that has it was down, while other nodes of its cluster went on."""
-    DOUBTFUL = "doubtful"
-    """It was nearly full while it was consumed, and perhaps full between two looks."""
+    """Its node was down, while other nodes of the cluster were running."""
+    SUSPECTED = "doubtful"
+    """It was nearly full while it was consumed, and perhaps full between two checks."""
 
 
 class Refusal(enum.StrEnum):
-    """Why the broker did not let us have the queue."""
+    """The reasons why the queue could not be used."""
 
     IN_USE = "in_use"
     """It has another consumer."""
     DECLARED_OTHERWISE = "declared_otherwise"
-    """There is one of this name with another bound or expiry."""
+    """It was declared with another bound or expiry."""
 
 
 @dataclass(slots=True)
 class DurableQueueCounts:
-    """Counters of one durable subscription; they go on over every reconnection.
+    """Counters of one durable subscription; they continue over reconnections.
 
     Attributes:
-        taken: deliveries that arrived here.
+        taken: deliveries that arrived.
         redelivered: of these, those that the broker had delivered before.
-        repeated: of these, those that the log had already: they were passed over.
-        acknowledged: deliveries that the broker may forget.
-        declared: times that the queue was made.
-        losses: times that some of what was said may be missing, by cause.
-        refusals: times that the queue could not be used, by cause.
-        waiting: messages in the queue at the last look, without those on their way to us; ``None`` while it
-            is not consumed, because it is not looked at then.
-        unacknowledged: deliveries that arrived and wait for the log.
-        is_quorum: the queue in use is a quorum queue, as an earlier version of the gateway left behind in a
+        repeated: of these, those that were recorded before, and so were skipped.
+        acknowledged: acknowledged deliveries.
+        declared: how often the queue was created.
+        losses: how often messages may have been lost, by cause.
+        refusals: how often the queue could not be used, by cause.
+        waiting: messages in the queue at the last check, without those in transit; ``None`` while it is not
+            consumed, because it is not checked then.
+        unacknowledged: deliveries that wait until they are recorded.
+        is_quorum: whether it is a quorum queue, which an earlier version of the gateway created in a
             virtual host whose queues are quorum queues by default.
-        is_down: another node said that the one that has the queue is down; until the queue is consumed again.
+        is_down: whether another node reported its node as down; until the queue is consumed again.
     """
 
     taken: int = 0
@@ -82,16 +82,16 @@ class DurableQueueCounts:
     is_down: bool = False
 
     def looked(self, waiting: int) -> None:
-        """So many messages wait in the queue."""
+        """Note the number of messages in the queue."""
         self.waiting = waiting
 
-    def doubted(self) -> None:
-        """It was nearly full."""
-        self.losses[Loss.DOUBTFUL] += 1
+    def loss_suspected(self) -> None:
+        """Note that it was nearly full."""
+        self.losses[Loss.SUSPECTED] += 1
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[None]:
-        """The time of one connection: what is not acknowledged at its end is the broker's again."""
+        """Cover one connection: deliveries that are unacknowledged at its end return to the queue."""
         try:
             yield
         finally:
@@ -104,62 +104,62 @@ _HELD_SECONDS: Final = 0.05
 
 
 class Ledger(Protocol):
-    """Knows which deliveries were recorded, and when that is durable."""
+    """Remembers which deliveries were recorded, and when that is durable."""
 
     def is_recorded(self, identity: str) -> bool:
-        """Whether what the delivery of this identity led to is recorded already."""
+        """Return whether the consequences of the delivery with this identity are recorded."""
         ...
 
     def recording(self, identity: str) -> AbstractContextManager[None]:
-        """While the context lasts, what is recorded comes of the delivery of this identity."""
+        """Assign records to the delivery with this identity while the context lasts."""
         ...
 
     def came_again(self, identity: str) -> None:
-        """The delivery of this identity, which was recorded, came again, and may do so once more."""
+        """Note that a recorded delivery came again, and may do so once more."""
         ...
 
     @property
     def position(self) -> int:
-        """The position of what was recorded last."""
+        """The position of the last record."""
         ...
 
     async def lasting(self, position: int) -> None:
-        """Wait until all that was recorded up to ``position`` cannot be lost by the death of this process."""
+        """Wait until all records up to ``position`` survive the death of this process."""
         ...
 
 
 class UnacknowledgedDeliveries:
-    """The deliveries of one consumer; what an earlier connection delivered is none of them.
+    """The deliveries of one consumer, without those of earlier connections.
 
     Args:
-        ledger: where they are noted.
-        tell: told each delivery, once.
-        ready: whether the session takes deliveries: until then they wait, and are not acknowledged.
-        counts: of the subscription.
-        heard: set with each delivery that comes or is told. The broker's answers stand behind deliveries,
-            which may take longer than an answer is waited for.
+        ledger: remembers recorded deliveries.
+        deliver: called with each delivery, once.
+        ready: returns whether the session accepts deliveries; until then they wait, unacknowledged.
+        counts: the counters of the subscription.
+        received: is set with each delivery that arrives or is passed on. The broker's answers come after
+            deliveries, which may take longer than the time limit of an answer.
 
     Attributes:
-        repeated: deliveries that had been told before.
+        repeated: deliveries that had been passed on before.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        tell: Callable[[AbstractIncomingMessage], None],
+        deliver: Callable[[AbstractIncomingMessage], None],
         ready: Callable[[], bool] = lambda: True,
         counts: DurableQueueCounts | None = None,
-        heard: asyncio.Event | None = None,
+        received: asyncio.Event | None = None,
     ) -> None:
         self.repeated = 0
-        self._heard = heard or asyncio.Event()
+        self._received = received or asyncio.Event()
         self._ledger = ledger
-        self._tell = tell
+        self._deliver = deliver
         self._ready = ready
         self._waiting: deque[AbstractIncomingMessage] = deque()  # no longer than the consumer's prefetch
         self._counts = counts or DurableQueueCounts()
-        self._told: AbstractIncomingMessage | None = None
-        self._deliveries_told = 0
+        self._last: AbstractIncomingMessage | None = None
+        self._passed_on = 0
         self._acknowledged = 0  # of these
         self._position = 0
         self._news = asyncio.Event()
@@ -168,8 +168,8 @@ class UnacknowledgedDeliveries:
         self._idle.set()
 
     async def arrived(self, message: AbstractIncomingMessage) -> None:
-        """A delivery, in the broker's order."""
-        self._heard.set()
+        """Take a delivery, in the broker's order."""
+        self._received.set()
         self._waiting.append(message)
         self._counts.taken += 1
         self._counts.redelivered += bool(message.redelivered)
@@ -177,9 +177,9 @@ class UnacknowledgedDeliveries:
         self.proceed()
 
     def proceed(self) -> None:
-        """Deliver what waits, in order, as long as the session takes it."""
+        """Pass waiting deliveries on, in order, as long as the session accepts them."""
         while self._waiting and self._ready():
-            self._heard.set()
+            self._received.set()
             message = self._waiting.popleft()
             identity = identity_of(message)
             if message.redelivered and self._ledger.is_recorded(identity):
@@ -188,9 +188,9 @@ class UnacknowledgedDeliveries:
                 self._counts.repeated += 1
             else:
                 with self._ledger.recording(identity):
-                    self._tell(message)
-            self._told, self._position = message, self._ledger.position
-            self._deliveries_told += 1
+                    self._deliver(message)
+            self._last, self._position = message, self._ledger.position
+            self._passed_on += 1
             self._news.set()
         if self._waiting:
             self._idle.clear()
@@ -198,12 +198,12 @@ class UnacknowledgedDeliveries:
         else:
             self._idle.set()
 
-    async def all_told(self) -> None:
+    async def all_passed_on(self) -> None:
         """Wait until no delivery waits for the session."""
         await self._idle.wait()
 
     async def release(self) -> None:
-        """Deliver what waits, soon after the session takes it; never ends."""
+        """Pass waiting deliveries on soon after the session accepts them; never returns."""
         while True:
             await self._held.wait()
             self._held.clear()
@@ -211,7 +211,7 @@ class UnacknowledgedDeliveries:
             self.proceed()
 
     async def acknowledge(self) -> None:
-        """Acknowledge, many at once, what is recorded durably; ends by what ends the channel only.
+        """Acknowledge durably recorded deliveries, many at once, until the channel ends.
 
         Raises:
             AMQPError, ChannelInvalidStateError: the channel has ended.
@@ -219,19 +219,19 @@ class UnacknowledgedDeliveries:
         while True:
             await self._news.wait()
             self._news.clear()
-            told, position, deliveries = self._told, self._position, self._deliveries_told
-            if told is not None:
+            last, position, deliveries = self._last, self._position, self._passed_on
+            if last is not None:
                 await self._ledger.lasting(position)
-                await told.ack(multiple=True)
+                await last.ack(multiple=True)
                 self._counts.acknowledged += deliveries - self._acknowledged
                 self._counts.unacknowledged -= deliveries - self._acknowledged
                 self._acknowledged = deliveries
 
 
 def identity_of(message: AbstractIncomingMessage) -> str:
-    """What distinguishes a message from any other, also when it is delivered again: 16 hexadecimal digits.
+    """Return the identity of a message, which is kept when it is delivered again: 16 hexadecimal digits.
 
-    It covers where it was published and all that it says, with the sender's time.
+    It covers exchange, routing key, body and properties, including the sender's time.
     """
     digest = blake2b(digest_size=_IDENTITY_OCTETS)
     headers = sorted((str(name), repr(value)) for name, value in message.headers.items())
@@ -245,13 +245,13 @@ def identity_of(message: AbstractIncomingMessage) -> str:
 log = structlog.get_logger(__name__)
 
 KEPT_PREFETCH: Final = 1_000
-"""Messages that are not acknowledged: what a slow disk keeps in memory, and what comes again after a kill."""
+"""Unacknowledged messages: they are in memory if the disk is slow, and are repeated after a kill."""
 
-DOUBTFUL_SHARE: Final = 0.9
-"""Of the queue's length. Looks are seconds apart: a queue this full may have been full in between."""
+SUSPICIOUS_SHARE: Final = 0.9
+"""Share of the queue's length from which on messages may be lost between two checks, seconds apart."""
 
 OWN_PREFIX: Final = "amqp-gateway."
-"""Of every queue that is the gateway's own; its users may declare no others."""
+"""The prefix of every queue of the gateway; its users may declare no others."""
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
@@ -264,7 +264,7 @@ QUORUM_REMARK: Final = (
 )
 
 _DOWN: Final = ("home node", "due to timeout")
-"""Parts of what RabbitMQ answers where the node that has a durable queue is down.
+"""Parts of RabbitMQ's answer where the node of a durable queue is down.
 
 3.10 answers at once, 4.0 after 70 s.
 """
@@ -278,11 +278,11 @@ class DurableSubscription:
     """A durable subscription: a queue that is kept for its consumer's return.
 
     Attributes:
-        queue: its name.
+        queue: the name of the queue.
         max_length: messages; the broker drops the oldest beyond it.
         expires: nanoseconds without a consumer after which the broker deletes it.
-        ledger: what of it was told.
-        counts: what is counted of it.
+        ledger: remembers which deliveries were recorded.
+        counts: the counters of the subscription.
     """
 
     queue: str
@@ -293,22 +293,22 @@ class DurableSubscription:
 
     @property
     def remark(self) -> str:
-        """What people should know of the queue in use, in one line; empty where all is well."""
+        """A remark for people about the queue in use, on one line; empty where there is none."""
         return QUORUM_REMARK.format(queue=self.queue) if self.counts.is_quorum else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurableQueue(WatchedQueue):
-    """A durable classic queue with an expiry, which only one consumer may have.
+    """A durable classic queue with an expiry and one exclusive consumer.
 
     The type is declared, because a virtual host may have another default. A quorum queue of this name, with
     the same bound and expiry, is used as it is: an earlier version of the gateway, which declared no type,
-    made it where quorum queues are the default.
+    created it where quorum queues are the default.
 
     Attributes:
-        name: of the queue.
+        name: the name of the queue.
         expires: nanoseconds without a consumer after which the broker deletes it.
-        counts: of the subscription.
+        counts: the counters of the subscription.
     """
 
     name: str
@@ -317,16 +317,16 @@ class DurableQueue(WatchedQueue):
     counts: DurableQueueCounts = field(default_factory=DurableQueueCounts)
 
     async def waiting(self, connection: AbstractConnection) -> int | None:
-        """Messages in it; ``None`` where there is no such queue.
+        """Return the number of messages in it; ``None`` where it does not exist.
 
         Raises:
-            LinkError: it is on a node that is down. It is there again with that node, without what is
-                published meanwhile.
+            LinkError: its node is down. The queue will return with its node, without messages
+                of the meantime.
         """
         channel = await connection.channel(publisher_confirms=False)
         try:
             declared = await channel.declare_queue(self.name, passive=True)
-        except exceptions.ChannelNotFoundEntity as error:  # which closes the channel
+        except exceptions.ChannelNotFoundEntity as error:  # the broker has closed the channel
             if not any(sign in str(error) for sign in _DOWN):
                 return None
             self.counts.is_down = True
@@ -338,10 +338,10 @@ class DurableQueue(WatchedQueue):
         return waiting
 
     def loss(self, waiting: int | None) -> Loss | None:
-        """Why it lacks some of what was said since it was consumed last; ``None`` if it does not.
+        """Return why it lacks messages since it was last consumed; ``None`` if it does not.
 
         Args:
-            waiting: as `waiting` returned while it was not consumed.
+            waiting: the result of `waiting` while it was not consumed.
         """
         if waiting is None:
             return Loss.MISSING
@@ -350,16 +350,16 @@ class DurableQueue(WatchedQueue):
         return Loss.FULL if waiting >= self.max_length else None
 
     def missed(self, loss: Loss | None, waiting: int | None) -> str:
-        """The same for people; empty where nothing is missed."""
+        """Return the reason of a loss for people; empty where there is none."""
         match loss:
             case Loss.MISSING:
-                return f"the queue {self.name} was not there: it is new, or has expired"
+                return f"the queue {self.name} did not exist: it is new, or has expired"
             case Loss.FULL:
                 return f"the queue {self.name} was full with {waiting} messages: it dropped the oldest"
             case Loss.DOWN:
                 return f"the queue {self.name} was on a node that was down: it lacks what was sent meanwhile"
             case Loss.UNBOUND:
-                return f"the queue {self.name} was not bound any more: its exchange was made again"
+                return f"the queue {self.name} was not bound any more: its exchange was declared again"
             case _:
                 return ""
 
@@ -371,17 +371,17 @@ class DurableQueue(WatchedQueue):
         *,
         is_new: bool,
     ) -> AbstractQueue:
-        """Declare and bind it; bindings that it has already stay.
+        """Declare and bind it; existing bindings stay.
 
         Args:
-            connection: of the channel.
-            channel: that will consume it.
-            bindings: are given its name.
-            is_new: it is not there. One that cannot be bound is deleted then: it would be taken for one that
-                has heard everything.
+            connection: the connection of the channel.
+            channel: the channel that will consume it.
+            bindings: returns the bindings, by its name.
+            is_new: whether it does not exist. If it cannot be bound it is deleted then, because it would seem
+                to have received everything.
 
         Raises:
-            ChannelPreconditionFailed: it was declared otherwise.
+            ChannelPreconditionFailed: it exists with other arguments.
         """
         await channel.set_qos(prefetch_count=self.prefetch)
         was_quorum = self.counts.is_quorum
@@ -403,10 +403,10 @@ class DurableQueue(WatchedQueue):
         return queue
 
     async def _is_quorum(self, connection: AbstractConnection) -> bool:
-        """Whether a queue that is there is a quorum queue, and otherwise as it is declared here.
+        """Return whether an existing queue is a quorum queue, and otherwise as it is declared here.
 
-        A passive declaration says nothing of the type. The type that the queue had last is tried first: each
-        one that is refused ends its channel, and is an error in the broker's log.
+        A passive declaration does not return the type. The last known type is tried first: each
+        refused one ends its channel, and is an error in the broker's log.
         """
         types = (QUORUM, CLASSIC) if self.counts.is_quorum else (CLASSIC, QUORUM)
         for queue_type in types:
@@ -417,7 +417,7 @@ class DurableQueue(WatchedQueue):
                 continue  # and the channel is closed
             await close_channel(channel)
             return queue_type == QUORUM
-        return False  # of another type, or bound otherwise: to be refused as the one that is wanted
+        return False  # it has another type or other bounds: the declaration will be refused
 
     async def _declare(self, channel: AbstractChannel, queue_type: str) -> AbstractQueue:
         return await channel.declare_queue(
@@ -437,10 +437,10 @@ class DurableQueue(WatchedQueue):
         queue: AbstractQueue,
         arrived: Callable[[AbstractIncomingMessage], Awaitable[None]],
     ) -> None:
-        """Consume it, as the only one who may.
+        """Consume it exclusively.
 
         Raises:
-            LinkError: another process does.
+            LinkError: another process consumes it.
         """
         try:
             await queue.consume(arrived, exclusive=True)
@@ -456,22 +456,22 @@ class DurableQueue(WatchedQueue):
             ) from error
 
     async def drained(self, channel: AbstractChannel) -> None:
-        """Wait until all that waited in it has arrived on the channel that consumes it."""
+        """Wait until all waiting messages have arrived on the channel that consumes it."""
         while await messages_in(channel, self.name):  # noqa: ASYNC110  a broker does not say when
             await asyncio.sleep(_DRAIN_SECONDS)
-        # The broker's channel passes on what it was handed before it answers another question.
+        # The broker's channel delivers what it has before it answers another request.
         await channel.declare_queue(self.name, passive=True)
 
 
-def kept_queue(subscription: DurableSubscription, watch_seconds: float = 5.0) -> DurableQueue:
-    """The queue of a durable subscription, looked at every ``watch_seconds``."""
+def durable_queue(subscription: DurableSubscription, watch_seconds: float = 5.0) -> DurableQueue:
+    """Return the queue of a durable subscription, checked every ``watch_seconds``."""
     counts = subscription.counts
     return DurableQueue(
         subscription.max_length,
-        max(1, int(subscription.max_length * DOUBTFUL_SHARE)),
+        max(1, int(subscription.max_length * SUSPICIOUS_SHARE)),
         watch_seconds,
         looked=counts.looked,
-        doubted=counts.doubted,
+        loss_suspected=counts.loss_suspected,
         name=subscription.queue,
         expires=subscription.expires,
         counts=counts,
@@ -479,5 +479,5 @@ def kept_queue(subscription: DurableSubscription, watch_seconds: float = 5.0) ->
 
 
 def default_name(purpose: str, source: str) -> str:
-    """What a source's durable subscription to ``events``, or as a ``console``, is called unless named."""
+    """Return the default name of a source's durable subscription, to ``events`` or as a ``console``."""
     return f"{OWN_PREFIX}{purpose}.{source}"

@@ -1,8 +1,8 @@
-"""Which of several agents on one broker serves: the one that holds an exclusive queue; the others stand by.
+"""The election of the agent that serves a broker: it holds an exclusive queue; the others stand by.
 
-The queue belongs to the connection over which its holder hears requests, so both end at once, however that
-comes: whoever has the queue hears requests, and nobody else does. RabbitMQ deletes it when the connection
-ends, after a missing heartbeat at the latest, and tells that by an event.
+The queue belongs to the connection over which its holder receives requests, so both end at once in
+any case: only the holder receives requests. RabbitMQ deletes the queue when the connection
+ends, after a missing heartbeat at the latest, and reports that by an event.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 TRY_SECONDS = 5.0
-"""Between two attempts where no event reports the other's end: RabbitMQ logs each as an error."""
+"""Interval of attempts where no event reports the other's end: RabbitMQ logs each as an error."""
 REPORTED_TRY_SECONDS = 600.0
-"""Between two attempts where events report it, in case one was lost unnoticed."""
+"""Interval of attempts where events report it, in case one was lost unnoticed."""
 _PREFIX = "amqp-gateway.manager."
 _LONGEST = 255
 
 
 def manager_queue(exchange: str) -> str:
-    """The name of the queue that the agent holds which serves consoles on a management exchange."""
+    """Return the name of the queue of the agent that serves consoles on a management exchange."""
     name = _PREFIX + exchange
     if len(name.encode()) <= _LONGEST:
         return name
@@ -43,12 +43,12 @@ class Election:
     """One candidate.
 
     Attributes:
-        queue: which decides.
+        queue: the name of the deciding queue.
         standing_by: called every ``try_seconds`` while another agent serves.
-        vacant: set when the queue may be free.
+        vacant: is set when the queue may be free.
         reported_since: returns since when (any clock) ``vacant`` has been set each time that the queue became
             free; 0 while no event reports that.
-        try_seconds: between two attempts while no event reports that; otherwise between two checks that
+        try_seconds: interval of attempts while no event reports that; otherwise of checks that
             ``reported_since`` still returns the same.
     """
 
@@ -59,7 +59,7 @@ class Election:
     try_seconds: float = TRY_SECONDS
 
     async def won(self, connection: AbstractConnection) -> None:
-        """Wait until the queue is held by ``connection``.
+        """Wait until ``connection`` holds the queue.
 
         Raises:
             AMQPError: the connection ended, or the queue may not be declared.

@@ -1,4 +1,4 @@
-"""The kind of queue that the gateway declares by default: bounded, gone with its connection."""
+"""The default queue of the gateway: bounded, and deleted with its connection."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gateway.tasks import until_one_ends
 Arrived: TypeAlias = Callable[[AbstractIncomingMessage], Awaitable[None]]
 
 PREFETCH = 100
-"""Messages on their way to us at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
-would come too late just when the queue fills; with 100, 2,000 messages a second still fit a way of 50 ms.
+"""Messages in transit at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
+would be late just when the queue fills; 100 still permit 2,000 messages a second over 50 ms.
 """
 
 
@@ -27,63 +27,64 @@ would come too late just when the queue fills; with 100, 2,000 messages a second
 class WatchedQueue:
     """A length-limited queue.
 
-    The broker drops the oldest message beyond ``max_length`` without a trace, so `watch` looks how many wait.
+    The broker drops the oldest message beyond ``max_length`` silently, so `watch` checks how many wait.
 
     Attributes:
         max_length: messages.
-        doubtful: more messages waiting than a consumer that keeps up ever has.
-        watch_seconds: between two looks.
-        prefetch: messages on their way to us, or not acknowledged, at a time.
-        sooner: set to have a look at once.
-        heard: set whenever a message arrives: an answer may have to wait behind many of them.
-        looked: told at each look how many messages wait.
-        doubted: told that messages may be lost, as often as `watch` tells it.
+        suspicious: more waiting messages than a consumer that keeps up ever has.
+        watch_seconds: interval of checks.
+        prefetch: messages that may be in transit, or unacknowledged.
+        sooner: is set for a check at once.
+        received: is set whenever a message arrives: an answer may have to wait behind many of them.
+        looked: called at each check with the number of waiting messages.
+        loss_suspected: called when messages may be lost, as often as `watch` reports it.
     """
 
     max_length: int
-    doubtful: int
+    suspicious: int
     watch_seconds: float = 5.0
     prefetch: int = PREFETCH
     sooner: asyncio.Event = field(default_factory=asyncio.Event)
-    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    received: asyncio.Event = field(default_factory=asyncio.Event)
     looked: Callable[[int], None] = lambda _waiting: None
-    doubted: Callable[[], None] = lambda: None
+    loss_suspected: Callable[[], None] = lambda: None
 
     async def watch(
         self,
         connection: AbstractConnection,
         name: str,
-        doubt: Callable[[str, float], None],
+        report_loss: Callable[[str, float], None],
         exchanges: Iterable[str] = (),
         *,
         channel: AbstractChannel | None = None,
         bounded: bool = True,
     ) -> None:
-        """Look again and again; ends by what ends the connection only.
+        """Check the queue until the connection ends.
 
-        All looks share one channel, because the broker counts each channel that is opened, and reports it by
+        All checks share one channel, because the broker counts each new channel, and reports it by
         an event.
 
         Args:
-            connection: that the queue was declared on.
-            name: of the queue.
-            doubt: told once that messages may be lost, when those that waited have been consumed (what is
-                asked for before would be stale), and for how many seconds is unknown.
-            exchanges: must be there each time too.
-            channel: to look by, where the broker allows one for a connection; else another one is opened,
-                and again where the broker has closed it.
-            bounded: whether the broker bounds the queue. Otherwise we do: a queue that grows beyond
-                `max_length` is given up with its connection, and nothing is missed unnoticed.
+            connection: the connection that the queue was declared on.
+            name: the name of the queue.
+            report_loss: called once when messages may be lost, after those that waited have been consumed
+                (answers to earlier requests would be stale), with the seconds in which they may have been
+                lost.
+            exchanges: exchanges that must exist, too.
+            channel: the channel for checks, where the broker permits one for a connection; else another one
+                is opened, and again where the broker has closed it.
+            bounded: whether the broker bounds the queue. Otherwise the gateway does: if the queue grows
+                beyond `max_length`, its connection is given up, and nothing is lost unnoticed.
 
         Raises:
-            ChannelNotFoundEntity: the queue or an exchange is gone.
+            ChannelNotFoundEntity: the queue or an exchange does not exist.
             TimeoutError: the broker neither answers nor sends anything else: the connection may be open on
-                one side only, which shows here before it shows in missing heartbeats.
-            LinkError: the queue is longer than the broker was told to let it grow, or could be told.
+                one side only, which shows here before heartbeats are missing.
+            LinkError: the queue is longer than `max_length`, and the broker cannot bound it.
         """
         wanted = sorted(set(exchanges))
         looking = channel
-        doubted = False
+        suspected = False
         clock = asyncio.get_running_loop().time
         fine_at = clock()
 
@@ -105,12 +106,12 @@ class WatchedQueue:
                     f"more than {self.max_length} messages wait in {name}, which this broker does not bound"
                 )
                 raise LinkError(Trouble.BROKEN, text)
-            if doubted and waiting < self.doubtful:
-                reason = f"more than {self.doubtful} messages waited in {name}: some may be lost"
-                self.doubted()
-                doubt(reason, clock() - fine_at)
-            doubted = waiting >= self.doubtful
-            if not doubted:
+            if suspected and waiting < self.suspicious:
+                reason = f"more than {self.suspicious} messages waited in {name}: some may be lost"
+                self.loss_suspected()
+                report_loss(reason, clock() - fine_at)
+            suspected = waiting >= self.suspicious
+            if not suspected:
                 fine_at = clock()
 
     async def _answered(self, look: Coroutine[Any, Any, int]) -> int:
@@ -123,14 +124,14 @@ class WatchedQueue:
         return answers[0]
 
     async def _silence(self) -> None:
-        """End by `TimeoutError` when no message came for as long as an answer may take.
+        """Raise `TimeoutError` when no message came within the time limit of an answer.
 
-        What a broker without a prefetch has sent stands before its answer, be it a flood of notifications.
+        All messages that a broker without a prefetch has sent come before its answer.
         """
         while True:
-            self.heard.clear()
+            self.received.clear()
             await asyncio.sleep(CONNECT_SECONDS)
-            if not self.heard.is_set():
+            if not self.received.is_set():
                 raise TimeoutError
 
     @staticmethod
@@ -143,26 +144,26 @@ class WatchedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnQueue(WatchedQueue):
-    """One exclusive, auto-delete queue: nothing of it outlives its connection.
+    """An exclusive, auto-delete queue, which ends with its connection.
 
     Attributes:
-        purpose: part of its name, ``amqp-gateway.<purpose>.<uuid>``.
+        purpose: a part of its name, ``amqp-gateway.<purpose>.<uuid>``.
     """
 
     purpose: str
 
     @contextlib.contextmanager
     def listening(self, arrived: Arrived) -> Iterator[Arrived]:
-        """What the queue is consumed with: it gives deliveries to ``arrived`` while the block lasts.
+        """Return the consumer of the queue: it passes deliveries to ``arrived`` while the block lasts.
 
-        Behind it, while the channel is being closed, they are dropped, as the queue goes with its connection:
-        an acknowledgement would be an error to the broker.
+        Afterwards, while the channel is being closed, they are dropped, as the queue ends with its
+        connection: an acknowledgement would be an error for the broker.
         """
         listens = True
 
         async def take(message: AbstractIncomingMessage) -> None:
             if listens:
-                self.heard.set()
+                self.received.set()
                 await arrived(message)
 
         try:
@@ -177,13 +178,13 @@ class OwnQueue(WatchedQueue):
         *,
         extended: bool = True,
     ) -> AbstractQueue:
-        """Declare and bind it, under a name that was never used before.
+        """Declare and bind it, under a new name.
 
         Args:
-            channel: that declares it.
-            bindings: given that name.
-            extended: as `BrokerAbilities.extended`. An older broker is told neither a bound, which it may
-                refuse, nor a prefetch: what it sends before we have read it, TCP holds up.
+            channel: the channel that declares it.
+            bindings: returns the bindings, by its name.
+            extended: as `BrokerAbilities.extended`. An older broker gets neither a bound, which it may
+                refuse, nor a prefetch: TCP limits what it sends ahead.
         """
         if extended:
             await channel.set_qos(prefetch_count=self.prefetch)
@@ -201,13 +202,13 @@ async def messages_in(channel: AbstractChannel, name: str) -> int:
     """Return how many messages wait in a queue.
 
     Raises:
-        ChannelNotFoundEntity: there is no such queue; the broker has closed the channel.
+        ChannelNotFoundEntity: it does not exist; the broker has closed the channel.
     """
     declared = await channel.declare_queue(name, passive=True)
     return declared.declaration_result.message_count or 0
 
 
 async def bind(queue: AbstractQueue, bindings: Callable[[str], Sequence[Binding]]) -> None:
-    """Bind a queue; ``bindings`` are given its name."""
+    """Bind a queue; ``bindings`` returns its bindings by its name."""
     for binding in bindings(queue.name):
         await queue.bind(binding.exchange, binding.routing_key)

@@ -1,11 +1,11 @@
-"""The publishing half of a link: what a session wants sent, in order, on a connection of its own.
+"""The publishing half of a link: the messages of a session, in order, on a connection of its own.
 
-A RabbitMQ whose memory or disk is short takes nothing published over AMQP until that has passed: what is in
-the socket then waits, and is delivered late. So where an `HttpFallback` is given, messages are confirmed, and
-while the broker takes none they go that way: first what was not confirmed, then what follows. The blocked
-connection is aborted before, so that the broker forgets what it has not read, instead of delivering it hours
-later between newer messages. Each message has an id that is the same on both ways: where something was
-delivered all the same, whoever receives it twice can tell.
+A RabbitMQ whose memory or disk is short accepts nothing over AMQP until that has passed: messages in
+the socket wait, and are delivered late. So with an `HttpFallback`, messages are confirmed, and
+while the broker accepts none they are sent over HTTP: first those that were not confirmed, then new ones. The
+blocked connection is aborted before, so that the broker drops what it has not read, instead of delivering it
+hours later between newer messages. Each message has an id that is the same on both ways, by which a receiver
+recognises a duplicate.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from gateway.links.session_driver import TOO_LATE, MessageDriver
 from gateway.tasks import until_one_ends
 
 REMEMBERED: Final = 1_000
-"""Mandatory messages that may still come back: without confirms nothing shows that one arrived."""
+"""Mandatory messages that may still be returned: without confirms, nothing shows that one arrived."""
 
 _Return: TypeAlias = "asyncio.Future[DeliveredMessage]"
 
 
 def why_returned(message: DeliveredMessage) -> str:
-    """What the broker said, for people."""
+    """Return the broker's reason, for people."""
     returned = message.delivery
     said = returned.reply_text if isinstance(returned, spec.Basic.Return) else ""
     return f"no queue is bound there ({said})" if said else "no queue is bound there"
 
 
 class MandatorySends:
-    """Tells of each mandatory message that comes back on one channel without confirms.
+    """Reports each mandatory message that is returned on one channel without confirms.
 
-    aiormq reports returned messages only to a future that waits for their confirmation, found by message id.
-    So it is given such a future, under a tag that no confirmation has.
+    aiormq reports returned messages only to a future that waits for their confirmation, by message id.
+    So it gets such a future, under a tag that no confirmation has.
 
     Args:
-        channel: that they are published on.
-        returned: told which message was returned, and why.
+        channel: the channel that they are published on.
+        returned: called with a returned message, and the reason.
     """
 
     def __init__(self, channel: AbstractChannel, returned: Callable[[Send, str], None]) -> None:
@@ -72,19 +72,19 @@ class MandatorySends:
         self._waiting: OrderedDict[int, str] = OrderedDict()
 
     async def expect(self, send: Send) -> None:
-        """Before ``send``, which has a message id, is published."""
+        """Prepare for ``send``, which has a message id, before it is published."""
         underlying = await self._channel.get_underlay_channel()
         if not isinstance(underlying, Channel):
             return
         tag = next(self._tags)
         waiting: _Return = asyncio.get_running_loop().create_future()
 
-        def told(outcome: _Return) -> None:
+        def note(outcome: _Return) -> None:
             self._forget(underlying, tag)
             if not outcome.cancelled():
                 self._returned(send, why_returned(outcome.result()))
 
-        waiting.add_done_callback(told)
+        waiting.add_done_callback(note)
         underlying.message_id_delivery_tag[send.message_id] = tag
         underlying.confirmations[tag] = waiting
         self._waiting[tag] = send.message_id
@@ -99,25 +99,25 @@ class MandatorySends:
 
 
 WINDOW = 32
-"""Messages on their way to a broker that confirms them."""
+"""Messages in transit to a broker that confirms them."""
 CONFIRM_SECONDS = 2.0
-"""A confirmation that takes this long, or up to twice as long, is a sign that the broker takes nothing."""
+"""A confirmation that takes this long, or up to twice as long, means that the broker is blocked."""
 GRACE_SECONDS = 0.5
-"""So long confirmations may still arrive when the broker is known to take no more messages."""
+"""Time for late confirmations after the broker is known to be blocked."""
 RETRY_SECONDS = 1.0
 STALL_SECONDS = 10.0
-"""A broker that reads nothing for so long, and has no way to say why, is given up."""
+"""A broker that reads nothing for so long, and cannot report why, is given up."""
 
-BLOCKED: Final = "the broker takes no messages now: it is short of memory or disk (an alarm)"
+BLOCKED: Final = "the broker accepts no messages now: it is short of memory or disk (an alarm)"
 _SECOND: Final = 10**9
 _DELIVERY_MODES = {False: aio_pika.DeliveryMode.NOT_PERSISTENT, True: aio_pika.DeliveryMode.PERSISTENT}
 
 
 class FallbackError(Exception):
-    """A message did not get through; the text is one line for people.
+    """A message was not published; the text is one line for people.
 
-    ``lasting``: the next one will not either, for want of rights or of a server. Otherwise it is this
-    message's own fault, and it is given up.
+    ``lasting``: later ones will not be either, for lack of rights or of a server. Otherwise the message
+    itself is the cause, and it is given up.
     """
 
     def __init__(self, text: str, *, lasting: bool) -> None:
@@ -126,48 +126,48 @@ class FallbackError(Exception):
 
 
 class HttpFallback(Protocol):
-    """Another way to a broker's exchanges, for the time in which it takes no messages over AMQP."""
+    """Another way to a broker's exchanges, for the time in which it accepts no messages over AMQP."""
 
     @property
     def wanted(self) -> bool:
-        """Whether it is to be taken now."""
+        """Whether it is to be used now."""
         ...
 
     async def until(self, *, wanted: bool) -> None:
-        """Wait until it is to be taken, or not any more."""
+        """Wait until it is to be used, or not any more."""
         ...
 
     def blocked(self) -> None:
-        """The broker seems to block our connection: it may be time for the detour."""
+        """Note that the broker seems to block the connection, so that the fallback may be needed."""
         ...
 
     async def cut_off(self, connection_name: str) -> bool:
-        """Have the broker end our connection of this name, with what it has not read; whether it will."""
+        """Make the broker end the connection of this name, with unread data; return whether it will."""
         ...
 
     async def publish(self, send: Send, timestamp: int) -> None:
         """Publish a message; ``timestamp`` is the time in seconds since 1970.
 
         Raises:
-            DetourError: it did not get through.
+            FallbackError: it was not published.
         """
         ...
 
 
 class Publisher:
-    """Publishes what a session wants sent.
+    """Publishes the messages of a session.
 
     Args:
-        endpoint: of the broker.
-        name: of the connection, as the broker's tools show it.
-        driver: holds what is to be sent.
-        clock: the gateway's.
-        detour: taken while the broker takes nothing; needs a broker that confirms.
-        takes_messages: finds out whether the broker takes messages on a connection now, before one is sent
+        endpoint: the broker.
+        name: the name of the connection in the broker's tools.
+        driver: holds the messages.
+        clock: the gateway's clock.
+        detour: is used while the broker accepts nothing; needs a broker that confirms.
+        takes_messages: returns whether the broker accepts messages on a connection now, before one is sent
             that must not be kept for later.
 
-    What is to be sent once and not later (`Send.not_after`) is not sent where its time is over or the broker
-    blocks us, which the driver is given; what of it may have been sent is never sent again.
+    A message with a deadline (`Send.not_after`) is not sent after it or while the broker blocks the
+    connection, which is reported to the driver; one that may have been sent is never sent again.
     """
 
     def __init__(
@@ -192,21 +192,21 @@ class Publisher:
         self._unconfirmed: dict[asyncio.Task[None], Send] = {}
         self._exchanges: dict[str, AbstractExchange] = {}
         self._returns: MandatorySends | None = None
-        self._patience: float | None = None  # with a broker that says when it takes nothing
+        self._patience: float | None = None  # with a broker that reports when it is blocked
 
     def connection(self) -> AbstractConnection | None:
-        """The connection that is published on now, if there is one."""
+        """Return the connection that is published on now, if there is one."""
         return self._connection
 
     async def open(self) -> None:
-        """Open the connection, unless the broker takes nothing anyway.
+        """Open the connection, unless the broker is known to be blocked.
 
         Raises:
             LinkError: it cannot be opened.
         """
         if self._detour is not None and self._detour.wanted:
             return
-        # The detour must find this very connection among those of other agents of the same user.
+        # The fallback must find this very connection among those of other agents of the same user.
         suffix = f" {uuid.uuid4()}" if self._detour is not None else ""
         self._connection_name = f"{self._name}{suffix}"
         self._connection = await open_connection(self._endpoint, self._connection_name)
@@ -215,10 +215,10 @@ class Publisher:
         self._returns = MandatorySends(self._channel, self._returned) if self._detour is None else None
 
     async def run(self) -> None:
-        """Publish; ends by what ends the connection only.
+        """Publish until the connection ends.
 
         Raises:
-            LinkError, AMQPError, OSError: so it did.
+            LinkError, AMQPError, OSError: always, in the end, with the reason.
         """
         detour = self._detour
         if detour is None:
@@ -234,13 +234,13 @@ class Publisher:
             await self._publish_around(detour)
 
     async def close(self) -> list[Send]:
-        """Close the connection; returns what was taken from the driver and not sent for certain."""
+        """Close the connection; return messages that were taken from the driver and certainly not sent."""
         await self._drop_connection()
         unsent, self._unsent = list(self._unsent), deque()
         return unsent
 
     async def _next(self) -> Send:
-        """The next message that is not too late, with an id where it may have to be sent again."""
+        """Return the next message that is not too late, with an id where it may have to be sent again."""
         if self._unsent:
             return self._unsent.popleft()
         send = await self._driver.next_send()
@@ -268,13 +268,13 @@ class Publisher:
             if len(self._unconfirmed) >= WINDOW:
                 await asyncio.wait(self._unconfirmed, return_when=asyncio.FIRST_COMPLETED)
             for task in [task for task in self._unconfirmed if task.done()]:
-                task.result()  # a failure is the connection's, and its message stays unsent
+                task.result()  # an error is the connection's, and its message stays unsent
                 del self._unconfirmed[task]
             send = await self._next()
             self._unconfirmed[asyncio.create_task(self._publish_one(send))] = send
 
     async def _publish_one(self, send: Send) -> None:
-        """Publish a message, and wait for its confirmation where the channel has them."""
+        """Publish a message, and wait for its confirmation if the channel has confirms."""
         if self._channel is None:
             raise LocalProtocolError("the connection was not opened")
         if (
@@ -298,10 +298,10 @@ class Publisher:
             if isinstance(result, DeliveredMessage):
                 self._returned(send, why_returned(result))
         except TimeoutError as error:
-            text = f"{self._endpoint}: the broker has taken no message from us for {STALL_SECONDS:.0f} s"
+            text = f"{self._endpoint}: the broker has read no message for {STALL_SECONDS:.0f} s"
             raise LinkError(Trouble.BROKEN, text) from error
         except (ValueError, exceptions.DeliveryError) as error:
-            # AMQP 0-9-1 names have at most 255 octets. A queue that is full may refuse what is sent to it.
+            # AMQP 0-9-1 names have at most 255 octets. A full queue may refuse messages.
             self._note("not-sent", f"to {send.routing_key[:80]!r}: {error}")
             self._driver.unsent([send], str(error))
 
@@ -310,8 +310,8 @@ class Publisher:
         self._driver.unsent([send], reason)
 
     def _message(self, send: Send) -> aio_pika.Message:
-        """``send`` as a message whose sender the broker checks (``user-id``) and whose age can be seen."""
-        seconds = self._clock.now() // _SECOND  # all that a timestamp of AMQP 0-9-1 tells
+        """Return ``send`` as a message with a checked sender (``user-id``) and a time."""
+        seconds = self._clock.now() // _SECOND  # the resolution of a timestamp in AMQP 0-9-1
         lifetime = send.lifetime(seconds * _SECOND)
         return aio_pika.Message(
             send.body,
@@ -326,7 +326,7 @@ class Publisher:
         )
 
     async def _suspect(self, detour: HttpFallback) -> None:
-        """Say so when the broker confirms nothing for long."""
+        """Report to the fallback when the broker confirms nothing for long."""
         oldest = None
         while True:
             await asyncio.sleep(CONFIRM_SECONDS)
@@ -334,10 +334,10 @@ class Publisher:
             if oldest is not None and oldest is before:
                 detour.blocked()
 
-    # Around it.
+    # Over the fallback.
 
     async def _leave_connection(self, detour: HttpFallback) -> None:
-        """Give up the connection; what it did not deliver is sent again."""
+        """Give up the connection; unconfirmed messages are sent again."""
         if self._unconfirmed:
             await asyncio.wait(self._unconfirmed, timeout=GRACE_SECONDS)
         stuck = sum(not task.done() for task in self._unconfirmed)
@@ -362,7 +362,7 @@ class Publisher:
         self._unconfirmed.clear()
 
     async def _publish_around(self, detour: HttpFallback) -> None:
-        """Publish one message after the other until the broker takes them over AMQP again."""
+        """Publish over the fallback until the broker accepts messages over AMQP again."""
         while detour.wanted:
             if not self._unsent:
                 await until_one_ends(self._fetch(), detour.until(wanted=False))

@@ -1,4 +1,4 @@
-"""Connecting again after an end: to which node, after what pause."""
+"""Reconnection: the choice of the node, and the pauses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodeChoice(Generic[Node]):
     """Nodes in the order in which to try them: the one that failed last comes last.
 
     Args:
-        nodes: in the order in which to try them at first; at least one.
+        nodes: the nodes in the initial order; at least one.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -53,15 +53,15 @@ log = structlog.get_logger(__name__)
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 10.0
 STEADY_SECONDS = 10.0
-"""A connection that lasted so long was a good one: the next is tried as soon as at first."""
+"""A connection that lasted so long was a good one: the pause is reset after it."""
 
 
 async def reconnecting(converse: Callable[[], Awaitable[None]], down: Callable[[LinkError], None]) -> None:
-    """Run ``converse`` again and again, with back-off and jitter; ends by cancellation only.
+    """Run ``converse`` until cancelled, with back-off and jitter.
 
     Args:
         converse: opens a connection and uses it; always ends by a `LinkError`.
-        down: told each end.
+        down: called with the reason of each end.
     """
     loop = asyncio.get_running_loop()
     pause = FIRST_PAUSE_SECONDS
@@ -70,7 +70,7 @@ async def reconnecting(converse: Callable[[], Awaitable[None]], down: Callable[[
         try:
             await converse()
         except LinkError as error:
-            if is_cancelled():  # in the middle of opening a connection, which tells it as a failure
+            if is_cancelled():  # while opening a connection, which reports it as a failure
                 raise asyncio.CancelledError from error
             down(error)
         if loop.time() - began > STEADY_SECONDS:
@@ -81,11 +81,11 @@ async def reconnecting(converse: Callable[[], Awaitable[None]], down: Callable[[
 
 @contextlib.contextmanager
 def link_errors(endpoint: AmqpEndpoint, role: str) -> Iterator[None]:
-    """Whatever ends a conversation with ``endpoint`` comes out as a `LinkError`, but for cancellation.
+    """Convert any error of a conversation with ``endpoint`` to a `LinkError`, except cancellation.
 
     Args:
-        endpoint: of the broker.
-        role: of the connection, for the log.
+        endpoint: the broker.
+        role: the role of the connection, for the log.
     """
     try:
         yield
@@ -98,7 +98,7 @@ def link_errors(endpoint: AmqpEndpoint, role: str) -> Iterator[None]:
             raise
         raise LinkError(Trouble.BROKEN, f"{endpoint.url}: the connection ended") from error
     except Exception as error:
-        # A fault of ours, in one source: the others go on, and this one begins again.
+        # An error of the gateway itself, in one source: the others go on, and this one connects again.
         log.exception("link-failed", role=role)
         text = f"{endpoint.url}: internal error {type(error).__name__}: see the log"
         raise LinkError(Trouble.BROKEN, text) from error

@@ -1,6 +1,6 @@
-"""Replays a capture: its events are handed to a session, and what that sends is compared.
+"""Replays a capture: passes its events to a session, and compares the messages that it sends.
 
-The captured times are the clock. No broker, no socket, no waiting: what took an hour takes as long as the
+The captured times are the clock. There is no broker, no socket, no waiting: an hour takes as long as the
 session needs to compute.
 """
 
@@ -30,40 +30,40 @@ from gateway.model.operations import Answer
 
 KEPT_DIFFERENCES: Final = 100
 OVERDUE: Final = 10**9
-"""Nanoseconds after which a session is woken where the captured one was not: its code may have changed."""
+"""Nanoseconds after which an expired timer is passed although the captured session had none: code changes."""
 _WAKINGS: Final = 10_000
-"""Between two records, so that a clock that was set forward by years does not hold us up."""
+"""Timers between two records, at most, in case the clock was set forward by years."""
 _OPTIONAL: Final = frozenset({"catch-up", "unsent", "restored", "started", "call", "modify", "fetch"})
-"""Events that a session may have no use for; any other that it does not take is of another transport."""
+"""Events that a session may not accept; another unaccepted event belongs to another transport."""
 
 Said: TypeAlias = dict[str, Any]
-"""Something that a session sent, as in the file."""
+"""A message that a session sent, as in the file."""
 
 
 class Witness:
-    """Sees what comes of a replay, with the captured times; this one looks at nothing."""
+    """Receives the results of a replay, with the captured times; this one ignores them."""
 
     def passed(self, now: int) -> None:
-        """The captured time (nanoseconds since 1970) is ``now``; what follows happens then."""
+        """Note that the captured time is ``now`` (nanoseconds since 1970)."""
 
     def observed(self, observations: tuple[Observation, ...], now: int) -> None:
-        """The session observed this."""
+        """Process observations of the session."""
 
     def answered(self, answer: Answer) -> None:
-        """The session answered an operation."""
+        """Process the answer to an operation."""
 
     def noted(self, note: Note, line: int) -> None:
-        """The session left a note, when it was handed what stands in ``line``."""
+        """Process a note of the session, caused by the record in ``line``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a session said something else than the captured one.
+    """A message that differs from the captured one.
 
     Attributes:
-        line: of what both were told.
-        captured: what was said then; ``None`` where nothing was.
-        replayed: what is said now; ``None`` where nothing is.
+        line: the line of the event that caused both.
+        captured: the captured message; ``None`` where there is none.
+        replayed: the message of the replay; ``None`` where there is none.
     """
 
     line: int
@@ -73,24 +73,24 @@ class Difference:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
-        told: how much the session was told.
-        same: how much it said as the captured one did.
-        different: how much it did not.
+        events: events that were passed to the session.
+        same: messages that are equal.
+        different: messages that differ.
         differences: the first of those.
-        passed_over: events that this session has no use for.
+        passed_over: events that this session does not accept.
     """
 
-    told: int = 0
+    events: int = 0
     same: int = 0
     different: int = 0
     differences: list[Difference] = field(default_factory=list)
     passed_over: int = 0
 
     def compare(self, line: int, captured: Sequence[Said], replayed: Sequence[Said]) -> None:
-        """What was, and is, sent for one thing that both were given."""
+        """Compare the captured and the replayed messages of one event."""
         for index in range(max(len(captured), len(replayed))):
             before = captured[index] if index < len(captured) else None
             after = replayed[index] if index < len(replayed) else None
@@ -102,17 +102,17 @@ class Outcome:
                 self.differences.append(Difference(line, before, after))
 
 
-_NOBODY: Final = Witness()
+_IGNORING: Final = Witness()
 
 
-def replay(capture: Capture, session: Session, witness: Witness = _NOBODY) -> Outcome:
+def replay(capture: Capture, session: Session, witness: Witness = _IGNORING) -> Outcome:
     """Replay the capture of a session.
 
     Args:
-        capture: read from its beginning. One that is not the first part begins with the link that was up, or
+        capture: a capture, not read yet. One that is not the first part begins with the link that was up, or
             the connections that were open.
-        session: a new one, configured as the captured one was.
-        witness: given what comes of it.
+        session: a new session with the configuration of the captured one.
+        witness: receives the results.
 
     Raises:
         CaptureError: the capture cannot be read further, or is of another kind of session.
@@ -121,10 +121,10 @@ def replay(capture: Capture, session: Session, witness: Witness = _NOBODY) -> Ou
 
 
 class Player(ABC):
-    """What every replay has in common: the order, the clock, the comparison.
+    """The common part of every replay: order, clock and comparison.
 
     Args:
-        witness: called with what comes of it.
+        witness: receives the results.
     """
 
     def __init__(self, witness: Witness) -> None:
@@ -151,10 +151,10 @@ class Player(ABC):
         self._settle(self._line)
         return self._outcome
 
-    def told(self, record: Record, now: int, effects: Iterable[Effect]) -> None:
-        """What stands in ``record`` was handed in, and led to these effects."""
+    def passed(self, record: Record, now: int, effects: Iterable[Effect]) -> None:
+        """Process the effects of the event in ``record``."""
         self._line = record.line
-        self._outcome.told += 1
+        self._outcome.events += 1
         self._witness.passed(now)
         for effect in effects:
             match effect:
@@ -170,7 +170,7 @@ class Player(ABC):
                     self._replayed.append(said)
 
     def said(self, said: Said) -> None:
-        """The session says this now, beside its effects."""
+        """Add a message that the session sends now, beside its effects."""
         self._replayed.append(said)
 
     def _hand_in(self, record: Record) -> None:
@@ -187,33 +187,33 @@ class Player(ABC):
         if effects is None:
             self._outcome.passed_over += 1
         else:
-            self.told(record, now, effects)
+            self.passed(record, now, effects)
 
     def _wake_up(self, record: Record, now: int) -> None:
         self._wake = None
-        self.told(record, now, self.woken(now))
+        self.passed(record, now, self.woken(now))
 
     def _settle(self, line: int) -> None:
         self._outcome.compare(self._line, self._captured, self._replayed)
         self._captured, self._replayed, self._line = [], [], line
 
-    # What differs.
+    # Differences of transports.
 
     @abstractmethod
     def begin(self, first: Record, now: int) -> None:
-        """Hand in what the first line says."""
+        """Pass the events that the first line implies."""
 
     @abstractmethod
     def captured(self, record: Record) -> Said:
-        """Return what was said then."""
+        """Return the captured message of a record."""
 
     @abstractmethod
     def handed_in(self, record: Record, now: int) -> Iterable[Effect] | None:
-        """Hand in what stands in a record; ``None`` where the session has no use for it."""
+        """Pass the event of a record; return ``None`` if the session does not accept it."""
 
     @abstractmethod
     def woken(self, now: int) -> Iterable[Effect]:
-        """Hand in that the time has come that was asked for."""
+        """Pass an expired timer."""
 
 
 class _SessionPlayer(Player):
@@ -224,9 +224,9 @@ class _SessionPlayer(Player):
     def begin(self, first: Record, now: int) -> None:
         reply_to = first.value("reply_to", str, "")
         if reply_to:
-            self.told(first, now, self._session.handle(LinkUp(reply_to), now))
+            self.passed(first, now, self._session.handle(LinkUp(reply_to), now))
         for peer in first.records("open"):
-            self.told(first, now, self._session.handle(read_peer(peer), now))
+            self.passed(first, now, self._session.handle(read_peer(peer), now))
 
     def captured(self, record: Record) -> Said:
         return read_sent(record)

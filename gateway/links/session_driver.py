@@ -1,4 +1,4 @@
-"""Drivers of sessions: they hand events in with the time, and carry out what the session wants done.
+"""Drivers of sessions: they pass events with the time, and carry effects out.
 
 `MessageDriver` is for sessions over AMQP, `StreamDriver` for those over byte streams.
 """
@@ -41,7 +41,7 @@ from gateway.model.operations import Answer
 log = structlog.get_logger(__name__)
 
 MAX_OUTGOING = 10_000
-"""Messages that may wait to be published; more mean that the link does not move, so it is given up."""
+"""Messages that may wait to be published; with more, the link is stuck and given up."""
 
 TOO_LATE: Final = "its time was over before it could be sent"
 
@@ -69,16 +69,16 @@ _WARNINGS: Final = frozenset(
         "virtual-host-not-permitted",
     }
 )
-"""Notes that an operator should look at; they are logged as warnings, all others as information."""
+"""Notes that need an operator's attention; they are logged as warnings, all others as information."""
 
 
 class SessionNotes:
-    """Counts a session's notes, and logs each kind at most once a minute: a peer must not fill a disk.
+    """Counts a session's notes, and logs each kind at most once a minute, so that no peer fills a disk.
 
     Args:
-        name: of the source or agent, for the log.
-        clock: the gateway's.
-        counters: ``protocol_errors`` and ``refused`` are counted here.
+        name: the name of the source or agent, for the log.
+        clock: the gateway's clock.
+        counters: counters of the source, of which ``protocol_errors`` and ``refused`` are increased.
     """
 
     def __init__(self, name: str, clock: Clock, counters: Counter[str]) -> None:
@@ -89,7 +89,7 @@ class SessionNotes:
         self._logged: dict[str, int] = {}
 
     def take(self, note: Note) -> None:
-        """Count a note, and log it where it is time."""
+        """Count a note, and log it if its kind was not logged for a minute."""
         self.counts[note.event] += 1
         if note.event in _COUNTED:
             self._counters[_COUNTED[note.event]] += 1
@@ -97,16 +97,16 @@ class SessionNotes:
         last = self._logged.get(note.event)
         if last is None or now - last >= _LOG_NANOSECONDS:
             self._logged[note.event] = now
-            tell = log.warning if note.event in _WARNINGS else log.info
-            tell(note.event, name=self._name, detail=note.detail, count=self.counts[note.event])
+            write = log.warning if note.event in _WARNINGS else log.info
+            write(note.event, name=self._name, detail=note.detail, count=self.counts[note.event])
 
 
 class WakeUp:
-    """Wakes a session at the time that it asked for last.
+    """The timer of a session.
 
     Args:
-        clock: the gateway's.
-        woken: called then, in the running event loop.
+        clock: the gateway's clock.
+        woken: called when the timer expires, in the running event loop.
     """
 
     def __init__(self, clock: Clock, woken: Callable[[], None]) -> None:
@@ -115,13 +115,13 @@ class WakeUp:
         self._timer: asyncio.TimerHandle | None = None
 
     def at(self, time: int) -> None:
-        """Wake at ``time`` (nanoseconds), at once if that is over; an earlier wish is forgotten."""
+        """Set the timer to ``time`` (nanoseconds), in place of any earlier time; it may be past."""
         self.stop()
         delay = max(0.0, (time - self._clock.now()) / 1e9)
         self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
 
     def stop(self) -> None:
-        """No more waking."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -132,15 +132,15 @@ class WakeUp:
 
 
 class SessionDriver:
-    """Runs one session on one event loop; by itself one that no link leads to, such as a RabbitMQ source.
+    """Runs one session on one event loop; this one is for sessions without a link, as of a RabbitMQ source.
 
     Args:
-        name: of the source or agent, for the log.
-        session: given what happens.
-        observe: given the observations of one event, whole.
-        clock: the gateway's.
-        counters: of the source.
-        answered: given what came of operations, behind what they led to.
+        name: the name of the source or agent, for the log.
+        session: the session.
+        observe: called with all observations of one event.
+        clock: the gateway's clock.
+        counters: the counters of the source.
+        answered: called with answers to operations, after the observations that belong to them.
     """
 
     def __init__(
@@ -164,11 +164,11 @@ class SessionDriver:
 
     @property
     def notes(self) -> Counter[str]:
-        """How many there were of each kind."""
+        """The number of notes of each kind."""
         return self._notes.counts
 
     def handle(self, event: Event) -> None:
-        """Hand an event to the session, and carry out what it wants."""
+        """Pass an event to the session, and carry out its effects."""
         self.perform(self._session.handle(event, self._clock.now()))
 
     def perform(self, effects: Iterable[Effect]) -> None:
@@ -187,11 +187,11 @@ class SessionDriver:
                     self._carry(effect)
 
     def stop(self) -> None:
-        """Wake the session no more."""
+        """Cancel the session's timer."""
         self._wake_up.stop()
 
     def fail(self, error: Exception) -> None:
-        """Report an error of the session where no caller awaits it: it is what `until_failed` raises."""
+        """Report an error of the session that no caller receives; `until_failed` raises it."""
         self._failure = self._failure or error
         self._failed.set()
 
@@ -206,8 +206,8 @@ class SessionDriver:
         raise self._failure
 
     def _carry(self, effect: Effect) -> None:
-        """Carry out what only one transport can."""
-        raise LocalProtocolError(f"a session without a transport wants {type(effect).__name__}")
+        """Carry out an effect that depends on the transport."""
+        raise LocalProtocolError(f"a session without a transport cannot have {type(effect).__name__}")
 
     def _woken(self) -> None:
         try:
@@ -237,7 +237,7 @@ class MessageDriver(SessionDriver):
         self._clog = asyncio.Event()
 
     def deliver(self, delivery: Delivery) -> None:
-        """Hand in a message that arrived."""
+        """Pass a message to the session."""
         self._counters["messages"] += 1
         self._counters["octets"] += len(delivery.body)
         self.handle(delivery)
@@ -247,25 +247,25 @@ class MessageDriver(SessionDriver):
             case Send():
                 self._outgoing.append(effect)
                 self._writable.set()
-                if self.clogged:
+                if self.is_backed_up:
                     self._clog.set()
             case Rebind(reason):
                 self.fail(LinkError(Trouble.BROKEN, f"the queue is bound again: {reason}"))
 
     @property
-    def clogged(self) -> bool:
-        """More waits to be sent than a moving link would leave."""
+    def is_backed_up(self) -> bool:
+        """Whether more messages wait than a working link would leave."""
         return len(self._outgoing) > MAX_OUTGOING
 
-    async def until_clogged(self) -> None:
-        """Wait until more waits to be sent than a moving link would leave."""
+    async def until_backed_up(self) -> None:
+        """Wait until more messages wait than a working link would leave."""
         await self._clog.wait()
 
     async def next_send(self) -> Send:
-        """The next message to publish, in order; waits for one.
+        """Wait for the next message to publish, in order, and return it.
 
         Raises:
-            Exception: what `fail` was given.
+            Exception: the error that `fail` was called with.
         """
         while self._failure is None and not self._outgoing:
             self._writable.clear()
@@ -281,14 +281,14 @@ class MessageDriver(SessionDriver):
         self._writable.set()
 
     def forget_sends(self) -> list[Send]:
-        """The link is down: what was not sent, and is returned, will be said again, or never."""
+        """Drop and return all messages that wait, because the link is down."""
         unsent = list(self._outgoing)
         self._outgoing.clear()
         self._clog.clear()
         return unsent
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
-        """These certainly were not sent: the session gets those that are sent once only, or as mandatory."""
+        """Report messages that certainly were not sent, if they are sent once only or mandatory."""
         once = [send for send in sends if send.not_after or send.mandatory]
         if once:
             self.handle(NotSent(once, reason))
@@ -298,19 +298,19 @@ class Streams(Protocol):
     """A listener with its connections, which carry bytes."""
 
     def write(self, connection: int, octets: bytes) -> None:
-        """Send; nothing happens where the connection is over."""
+        """Send octets; does nothing if the connection has ended."""
         ...
 
     def close(self, connection: int) -> None:
-        """End a connection when all that was written has left."""
+        """End a connection when everything written has left."""
         ...
 
 
 class StreamDriver(SessionDriver):
     """Runs a session over byte streams.
 
-    ``connections``, ``octets``, ``protocol_errors`` and ``refused`` are counted. ``logged`` is given lines of
-    sessions that applications ask to be logged.
+    ``connections``, ``octets``, ``protocol_errors`` and ``refused`` are counted. ``logged`` is called with
+    lines of sessions whose applications requested a log.
     """
 
     def __init__(
@@ -328,11 +328,11 @@ class StreamDriver(SessionDriver):
         self._streams: Streams | None = None
 
     def carried_by(self, streams: Streams) -> None:
-        """Write to these connections from now on."""
+        """Use these connections from now on."""
         self._streams = streams
 
     def handle(self, event: Event) -> None:
-        """Hand an event to the session, unless it has failed before, and carry out what it wants."""
+        """Pass an event to the session unless it has failed, and carry out its effects."""
         match event:
             case PeerConnected():
                 self._counters["connections"] += 1

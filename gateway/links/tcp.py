@@ -1,7 +1,7 @@
 """A listener for protocols over TCP: carries bytes between a session and its peers, within limits.
 
-Whoever connects is a stranger. How many may be connected, how long they may be silent and how much may wait
-for one that does not read are bounded here; how long a line may be is the session's to say.
+Peers are not trusted. The number of connections, the time of silence and the data that may wait
+for a slow reader are bounded here; the session bounds the length of a line.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from gateway.links.session_driver import StreamDriver
 from gateway.tasks import until_one_ends
 
 _HIGH_WATER: Final = 64 * 1024
-"""Octets that wait for a peer before nothing more is read from it, as what it sends makes us write."""
+"""Octets that wait for a peer before nothing more is read from it, because reading causes writing."""
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-"""Seconds, seconds and probes: a peer that vanished is noticed after two minutes of silence."""
+"""Seconds, seconds and probes: a vanished peer is detected after two minutes of silence."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """What strangers may take.
+    """The limits of untrusted peers.
 
     Attributes:
-        connections: open at a time, those in the middle of a handshake too.
+        connections: open connections, including handshakes.
         unread: octets that may wait for one peer.
         unread_by_all: octets that may wait for all together.
-        first_seconds: until the first octet arrives; with TLS, until the end of the handshake too.
-        idle_seconds: without an octet afterwards; ``None`` allows any silence, and TCP itself finds out
-            whether the peer is there.
-        stall_seconds: that a peer may leave unread what waits for it.
-        linger_seconds: for what is still to be said when a connection ends.
+        first_seconds: until the first octet arrives; with TLS, also until the end of the handshake.
+        idle_seconds: silence afterwards; ``None`` permits any silence, and TCP keepalive detects
+            vanished peers.
+        stall_seconds: for which a peer may leave waiting data unread.
+        linger_seconds: for remaining data when a connection ends.
     """
 
     connections: int = 64
@@ -55,30 +55,30 @@ class StreamLimits:
 
 
 class Listener(Protocol):
-    """What a connection reports, and asks for."""
+    """The owner of connections, which processes their events."""
 
     def opened(self, connection: TcpConnection, peer: Peer) -> None:
-        """It may be read from and written to."""
+        """Note that a connection may be read from and written to."""
         ...
 
     def received(self, connection: TcpConnection, octets: bytes) -> None:
-        """Octets arrived."""
+        """Process octets that arrived."""
         ...
 
     def over(self, connection: TcpConnection, reason: str) -> None:
-        """Nothing will arrive any more."""
+        """Note that nothing will arrive any more."""
         ...
 
     def gone(self, connection: TcpConnection) -> None:
-        """Its socket is closed."""
+        """Note that the socket is closed."""
         ...
 
     def unread(self) -> int:
-        """Octets that wait for all who do not read fast enough."""
+        """Return the octets that wait for all slow readers."""
         ...
 
     def note(self, event: str, detail: str) -> None:
-        """Something for the log."""
+        """Add a note to the log."""
         ...
 
 
@@ -86,10 +86,10 @@ class TcpConnection(asyncio.Protocol):
     """A connection, from its acceptance to its end.
 
     Args:
-        number: that the session knows it by.
-        address: of the peer.
-        listener: told what happens.
-        limits: as configured.
+        number: its number in the session.
+        address: the address of the peer.
+        listener: processes its events.
+        limits: the configured limits.
     """
 
     def __init__(self, number: int, address: str, listener: Listener, limits: StreamLimits) -> None:
@@ -101,18 +101,18 @@ class TcpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._silence: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
-        self._heard_at: float | None = None
-        self._told = False
+        self._received_at: float | None = None
+        self._is_reported = False
         self._closing = False
         self._reason = ""
 
     @property
     def unread(self) -> int:
-        """Octets that wait for the peer, beside those in the system's own buffer."""
+        """The octets that wait for the peer, without those in the system's buffer."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def write(self, octets: bytes) -> None:
-        """Send; a peer for whom too much waits is cut off instead."""
+        """Send octets; a peer for which too much waits is disconnected instead."""
         if self._transport is None or self._closing or self._transport.is_closing():
             return
         waiting = self.unread + len(octets)
@@ -124,7 +124,7 @@ class TcpConnection(asyncio.Protocol):
         self._transport.write(octets)
 
     def close(self, reason: str) -> None:
-        """End it when all that was written has left, or after a while; what arrives is not looked at."""
+        """End it when everything written has left, or after a while; further input is ignored."""
         if self._transport is None or self._closing:
             return
         self._closing = True
@@ -132,25 +132,25 @@ class TcpConnection(asyncio.Protocol):
         self._stop_timers()
         self._stall = self._loop.call_later(self._limits.linger_seconds, self._transport.abort)
         if self._transport.can_write_eof():
-            # Closed while something arrives, TCP would drop what the peer has not read yet. So we say that it
-            # is over, and go on reading until the peer has understood.
+            # If it were closed while data arrives, TCP would drop what the peer has not read. So the end is
+            # signalled first, and reading goes on until the peer closes.
             self._transport.write_eof()
             self._transport.resume_reading()
         else:
             self._transport.close()
-        self._tell_end()
+        self._report_end()
 
     def abort(self) -> bool:
-        """Drop it; whether it was open."""
+        """Drop it; return whether it was open."""
         if self._transport is None:
             return False
         self._transport.abort()
         return True
 
-    # For asyncio.
+    # Callbacks of asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open, and with TLS the handshake done."""
+        """Begin; with TLS, the handshake is done."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a stream was expected")
         self._transport = transport
@@ -160,22 +160,22 @@ class TcpConnection(asyncio.Protocol):
         self._listener.opened(self, Peer(self.address, _certified_name(transport)))
 
     def data_received(self, data: bytes) -> None:
-        """Octets arrived."""
+        """Process octets that arrived."""
         if not self._closing:
-            if self._heard_at is None:
+            if self._received_at is None:
                 self._watch_silence(self._limits.idle_seconds)
-            self._heard_at = self._loop.time()
+            self._received_at = self._loop.time()
             self._listener.received(self, data)
 
     def eof_received(self) -> bool:
-        """The peer says nothing more; what is still to be said to it leaves, and that is the end."""
+        """End the connection after the peer's end; waiting data is still sent."""
         self._reason = self._reason or "the peer ended it"
-        self._tell_end()
+        self._report_end()
         self.close(self._reason)
         return False
 
     def pause_writing(self) -> None:
-        """The peer does not read: neither do we, and not for ever."""
+        """Stop reading from a peer that does not read, and limit the time of that."""
         if self._transport is None or self._closing:
             return
         self._transport.pause_reading()
@@ -185,7 +185,7 @@ class TcpConnection(asyncio.Protocol):
         )
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
+        """Continue, because the peer reads again."""
         if self._transport is None or self._closing:
             return
         if self._stall is not None:
@@ -193,10 +193,10 @@ class TcpConnection(asyncio.Protocol):
         self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """End, because the socket is closed."""
         self._stop_timers()
         self._reason = self._reason or (f"it broke: {exc}" if exc is not None else "it was closed")
-        self._tell_end()
+        self._report_end()
         self._closing = True
         self._listener.gone(self)
 
@@ -207,8 +207,8 @@ class TcpConnection(asyncio.Protocol):
             self._silence = self._loop.call_later(allowed, self._look, allowed)
 
     def _look(self, allowed: float) -> None:
-        """Whether the peer has been silent for too long."""
-        left = 0.0 if self._heard_at is None else self._heard_at + allowed - self._loop.time()
+        """End the connection if the peer has been silent for too long."""
+        left = 0.0 if self._received_at is None else self._received_at + allowed - self._loop.time()
         if left > 0:
             self._silence = self._loop.call_later(left, self._look, allowed)
             return
@@ -222,9 +222,9 @@ class TcpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _tell_end(self) -> None:
-        if not self._told:
-            self._told = True
+    def _report_end(self) -> None:
+        if not self._is_reported:
+            self._is_reported = True
             self._listener.over(self, self._reason)
 
     def _stop_timers(self) -> None:
@@ -234,7 +234,7 @@ class TcpConnection(asyncio.Protocol):
 
 
 def _keep_alive(transport: asyncio.Transport) -> None:
-    """Have TCP look after a silent peer."""
+    """Have TCP detect vanished peers."""
     connected = transport.get_extra_info("socket")
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE:
@@ -242,7 +242,7 @@ def _keep_alive(transport: asyncio.Transport) -> None:
 
 
 def _certified_name(transport: asyncio.Transport) -> str:
-    """The common name in the peer's certificate, which TLS has checked; empty where there is none."""
+    """Return the verified common name of the peer's certificate; empty where there is none."""
     tls = transport.get_extra_info("ssl_object")
     certificate = tls.getpeercert() if isinstance(tls, ssl.SSLObject) else None
     subject: Any = (certificate or {}).get("subject", ())  # a sequence of sequences of pairs
@@ -256,7 +256,7 @@ LOOPBACK: Final = "127.0.0.1"
 _BACKLOG: Final = 64
 _LAST_PORT: Final = 65_535
 _PAUSE_SECONDS: Final = 1.0
-"""Between two attempts to accept while the process has no more descriptors."""
+"""Pause between attempts to accept while the process has no free descriptors."""
 
 ListenAddress: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a TCP port, 0 for any free one."""
@@ -264,12 +264,12 @@ ListenAddress: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ServerCertificate:
-    """What a listener proves itself by, and whom it admits.
+    """The certificate of a listener, and the authority of its clients' certificates.
 
     Attributes:
         certificate: file with its certificate and those between it and the root, PEM.
         key: file with its private key, PEM.
-        client_ca: certificates by which clients must prove themselves; ``None`` admits anybody.
+        client_ca: authority of required client certificates; ``None`` accepts clients without one.
     """
 
     certificate: Path
@@ -277,7 +277,7 @@ class ServerCertificate:
     client_ca: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """What TLS needs.
+        """Return the settings of TLS.
 
         Raises:
             LinkError: a file cannot be used.
@@ -299,9 +299,9 @@ class TcpListener:
     """Listens as long as it runs, and ends every connection with it.
 
     Args:
-        address: where; loopback unless another is configured.
-        driver: of the session.
-        limits: of connections.
+        address: the address; loopback by default.
+        driver: the driver of the session.
+        limits: the limits of connections.
         certificate: for TLS; ``None`` for plain TCP.
     """
 
@@ -322,12 +322,12 @@ class TcpListener:
         self._opening: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
         self.port = 0
-        """Where it listens, once it does."""
+        """The port, once it listens."""
         self.listening = asyncio.Event()
         driver.carried_by(self)
 
     async def run(self) -> None:
-        """Listen; ends by cancellation, or a fault of the session.
+        """Listen until cancelled, or until the session fails.
 
         Raises:
             LinkError: the address or a certificate cannot be used.
@@ -346,47 +346,47 @@ class TcpListener:
 
     @property
     def connections(self) -> int:
-        """How many are open, those in the middle of a handshake too."""
+        """The number of open connections, including handshakes."""
         return len(self._connections)
 
-    # For the driver.
+    # Calls of the driver.
 
     def write(self, connection: int, octets: bytes) -> None:
-        """Send; nothing happens where the connection is over."""
+        """Send octets; does nothing if the connection has ended."""
         if (one := self._connections.get(connection)) is not None:
             one.write(octets)
 
     def close(self, connection: int) -> None:
-        """End a connection when all that was written has left."""
+        """End a connection when everything written has left."""
         if (one := self._connections.get(connection)) is not None:
-            one.close("we closed it")
+            one.close("the gateway closed it")
 
-    # For connections.
+    # Calls of connections.
 
     def opened(self, connection: TcpConnection, peer: Peer) -> None:
-        """It may be read from and written to."""
+        """Report a new connection to the session."""
         self._driver.handle(PeerConnected(connection.number, peer))
 
     def received(self, connection: TcpConnection, octets: bytes) -> None:
-        """Octets arrived."""
+        """Pass octets to the session."""
         self._driver.handle(BytesReceived(connection.number, octets))
 
     def over(self, connection: TcpConnection, reason: str) -> None:
-        """Nothing will arrive any more."""
+        """Report the end of a connection to the session."""
         self._driver.handle(PeerDisconnected(connection.number, reason))
 
     def gone(self, connection: TcpConnection) -> None:
-        """Its socket is closed."""
+        """Forget a closed connection."""
         self._connections.pop(connection.number, None)
         if not self._connections:
             self._empty.set()
 
     def unread(self) -> int:
-        """Octets that wait for all who do not read fast enough."""
+        """Return the octets that wait for all slow readers."""
         return sum(connection.unread for connection in self._connections.values())
 
     def note(self, event: str, detail: str) -> None:
-        """Something for the log, where a stranger must not be able to fill it."""
+        """Add a note to the log, whose rate is limited, because peers are not trusted."""
         self._driver.perform([Note(event, detail)])
 
     def _socket(self) -> socket.socket:
@@ -421,7 +421,7 @@ class TcpListener:
                 limit = self._limits.connections
                 self.note("connection-refused", f"from {address[0]}: {limit} are open, which is the limit")
                 continue
-            # Counted from here on: a handshake that never ends is a connection too.
+            # Counted from here on: a handshake that does not end is a connection, too.
             connection = TcpConnection(next(self._numbers), address[0], self, self._limits)
             self._connections[connection.number] = connection
             self._empty.clear()
@@ -446,7 +446,7 @@ class TcpListener:
             self.note("handshake-failed", f"with {connection.address}: {error}")
 
     async def _end(self) -> None:
-        """Say what is still to be said, and end all connections."""
+        """Send remaining data, and end all connections."""
         for task in self._opening:
             task.cancel()
         await asyncio.gather(*self._opening, return_exceptions=True)

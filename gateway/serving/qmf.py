@@ -1,8 +1,8 @@
 """The serving role ``qmf``: the objects of one source, published as AM2 by an agent. Without I/O.
 
 The role takes the records that the inventory publishes (`gateway.feed.records`), and keeps an agent session
-in step with them: any source can be served, whatever its dialect. What a console asks for becomes an
-operation of the gateway, with the same checks, limits and records as one of every other front end.
+in step with them: any source can be served, whatever its dialect. The request of a console becomes an
+operation of the gateway, with the same checks, limits and records as one of any other front end.
 
 A console deletes the objects that the answer of an agent lacks. Therefore the role publishes nothing before
 the source has been read completely, and while one of its agents is stale.
@@ -66,15 +66,15 @@ from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction
 from gateway.model.values import Reference, Value, Values
 
 SETTLING: Final = 1_000_000_000
-"""Nanoseconds from the beginning of service to the first event: consoles first ask for the objects in it."""
+"""Nanoseconds from the beginning of service to the first event: consoles first request its objects."""
 OVERLAP: Final = 2_000_000_000
-"""Nanoseconds before another agent was last known to serve, of which events are published again."""
+"""Nanoseconds before the last sign of another serving agent, whose events are published again."""
 EVENTS_LOST: Final = "eventsLost"
-"""Name of the event by which a source says that events were lost; it is raised for events lost here too."""
+"""The event by which a source reports that events were lost; it also reports events lost here."""
 _ENDED: Final = 10_000
-"""Numbers of objects that ended lately, to which events refer."""
+"""Numbers of recently ended objects that are kept, because events refer to them."""
 _UNDECIDED: Final = 128
-"""Calls whose outcome is unknown that may wait to be answered; they count as under way in the session."""
+"""Calls of unknown outcome that may wait for their answer; the session counts them as under way."""
 
 _STATUSES: Final[Mapping[Outcome, Status]] = {
     Outcome.APPLIED: Status.OK,
@@ -90,13 +90,13 @@ _STATUSES: Final[Mapping[Outcome, Status]] = {
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """An operation that a console asks for; its answer goes to `QmfRole.operation_answered`."""
+    """An operation that a console requests; its answer goes to `QmfRole.operation_answered`."""
 
     request: OperationRequest
 
 
 RoleEffect: TypeAlias = Effect | Submit
-"""What the role wants done."""
+"""The outputs of the role."""
 
 
 class InventoryObject(Protocol):
@@ -104,12 +104,12 @@ class InventoryObject(Protocol):
 
     @property
     def record(self) -> ObjectRecord:
-        """The object with the values that it has now."""
+        """The record of the object with its present values."""
         ...
 
     @property
     def class_record(self) -> ClassRecord:
-        """Its class."""
+        """The record of its class."""
         ...
 
 
@@ -119,18 +119,18 @@ FindObject: TypeAlias = Callable[[str, int], InventoryObject | None]
 
 @dataclass(frozen=True, slots=True)
 class RoleConfig:
-    """How a role serves. Durations are nanoseconds.
+    """The settings of a role. Durations are nanoseconds.
 
     Attributes:
-        session: of the agent session.
-        source: number of the served source.
-        name: of the role; operations are recorded as those of ``qmf:USER``, with this origin.
+        session: the settings of the agent session.
+        source: the number of the served source.
+        name: the name of the role; operations are recorded as those of ``qmf:USER``, with this origin.
         numbered_by_facts: whether the native ids of the source are made of facts of the broker alone, 16
             hexadecimal digits each. Their numbers are then those of the AM2 object ids, also where another
             gateway serves the same broker. For other sources the numbers are made of class and row, which
             this gateway keeps.
-        flush_delay: from a creation or deletion to its publication, so that those that belong together leave
-            together.
+        flush_delay: the time from a creation or deletion to its publication, so that related ones are
+            published together.
         missed_since: since when events of the source were not received when the role was made (ns since 1970
             UTC); 0 where none are missing.
     """
@@ -156,8 +156,8 @@ class QmfRole:
     """Serves one source to consoles as an AM2 agent.
 
     Args:
-        config: how it serves.
-        find: where the objects of the source are.
+        config: the settings.
+        find: returns an object of the source.
     """
 
     def __init__(self, config: RoleConfig, find: FindObject) -> None:
@@ -187,13 +187,13 @@ class QmfRole:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """What the queue of the link has to be bound to."""
+        """The bindings that the queue of the link needs."""
         return self.session.bindings()
 
     # ---- records of the inventory ------------------------------------------------------------------------
 
     def take(self, records: Iterable[Record], now: int) -> list[RoleEffect]:
-        """Publish what a batch of the inventory says of the served source."""
+        """Publish the records of the served source in a batch of the inventory."""
         effects: list[RoleEffect] = []
         for record in records:
             effects += self._take(record, now)
@@ -323,7 +323,7 @@ class QmfRole:
             self._flush_at = self._flush_at or now + self._config.flush_delay
 
     def _on_wire(self, value: FeedValue | None) -> Value | None:
-        """``value`` with an object id in place of a link; ``None`` where the link leads to no object."""
+        """Return ``value`` with an object id in place of a link; ``None`` for a link to no object."""
         if not isinstance(value, ObjectLink):
             return value
         key = (value.class_name, value.row)
@@ -369,7 +369,7 @@ class QmfRole:
         return self._raise(key, now, Severity.WARNING, arguments, identity, now)
 
     def unsent(self, messages: Iterable[Send]) -> None:
-        """The link could not send these: the events among them are published again."""
+        """Publish the events among these messages again, which the link could not send."""
         self._backlog.give_back(message.message_id for message in messages if message.message_id)
 
     def _publish_events(self, now: int) -> list[RoleEffect]:
@@ -411,13 +411,13 @@ class QmfRole:
         self.session.distrust(reason)
 
     def console_bound(self, now: int) -> list[RoleEffect]:
-        """A console bound its queue: publish everything again soon."""
+        """Publish everything again soon, because a console bound its queue."""
         return self._awake(self._kept(self.session.console_bound(now)))
 
     # ---- the link ----------------------------------------------------------------------------------------
 
     def handle(self, event: Event, now: int) -> list[RoleEffect]:
-        """Take in what happened; as `Session.handle`, for all events of a link to a broker."""
+        """Process an event; as `Session.handle`, for all events of a link to a broker."""
         match event:
             case Delivery():
                 return self._receive(event, now)
@@ -433,19 +433,19 @@ class QmfRole:
             case NotSent():
                 return []  # `unsent` gets all messages that were not sent
             case LossSuspected():
-                # Requests may have been lost: everything is published again for who sent one.
+                # Requests may have been lost: everything is published again for their senders.
                 return self.console_bound(now)
             case _:
                 raise EventNotTakenError(self, event)
 
     def stand_by(self, now: int) -> None:
-        """Another agent serves now: what it published is not published again by this one."""
+        """Leave service to another agent, whose events are not published again by this one."""
         self._missed_since = 0
         self._backlog.forget_before(now - OVERLAP)
         self.session.stand_by()
 
     def _receive(self, delivery: Delivery, now: int) -> list[RoleEffect]:
-        """Answer the request of a console, or submit the operation that it asks for."""
+        """Answer the request of a console, or submit the operation that it requests."""
         effects: list[RoleEffect] = []
         for effect in self._kept(self.session.handle(delivery, now)):
             match effect:
@@ -460,7 +460,7 @@ class QmfRole:
         return self._awake(effects)
 
     def _pass_time(self, now: int) -> list[RoleEffect]:
-        """Publish what is due."""
+        """Publish changes and events that are due."""
         self._woken_at = 0
         effects: list[RoleEffect] = []
         if self._flush_at and now >= self._flush_at:
@@ -473,7 +473,7 @@ class QmfRole:
         return self._awake(effects + self._publish_events(now))
 
     def _kept(self, effects: Iterable[Effect]) -> list[RoleEffect]:
-        """``effects`` without the wake-up times of the session, which become part of those of the role."""
+        """Return ``effects`` without the timers of the session, which become part of the role's."""
         others: list[RoleEffect] = []
         for effect in effects:
             if isinstance(effect, WakeAt):
@@ -483,7 +483,7 @@ class QmfRole:
         return others
 
     def _awake(self, effects: list[RoleEffect]) -> list[RoleEffect]:
-        """``effects``, and when the next timer expires, if that changed."""
+        """Return ``effects`` with the role's timer, if that has changed."""
         events_at = self._settled_at if self.is_serving and len(self._backlog) else 0
         times = [time for time in (self._flush_at, self._session_wake, events_at) if time]
         wake = min(times, default=0)
@@ -512,7 +512,7 @@ class QmfRole:
         return self._submit(asked, action, called.user_id, called.deadline - now)
 
     def _link(self, value: Value | None) -> FeedValue | None:
-        """``value`` with a link in place of an object id; an id of no object leads nowhere."""
+        """Return ``value`` with a link in place of an object id; that of an unknown id has no object."""
         if not isinstance(value, Reference):
             return value
         found = self._rows.get(int(value.native_id.rpartition("-")[2] or 0))
@@ -530,7 +530,7 @@ class QmfRole:
         return [Submit(OperationRequest(self._requests, principal, source, class_name, row, action, timeout))]
 
     def operation_answered(self, answer: OperationAnswer, now: int) -> list[RoleEffect]:
-        """Tell the console what came of its operation, behind everything that the operation changed."""
+        """Report the outcome of an operation to its console, after all changes that it made."""
         asked = self._asked.pop(answer.request, None)
         if asked is None:
             return []
@@ -543,7 +543,7 @@ class QmfRole:
         return self._done(asked, answer.outcome, answer.code, answer.text, answer.values, now)
 
     def _left_undecided(self, answer: OperationAnswer, asked: _Asked, now: int) -> list[RoleEffect]:
-        """Answer when the outcome is found out: the console has a deadline of its own, and takes it late."""
+        """Answer later, when the outcome is found out: consoles have deadlines, and accept late answers."""
         self._undecided[answer.operation_id] = asked
         if len(self._undecided) <= _UNDECIDED:
             return []

@@ -99,7 +99,7 @@ def test_a_toy_dialect_is_captured_and_replayed(tmp_path: Path) -> None:
     again = Seen()
     outcome = replay(reading(tmp_path / "toys.jsonl"), ToyConsole(), again)
 
-    assert (outcome.told, outcome.same, outcome.different) == (4, 2, 0)
+    assert (outcome.events, outcome.same, outcome.different) == (4, 2, 0)
     assert again.observations == [
         SourceStateSeen(SourceState.SYNCHRONISED),
         ClassLearned(LAMP),

@@ -236,7 +236,7 @@ def test_a_queue_that_is_gone_is_told_as_a_gap(shop: Plant, source: str) -> None
     shop.drop_queue(source)
     shop.start()
     (gap,) = shop.gaps(source)[before:]
-    assert "was not there: it is new, or has expired" in gap["text"]
+    assert "did not exist: it is new, or has expired" in gap["text"]
     assert time_of(gap, "from_ts") <= stopped <= time_of(gap, "to_ts")
 
 

@@ -64,7 +64,7 @@ def test_a_capture_as_documented(tmp_path: Path) -> None:
 
     head, connected, sent, received = lines(path)
     assert head.pop("warning").startswith(
-        "Bodies stand here as they were on the wire: they may hold passwords"
+        "Bodies are recorded as they were on the wire: they may contain passwords"
     )
     assert head == {
         "capture": 1,
@@ -120,7 +120,7 @@ def test_the_same_session_says_the_same_again(tmp_path: Path) -> None:
 
     outcome = replay(reading(path), AskingSession(), seen)
 
-    assert outcome == Outcome(told=8, same=4)
+    assert outcome == Outcome(events=8, same=4)
     assert seen.observations == [SourceStateSeen(SourceState.SYNCHRONISED)]
     assert seen.times[0] == START
     assert seen.times[-1] == START + 100 * SECOND
@@ -168,7 +168,7 @@ def test_doubt_and_what_was_not_sent_are_replayed_too(tmp_path: Path) -> None:
     captured.handle(LossSuspected("doubt", START + 1), START + 2)
     captured.handle(NotSent([REQUEST], "returned"), START + 3)
 
-    assert replay(reading(path), AskingSession()) == Outcome(told=4, same=4)
+    assert replay(reading(path), AskingSession()) == Outcome(events=4, same=4)
 
 
 def test_a_session_is_woken_where_the_captured_one_was_not(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_session_is_woken_where_the_captured_one_was_not(tmp_path: Path) -> No
 
     outcome = replay(reading(path), AskingSession())
 
-    assert (outcome.told, outcome.same, outcome.different) == (4, 1, 1)
+    assert (outcome.events, outcome.same, outcome.different) == (4, 1, 1)
 
 
 def test_a_waking_that_nobody_wants_is_left_out(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_waking_that_nobody_wants_is_left_out(tmp_path: Path) -> None:
 
     outcome = replay(reading(path), AskingSession())
 
-    assert (outcome.told, outcome.different) == (0, 1)
+    assert (outcome.events, outcome.different) == (0, 1)
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_any_text_can_be_captured(tmp_path: Path) -> None:
     session = CapturedSession(AskingSession(), capture_file(tmp_path / "shop.jsonl"))
     session.handle(LinkDown("a name \ud800 that is no Unicode"), START)
     outcome = replay(reading(tmp_path / "shop.jsonl"), AskingSession())
-    assert outcome == Outcome(told=1)
+    assert outcome == Outcome(events=1)
 
 
 def test_a_body_that_alone_would_fill_a_file_is_left_out(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_line_that_was_not_finished_is_left_out(tmp_path: Path) -> None:
     whole = replay(read_capture(io.BytesIO(octets)), AskingSession())
     cut = replay(read_capture(io.BytesIO(octets[:-1])), AskingSession())
 
-    assert cut.told == whole.told - 1
+    assert cut.events == whole.events - 1
 
 
 def test_a_console_of_qmf_says_the_same_again(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def head(**changed: object) -> bytes:
         (head() + b'{"event":"connected","ns":1}\n', "line 2: 'reply_to' is not a text"),
         (head() + b'{"event":"opened","ns":1}\n', "line 2: 'address' is not a text"),
         (head() + b'{"event":"stopping","ns":1}\n', "line 2: AskingSession takes no ListenerStops"),
-        (head() + b'{"event":"other","ns":1}\n', "line 2: 'other' is nothing that happens to a session"),
+        (head() + b'{"event":"other","ns":1}\n', "line 2: 'other' is not an event of a session"),
         (head() + b'{"event":"unsent","ns":1,"sends":[1]}\n', "line 2: 'sends' is not a list of objects"),
         (
             head() + b'{"dir":"in","ns":1,"exchange":"","routing_key":"","body_b64":"?"}\n',
@@ -364,4 +364,4 @@ def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
         outcome = replay(read_capture(io.BytesIO(octets)), Patient())
     except CaptureError:
         return
-    assert outcome.told <= 20_000 * (len(told) + 1)
+    assert outcome.events <= 20_000 * (len(told) + 1)

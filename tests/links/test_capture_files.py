@@ -43,7 +43,7 @@ def test_a_session_is_read_from_the_first_file_that_is_kept(tmp_path: Path) -> N
     converse(CapturedSession(AskingSession(), capture_file(path, 2000, files=100)), answers=30)
     with opened_capture(path) as capture:
         whole = replay(capture, AskingSession())
-    assert whole == Outcome(told=62, same=31)
+    assert whole == Outcome(events=62, same=31)
 
     first, *_, last_but_one, _newest = captured_files(path)
     first.unlink()
@@ -72,7 +72,7 @@ def test_a_session_before_is_another_capture(tmp_path: Path) -> None:
         make_room(path, 100)
         converse(CapturedSession(AskingSession(), capture_file(path, 2000, files=100)), answers)
     with opened_capture(path) as capture:
-        assert replay(capture, AskingSession()) == Outcome(told=6, same=3)
+        assert replay(capture, AskingSession()) == Outcome(events=6, same=3)
 
 
 def test_a_file_that_is_no_capture_is_not_opened(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_they_are_asked_again(tmp_path: Path) -> None:
     operated(tmp_path / "shop.jsonl")
     seen = Seen()
 
-    assert replay(reading(tmp_path / "shop.jsonl"), SettingSession(), seen) == Outcome(told=4, same=4)
+    assert replay(reading(tmp_path / "shop.jsonl"), SettingSession(), seen) == Outcome(events=4, same=4)
     assert seen.answers == [Answer(7, Came.APPLIED)]
     assert seen.notes == [(4, "called")]
 
@@ -156,9 +156,9 @@ def test_a_session_of_which_it_cannot_be_asked_passes_it_over(tmp_path: Path) ->
     operated(tmp_path / "shop.jsonl")
 
     outcome = replay(reading(tmp_path / "shop.jsonl"), OperatedSession())
-    assert (outcome.told, outcome.same, outcome.passed_over) == (3, 3, 1)
+    assert (outcome.events, outcome.same, outcome.passed_over) == (3, 3, 1)
     outcome = replay(reading(tmp_path / "shop.jsonl"), AskingSession())
-    assert (outcome.told, outcome.same, outcome.passed_over) == (1, 1, 3)
+    assert (outcome.events, outcome.same, outcome.passed_over) == (1, 1, 3)
 
 
 def test_an_event_that_a_session_does_not_take_is_captured_and_refused(tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_they_are_asked_again_over_byte_streams(tmp_path: Path) -> None:
     session.handle(FETCH, START)
 
     outcome = replay(reading(tmp_path / "orders.jsonl"), OperatedStreams())
-    assert outcome == Outcome(told=4, same=4)
+    assert outcome == Outcome(events=4, same=4)
     outcome = replay(reading(tmp_path / "orders.jsonl"), GreetingSession())
-    assert (outcome.told, outcome.passed_over, outcome.different) == (0, 4, 4)
+    assert (outcome.events, outcome.passed_over, outcome.different) == (0, 4, 4)
 
 
 TEXTS = st.text(max_size=5)
@@ -221,16 +221,19 @@ def test_any_operation_is_read_as_it_was_written(operation: Operation) -> None:
     ("changed", "said"),
     [
         ({"token": "7"}, "line 2: 'token' is not a whole number below 2\\^63"),
-        ({"hash": "zz"}, "line 2: this is no operation: non-hexadecimal"),
-        ({"arguments": {}}, "line 2: this is no operation: {} is no list"),
-        ({"arguments": None}, "line 2: this is no operation: None is no list"),
-        ({"arguments": [{}]}, "line 2: this is no operation: a value that is an object has one field"),
-        ({"arguments": [{"pickle": ""}]}, "line 2: this is no operation: no value has the form 'pickle'"),
-        ({"arguments": [{"bytes": "?"}]}, "line 2: this is no operation: 'bytes' is not base64"),
-        ({"arguments": [{"bytes": 5}]}, "line 2: this is no operation: 5 is no str"),
-        ({"arguments": [{"uuid": "1"}]}, "line 2: this is no operation: badly formed"),
-        ({"arguments": json.loads("[" * 900 + "]" * 900)}, "line 2: this is no operation: maximum recursion"),
-        ({"event": "modify"}, "line 2: this is no operation: None is no dict"),
+        ({"hash": "zz"}, "line 2: this is not an operation: non-hexadecimal"),
+        ({"arguments": {}}, "line 2: this is not an operation: {} is no list"),
+        ({"arguments": None}, "line 2: this is not an operation: None is no list"),
+        ({"arguments": [{}]}, "line 2: this is not an operation: a value that is an object has one field"),
+        ({"arguments": [{"pickle": ""}]}, "line 2: this is not an operation: no value has the form 'pickle'"),
+        ({"arguments": [{"bytes": "?"}]}, "line 2: this is not an operation: 'bytes' is not base64"),
+        ({"arguments": [{"bytes": 5}]}, "line 2: this is not an operation: 5 is no str"),
+        ({"arguments": [{"uuid": "1"}]}, "line 2: this is not an operation: badly formed"),
+        (
+            {"arguments": json.loads("[" * 900 + "]" * 900)},
+            "line 2: this is not an operation: maximum recursion",
+        ),
+        ({"event": "modify"}, "line 2: this is not an operation: None is no dict"),
     ],
 )
 def test_what_is_no_operation_is_refused(changed: dict[str, Any], said: str) -> None:

@@ -107,9 +107,9 @@ def test_a_session_that_remembers_nothing_passes_it_over(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ({"hash": "zz"}, "these are no objects"),
+        ({"hash": "zz"}, "these are not objects"),
         ({"properties": None}, "'properties' is no list"),
-        ({"statistics": [{"bytes": "?"}]}, "these are no objects"),
+        ({"statistics": [{"bytes": "?"}]}, "these are not objects"),
         ({"sampled": -1}, "'sampled' is not a whole number"),
         ({"native_id": 5}, "'native_id' is not a text"),
     ],

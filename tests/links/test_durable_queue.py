@@ -19,7 +19,7 @@ from gateway.links.durable_queue import (
     DurableSubscription,
     Loss,
     Refusal,
-    kept_queue,
+    durable_queue,
 )
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, wait_until
@@ -92,7 +92,9 @@ async def say(vhost: VirtualHost, *bodies: str) -> None:
 async def left(vhost: VirtualHost) -> int | None:
     """Messages in the queue; ``None`` where there is none."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
-        return await kept_queue(DurableSubscription(QUEUE, 1000, SECOND, MemoryLedger())).waiting(connection)
+        return await durable_queue(DurableSubscription(QUEUE, 1000, SECOND, MemoryLedger())).waiting(
+            connection
+        )
 
 
 async def released(vhost: VirtualHost) -> None:
@@ -111,7 +113,7 @@ async def test_a_new_queue_says_that_what_was_before_is_missed(virtual_host: Vir
     async with subscribed(virtual_host, MemoryLedger()) as (session, link):
         assert link.session.up == [QUEUE]
         ((missed, waiting),) = session.resumed
-        assert "was not there: it is new, or has expired" in missed
+        assert "did not exist: it is new, or has expired" in missed
         assert waiting == 0
 
 
@@ -212,7 +214,7 @@ async def test_a_queue_that_expired_is_told(virtual_host: VirtualHost) -> None:
     await asyncio.to_thread(wait_until, expired, "the queue has expired")
     async with subscribed(virtual_host, ledger) as (session, _):
         ((missed, _),) = session.resumed
-        assert "was not there: it is new, or has expired" in missed
+        assert "did not exist: it is new, or has expired" in missed
 
 
 async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
@@ -331,7 +333,7 @@ async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_
         assert len(session.resumed) == 1
         await declare_exchange(virtual_host)
         await link.up()
-    assert ["was not there" in missed for missed, _ in session.resumed] == [True, True]
+    assert ["did not exist" in missed for missed, _ in session.resumed] == [True, True]
 
 
 async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualHost) -> None:
@@ -353,7 +355,7 @@ async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualH
         await link.up(3)
     (_, bound, unbound) = session.resumed
     assert bound[0] == ""
-    assert unbound[0] == f"the queue {QUEUE} was not bound any more: its exchange was made again"
+    assert unbound[0] == f"the queue {QUEUE} was not bound any more: its exchange was declared again"
 
 
 async def declare_exchange(vhost: VirtualHost) -> None:

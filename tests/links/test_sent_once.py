@@ -16,7 +16,7 @@ from tests.links.recording import endpoint_of, linked, role
 
 SECOND = 10**9
 LATE = "its time was over before it could be sent"
-BLOCKED = "the broker takes no messages now: it is short of memory or disk (an alarm)"
+BLOCKED = "the broker accepts no messages now: it is short of memory or disk (an alarm)"
 
 
 def once(body: bytes, seconds: float = 3600, exchange: str = "amq.topic") -> Send:

@@ -137,9 +137,9 @@ def test_a_session_hears_what_of_it_was_not_sent_if_it_is_sent_once_only() -> No
 def test_it_is_clogged_when_more_waits_than_a_moving_link_leaves() -> None:
     talk = Talk()
     talk.driver.perform(send(number) for number in range(MAX_OUTGOING))
-    assert not talk.driver.clogged
+    assert not talk.driver.is_backed_up
     talk.driver.perform([send(0)])
-    assert talk.driver.clogged
+    assert talk.driver.is_backed_up
 
 
 # -- waking

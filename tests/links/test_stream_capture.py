@@ -62,7 +62,7 @@ def stream_capture(path: Path, largest_file: int = 1 << 20) -> None:
     session.handle(TimerExpired(), START + SECOND + 2)
     session.handle(BytesReceived(1, b"\xff\0"), START + SECOND + 3)
     session.handle(BytesReceived(1, b"bye"), START + SECOND + 4)
-    session.handle(PeerDisconnected(1, "we closed it"), START + SECOND + 5)
+    session.handle(PeerDisconnected(1, "the gateway closed it"), START + SECOND + 5)
     session.handle(BytesReceived(2, b"result"), START + SECOND + 6)
     session.handle(ListenerStops(), START + SECOND + 7)
 
@@ -85,7 +85,7 @@ def test_connections_are_captured_as_documented(tmp_path: Path) -> None:
 def test_connections_are_replayed(tmp_path: Path) -> None:
     stream_capture(tmp_path / "orders.jsonl")
 
-    assert replay(reading(tmp_path / "orders.jsonl"), GreetingSession()) == Outcome(told=8, same=8)
+    assert replay(reading(tmp_path / "orders.jsonl"), GreetingSession()) == Outcome(events=8, same=8)
     other = replay(reading(tmp_path / "orders.jsonl"), GreetingSession(b"good day"))
     assert [difference.line for difference in other.differences] == [2, 4]
 
@@ -97,7 +97,7 @@ def test_a_later_part_begins_with_the_connections_that_were_open(tmp_path: Path)
     assert len(files) > 1
     assert lines(files[-1])[0]["open"] == [{"connection": 2, "address": "127.0.0.1", "name": "app"}]
     outcome = replay(reading(files[-1]), GreetingSession())
-    assert outcome.told >= 2
+    assert outcome.events >= 2
 
 
 def test_a_capture_of_another_kind_is_refused(tmp_path: Path) -> None:

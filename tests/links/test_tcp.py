@@ -169,7 +169,7 @@ async def test_a_close_says_first_what_is_to_be_said() -> None:
     async with listening() as here, here.client() as (reader, writer):
         writer.write(b"bye\n" + b"more\n" * 100_000)
         assert (await reader.read()).endswith(b"goodbye\n")
-        assert await here.ended() == [(1, "we closed it")]
+        assert await here.ended() == [(1, "the gateway closed it")]
 
 
 async def test_the_end_of_the_listener_is_said_too() -> None:

@@ -113,7 +113,7 @@ class Suspicious(UnacknowledgedDeliveries):
         with contextlib.suppress(IndexError):
             while self._waiting[0].redelivered and self._ready():
                 self._told = self._waiting.popleft()
-                self._deliveries_told += 1
+                self._passed_on += 1
                 self._news.set()
         super().proceed()
 

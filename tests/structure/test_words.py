@@ -30,12 +30,14 @@ UNITS_OF_PROTOCOLS: Final = frozenset(
 )
 """Pages that describe protocols, or their speed, byte by byte, as their specifications do: in octets."""
 
-PACKAGES_OF_PROTOCOLS: Final = frozenset({"eventlog", "jmx", "prometheus", "snmp"})
+PACKAGES_OF_PROTOCOLS: Final = frozenset(
+    {"dialects", "eventlog", "feed", "jmx", "links", "prometheus", "serving", "snmp"}
+)
 """Packages that count octets in the forms of protocols and files."""
 
 PACKAGES: Final = (
-    *("cli", "config", "eventlog", "inventory", "jmx", "mapping", "operations", "prometheus"),
-    *("service", "snmp", "sources", "terminal"),
+    *("cli", "config", "dialects", "eventlog", "feed", "inventory", "jmx", "links", "mapping", "model"),
+    *("operations", "prometheus", "service", "serving", "snmp", "sources", "terminal"),
 )
 """Packages whose docstrings and messages use the words of the glossary."""
 
@@ -91,3 +93,37 @@ def test_docstrings_and_messages_use_the_words_of_the_glossary(package: str) -> 
     octets = package in PACKAGES_OF_PROTOCOLS
     found = {place: unused_words(text, octets=octets) for place, text in sentences.items()}
     assert {place: words for place, words in found.items() if words} == {}
+
+
+NAMES_NOT_YET: Final = frozenset(
+    {"analytics", "cli", "demo", "eventlog", "jmx", "service", "snmp", "sources"}
+)
+"""Packages whose identifiers still have words that are not used; the list only gets shorter."""
+
+PARTS_OF_NAMES: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def identifiers(file: Path) -> Iterator[str]:
+    """Yield the names that a module defines: of functions, classes, arguments, variables and attributes."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+def test_names_use_the_words_of_the_glossary() -> None:
+    packages = [one for one in (ROOT / "gateway").iterdir() if (one / "__init__.py").exists()]
+    assert {one.name for one in packages} >= NAMES_NOT_YET
+    found = {
+        (file.relative_to(ROOT).as_posix(), name)
+        for package in packages
+        if package.name not in NAMES_NOT_YET
+        for file in package.rglob("*.py")
+        for name in identifiers(file)
+        if any(UNUSED.fullmatch(part) for part in PARTS_OF_NAMES.findall(name))
+    }
+    assert found == set()

@@ -49,7 +49,7 @@ _INPUT_TYPES: Final = {one.value: one for one in InputType}
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One thing that is asked.
+    """One question to the user.
 
     Attributes:
         variable: the key of the user's answer.

@@ -69,7 +69,7 @@ _READERS: Final[tuple[Any, ...]] = (
 
 @dataclass(slots=True)
 class Parts:
-    """A line in its parts."""
+    """A line, split into its parts."""
 
     letter: str
     sequence: int | None

@@ -408,7 +408,7 @@ class Objects:
 
     @property
     def next_time(self) -> int:
-        """When `pass_time` has something to do; 0 for never."""
+        """The time at which `pass_time` has something to do; 0 for never."""
         times = [table.due for table in self._tables.values() if table.due]
         return _AT_ONCE if self._waiting else min(times + [one[0] for one in self._expiring[:1]], default=0)
 

@@ -37,7 +37,7 @@ def message(value: object) -> dict[str, Plain]:
 
 @singledispatch
 def plain(value: object) -> Plain:
-    """Any value of a message, as `message` tells."""
+    """Return any value of a message in the form that `message` describes."""
     return _attributes(value)
 
 
@@ -147,7 +147,7 @@ def _set(value: AbstractSet[object]) -> Plain:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body, and what travelled beside it, as far as that is known.
+    """A body with its envelope, as far as that is known.
 
     octets: the octets of the body.
         exchange: the exchange that it was published to.

@@ -50,7 +50,7 @@ class ConsoleConfig:
 
     Attributes:
         trusted_users: users, as the broker checked them, whose messages are accepted.
-        trust_anyone: accept every message, whoever sent it: for peers whose messages have no checked user, as
+        trust_anyone: accept every message, from any sender: for peers whose messages have no checked user, as
             those of a Qpid broker, where the broker itself guards its management exchange.
         packages: the packages to read; ``None`` for all.
         secrets: the rules by which elements are dropped and values masked.

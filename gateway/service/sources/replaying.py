@@ -93,7 +93,7 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
             raise CaptureError(f"line 1: sources of the kind {kind!r} cannot be replayed")
         form = KINDS[kind]
         with temporary_inventory(mappings, capture.head.ns) as passing:
-            settings = capture.first.told.get("settings")
+            settings = capture.first.fields.get("settings")
             config = form.with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
             if form.known is not None:
                 config = form.known.with_known(config, capture.first.value("known", str, ""))

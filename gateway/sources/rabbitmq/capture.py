@@ -159,7 +159,7 @@ class _SourcePlayer(Player):
         self._scrape: ScrapeRequest | None = None
 
     def captured(self, record: Record) -> Said:
-        return {name: value for name, value in record.told.items() if name not in {"ns", "dir"}}
+        return {name: value for name, value in record.fields.items() if name not in {"ns", "dir"}}
 
     def begin(self, first: Record, now: int) -> None:
         """Do nothing: a source begins without a link."""
@@ -249,7 +249,7 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911  likewise
         case "":
             return CallAnswered(read_answer(record))
         case "broker-event":
-            headers = record.told.get("headers")
+            headers = record.fields.get("headers")
             if not isinstance(headers, dict):
                 raise CaptureError(f"line {record.line}: 'headers' is not an object")
             return BrokerEventReceived(record.value("key", str), headers, record.value("time", int))
@@ -333,7 +333,7 @@ def read_outcome(record: Record, sheet: Sheet) -> Scraped | NotScraped:
     Raises:
         CaptureError: it holds none.
     """
-    if "reason" in record.told:
+    if "reason" in record.fields:
         return NotScraped(record.value("reason", str))
     match sheet:
         case NodeSheet():
@@ -348,7 +348,7 @@ def read_outcome(record: Record, sheet: Sheet) -> Scraped | NotScraped:
 
 def _read_rows(record: Record, sheet: NodeSheet) -> None:
     columns = sheet.columns
-    rows = record.told.get("rows")
+    rows = record.fields.get("rows")
     for row in rows if isinstance(rows, list) else [None]:
         if not isinstance(row, list) or not _is_row(row, columns):
             raise CaptureError(f"line {record.line}: 'rows' has something else than values of an object")
@@ -357,7 +357,7 @@ def _read_rows(record: Record, sheet: NodeSheet) -> None:
 
 
 def _read_totals(record: Record, sheet: TotalsSheet) -> None:
-    told = record.told.get("totals")
+    told = record.fields.get("totals")
     for protocol, totals in told.items() if isinstance(told, dict) else [("", None)]:
         if not isinstance(totals, dict) or not all(type(value) in {int, float} for value in totals.values()):
             raise CaptureError(f"line {record.line}: 'totals' has something else than numbers of a protocol")

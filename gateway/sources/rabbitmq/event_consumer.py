@@ -23,7 +23,7 @@ from gateway.links.amqp_connection import (
     ended,
     open_connection,
 )
-from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, kept_queue
+from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, durable_queue
 from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, bind, messages_in
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
@@ -175,7 +175,7 @@ class EventConsumer:
 
     async def _consume_kept(self, connection: AbstractConnection, kept: KeptEvents) -> None:
         subscription = kept.subscription
-        queue = kept_queue(subscription, WATCH_SECONDS)
+        queue = durable_queue(subscription, WATCH_SECONDS)
         channel = await connection.channel(publisher_confirms=False)
         waiting = await queue.waiting(connection)
         loss = queue.loss(waiting)
@@ -189,7 +189,7 @@ class EventConsumer:
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
         deliveries = UnacknowledgedDeliveries(
-            subscription.ledger, self._take_kept, kept.ready, subscription.counts, queue.heard
+            subscription.ledger, self._take_kept, kept.ready, subscription.counts, queue.received
         )
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
@@ -202,7 +202,7 @@ class EventConsumer:
 
         async def catch_up() -> None:
             await queue.drained(channel)
-            await deliveries.all_told()
+            await deliveries.all_passed_on()
             log.info("caught-up", role="events", queue=queue.name, repeated=deliveries.repeated)
             self._receive(LinkUp(""))
             await asyncio.Event().wait()

@@ -18,7 +18,7 @@ import structlog
 from pydantic import SecretStr
 
 from gateway.dialects.errors import ProtocolError
-from gateway.links.introduction import user_agent
+from gateway.links.amqp_connection import user_agent
 from gateway.links.reconnecting import NodeChoice
 from gateway.model.texts import error_line
 from gateway.sources.rabbitmq.management_api import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from gateway.links.introduction import PRODUCT
+from gateway.links.amqp_connection import PRODUCT
 from gateway.mapping.paths import Json
 
 _NATIVE_ID: Final = re.compile("[0-9a-f]{16}")
