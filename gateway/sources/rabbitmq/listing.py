@@ -1,7 +1,8 @@
-"""One listing under way, and what follows from its items beyond their own fields.
+"""A listing in progress, and what follows from its items beyond their own fields; reads of AMQP 1.0 sessions.
 
 The management API shows bindings, queues, consumers and AMQP 1.0 sessions in forms of their own. The
-functions here complete such an item by what the mapping reads, below the key ``gateway`` where that is added.
+functions here complete such an item by what the mapping reads, below the key ``gateway`` if that is added.
+Sessions are listed for one connection at a time; `SessionRounds` decides for which.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gateway.model.schema import ClassSchema
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import Reading
+from gateway.sources.rabbitmq.source_config import SECOND
 
 
 @dataclass(slots=True)
@@ -290,3 +292,105 @@ def _of_link(link: Mapping[str, Json]) -> dict[str, Json]:
     if isinstance(settled, bool):
         mode = "settled" if settled else "unsettled"
     return {"address": address, "settle_mode": mode}
+
+
+NEVER: Final = 2**63 - 1
+"""A time that does not come (ns)."""
+MAX_CONNECTIONS: Final = 200
+"""Maximum number of connections that are asked, the oldest first; of others no sessions are shown."""
+INTERVAL: Final = 10 * SECOND
+"""Nanoseconds between two questions to a connection, if their share of time allows."""
+_ATTEMPTS: Final = 3
+"""Number of connections without sessions after which the broker is taken for one that does not show any."""
+
+
+class SessionRounds:
+    """Decides which AMQP 1.0 connection is asked for its sessions, and when.
+
+    Brokers before 4.1 answer 404. As a connection that has just ended is answered in the same way, several
+    are tried; then one is asked every ``missing_pause``.
+
+    Args:
+        missing_pause: nanoseconds until a broker that does not show sessions is asked again.
+        refused_pause: the same after another failure.
+        share: share of time that the questions may take.
+    """
+
+    def __init__(self, missing_pause: int, refused_pause: int, share: float) -> None:
+        self._share = share
+        self._missing_pause = missing_pause
+        self._refused_pause = refused_pause
+        self._due: dict[str, int] = {}
+        self._connections = 0
+        self._not_before = 0
+        self._attempts = 0
+        self._answered = False
+        self._cost = 0.0
+
+    @property
+    def left_out(self) -> int:
+        """The number of connections that are not asked, if the broker shows sessions at all."""
+        return max(0, self._connections - MAX_CONNECTIONS) if self._answered else 0
+
+    @property
+    def connections(self) -> int:
+        """The number of AMQP 1.0 connections."""
+        return self._connections
+
+    @property
+    def round_time(self) -> int:
+        """Nanoseconds from one question to a connection to the next; 0 if none is asked."""
+        if not self._due or not self._answered:
+            return 0
+        return max(INTERVAL, int(len(self._due) * self._cost / self._share))
+
+    def learn(self, connections: Iterable[str]) -> None:
+        """Set the connections that exist now, the oldest first."""
+        names = list(connections)
+        self._connections = len(names)
+        kept = {name: due for name, due in self._due.items() if name in set(names)}
+        for name in names:
+            if len(kept) >= MAX_CONNECTIONS:
+                break
+            kept.setdefault(name, 0)
+        self._due = kept
+
+    def due(self) -> int:
+        """Return when to call `next_connection` (ns)."""
+        return max(self._not_before, min(self._due.values())) if self._due else NEVER
+
+    def next_connection(self, now: int) -> str | None:
+        """Return the connection to ask now."""
+        if not self._due or now < self.due():
+            return None
+        return min(self._due, key=self._due.__getitem__)
+
+    def answered(self, connection: str, began: int, ended: int) -> None:
+        """Take note that the connection's sessions were read."""
+        self._answered = True
+        self._attempts = 0
+        self._cost = 0.8 * self._cost + 0.2 * (ended - began) if self._cost else float(ended - began)
+        self._not_before = ended + int((ended - began) / self._share)
+        if connection in self._due:
+            self._due[connection] = ended + INTERVAL
+
+    def not_found(self, connection: str, ended: int) -> None:
+        """Take the status 404: the broker does not show sessions, or the connection has ended."""
+        self._due.pop(connection, None)
+        if self._answered:
+            return
+        self._attempts += 1
+        pause = self._missing_pause if self._attempts >= _ATTEMPTS or not self._due else SECOND
+        self._not_before = ended + pause
+
+    def failed(self, connection: str, ended: int) -> None:
+        """Take note that the sessions could not be read."""
+        self._not_before = ended + self._refused_pause
+        if connection in self._due:
+            self._due[connection] = ended + INTERVAL
+
+    def retry(self, now: int) -> None:
+        """Ask again: the broker may have another version now."""
+        self._answered = False
+        self._attempts = 0
+        self._not_before = min(self._not_before, now)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from gateway.sources.rabbitmq.listing import NEVER, SessionRounds
 from gateway.sources.rabbitmq.management_api import (
     UNMEASURED_COLLECTIONS,
     ExtraRequest,
@@ -21,9 +22,8 @@ from gateway.sources.rabbitmq.management_api import (
     SessionsRequest,
     UsersRequest,
 )
-from gateway.sources.rabbitmq.source_config import RARELY, SECOND, SESSIONS_SHARE, PollingConfig
+from gateway.sources.rabbitmq.source_config import RARELY, SESSIONS_SHARE, PollingConfig
 
-_NEVER = 2**63 - 1
 _LEAST_LISTED = 1 / 10
 """Share of the budget that listings get at least."""
 MAX_EXTRA_REQUESTS = 1_000
@@ -94,7 +94,7 @@ class PollingPlan:
         self._page: ListingRequest | None = None
         self._page_due = 0
         self._overview_due = 0
-        self._users_due = 0 if users else _NEVER
+        self._users_due = 0 if users else NEVER
         self._users_refused = False
         self._reserved = 0.0
         self._beside: dict[str, tuple[int, float]] = {}
@@ -216,7 +216,7 @@ class PollingPlan:
         plan.withheld = False
         plan.refusals = 0
         plan.due = max(plan.began + self._pause(plan), ended)
-        if plan.interval == _NEVER:
+        if plan.interval == NEVER:
             del self._classes[_key(request)]
         self._note_intervals()
 
@@ -233,7 +233,7 @@ class PollingPlan:
 
     def hurry_users(self, now: int) -> None:
         """Read the users now, because tags have changed, unless that is not done or was refused."""
-        if self._users_due != _NEVER and not self._users_refused:
+        if self._users_due != NEVER and not self._users_refused:
             self._users_due = min(self._users_due, now)
 
     def extra_read(self, request: ExtraRequest, began: int, ended: int) -> None:
@@ -399,7 +399,7 @@ class PollingPlan:
         if lean is None:
             return
         # It may be under way, and is dropped at its end.
-        lean.interval = lean.due = _NEVER
+        lean.interval = lean.due = NEVER
         self._reserved = 0.0
         self._elsewhere = {}
         plan.interval = self._config.interval
@@ -417,14 +417,14 @@ class PollingPlan:
         plan = self._classes[class_name]
         if plan.readings == 0 and plan.due == 0 and self._page is None:
             first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
-            lean = _ClassPlan(first, _NEVER)
+            lean = _ClassPlan(first, NEVER)
             keys = {_key(first) if name == class_name else name: one for name, one in self._classes.items()}
             self._classes = {**keys, _key(first): lean, class_name: plan}
 
     def awaits_names(self, class_name: str) -> bool:
         """Return whether the first listing of a class, of names only, is still to come."""
         lean = self._classes.get(_lean_key(class_name))
-        return lean is not None and lean.interval == _NEVER > lean.due and not lean.refusals
+        return lean is not None and lean.interval == NEVER > lean.due and not lean.refusals
 
     def hurry(self, now: int, class_name: str = "", *, values: bool = False) -> None:
         """List a class, or all of them, as soon as the broker allows: something may have been missed.
@@ -435,7 +435,7 @@ class PollingPlan:
             is_meant = class_name in {plan.first_page.class_name, ""} and (
                 values or _lean_key(name) not in self._classes
             )
-            if is_meant and plan.interval != _NEVER and not plan.refusals:
+            if is_meant and plan.interval != NEVER and not plan.refusals:
                 plan.again = self._page is not None and _key(self._page) == name
                 plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
 
@@ -509,103 +509,3 @@ def _key(request: ListingRequest) -> str:
 
 def _lean_key(class_name: str) -> str:
     return f"{class_name} without statistics"
-
-
-MAX_CONNECTIONS: Final = 200
-"""Maximum number of connections that are asked, the oldest first; of others no sessions are shown."""
-INTERVAL: Final = 10 * SECOND
-"""Nanoseconds between two questions to a connection, if their share of time allows."""
-_ATTEMPTS: Final = 3
-"""Number of connections without sessions after which the broker is taken for one that does not show any."""
-
-
-class SessionRounds:
-    """Decides which AMQP 1.0 connection is asked for its sessions, and when.
-
-    Brokers before 4.1 answer 404. As a connection that has just ended is answered in the same way, several
-    are tried; then one is asked every ``missing_pause``.
-
-    Args:
-        missing_pause: nanoseconds until a broker that does not show sessions is asked again.
-        refused_pause: the same after another failure.
-        share: share of time that the questions may take.
-    """
-
-    def __init__(self, missing_pause: int, refused_pause: int, share: float) -> None:
-        self._share = share
-        self._missing_pause = missing_pause
-        self._refused_pause = refused_pause
-        self._due: dict[str, int] = {}
-        self._connections = 0
-        self._not_before = 0
-        self._attempts = 0
-        self._answered = False
-        self._cost = 0.0
-
-    @property
-    def left_out(self) -> int:
-        """The number of connections that are not asked, if the broker shows sessions at all."""
-        return max(0, self._connections - MAX_CONNECTIONS) if self._answered else 0
-
-    @property
-    def connections(self) -> int:
-        """The number of AMQP 1.0 connections."""
-        return self._connections
-
-    @property
-    def round_time(self) -> int:
-        """Nanoseconds from one question to a connection to the next; 0 if none is asked."""
-        if not self._due or not self._answered:
-            return 0
-        return max(INTERVAL, int(len(self._due) * self._cost / self._share))
-
-    def learn(self, connections: Iterable[str]) -> None:
-        """Set the connections that exist now, the oldest first."""
-        names = list(connections)
-        self._connections = len(names)
-        kept = {name: due for name, due in self._due.items() if name in set(names)}
-        for name in names:
-            if len(kept) >= MAX_CONNECTIONS:
-                break
-            kept.setdefault(name, 0)
-        self._due = kept
-
-    def due(self) -> int:
-        """Return when to call `next_connection` (ns)."""
-        return max(self._not_before, min(self._due.values())) if self._due else _NEVER
-
-    def next_connection(self, now: int) -> str | None:
-        """Return the connection to ask now."""
-        if not self._due or now < self.due():
-            return None
-        return min(self._due, key=self._due.__getitem__)
-
-    def answered(self, connection: str, began: int, ended: int) -> None:
-        """Take note that the connection's sessions were read."""
-        self._answered = True
-        self._attempts = 0
-        self._cost = 0.8 * self._cost + 0.2 * (ended - began) if self._cost else float(ended - began)
-        self._not_before = ended + int((ended - began) / self._share)
-        if connection in self._due:
-            self._due[connection] = ended + INTERVAL
-
-    def not_found(self, connection: str, ended: int) -> None:
-        """Take the status 404: the broker does not show sessions, or the connection has ended."""
-        self._due.pop(connection, None)
-        if self._answered:
-            return
-        self._attempts += 1
-        pause = self._missing_pause if self._attempts >= _ATTEMPTS or not self._due else SECOND
-        self._not_before = ended + pause
-
-    def failed(self, connection: str, ended: int) -> None:
-        """Take note that the sessions could not be read."""
-        self._not_before = ended + self._refused_pause
-        if connection in self._due:
-            self._due[connection] = ended + INTERVAL
-
-    def retry(self, now: int) -> None:
-        """Ask again: the broker may have another version now."""
-        self._answered = False
-        self._attempts = 0
-        self._not_before = min(self._not_before, now)

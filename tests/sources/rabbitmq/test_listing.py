@@ -10,10 +10,17 @@ from hypothesis import given
 
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
-from gateway.sources.rabbitmq.listing import MAX_LINKS, is_anonymous, placed_consumers, sessions_of
+from gateway.sources.rabbitmq.listing import (
+    INTERVAL,
+    MAX_CONNECTIONS,
+    MAX_LINKS,
+    SessionRounds,
+    is_anonymous,
+    placed_consumers,
+    sessions_of,
+)
 from gateway.sources.rabbitmq.management_api import Broken, SessionsRequest
 from gateway.sources.rabbitmq.object_names import ObjectName
-from gateway.sources.rabbitmq.polling import INTERVAL, MAX_CONNECTIONS, SessionRounds
 from tests.sources.rabbitmq.documents import any_json, sample
 from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, SECOND, World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
