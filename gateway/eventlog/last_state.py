@@ -32,7 +32,8 @@ _HEAD_SECONDS: Final = 60.0
 UNDER_WAY: Final = (10**9, 10 * 10**9)
 """Nanoseconds, at least and at most: what happened so shortly before the log's end may have been under way.
 
-Between these it is twice as long as the source's last event took; clocks that differ make no more of it.
+Between these it is twice as long as the source's last event took, and as long as nothing of the source was
+recorded at the end: the process may have stood still. Clocks that differ make no more of it.
 """
 
 _HEARD_OVER_ONE_LINK: Final = frozenset({"am01", "qmf"})
@@ -112,6 +113,7 @@ class _StateReader:
         self._unheard: dict[str, int] = {}
         self._took: dict[str, int] = {}
         self._last_received: dict[str, int] = {}
+        self._arrived: dict[str, int] = {}
         self._known: set[str] = set()
         self._first_ts = self._last_ts = ""
 
@@ -138,7 +140,9 @@ class _StateReader:
         for source in self._known:
             shortest, longest = UNDER_WAY
             took = min(2 * max(self._took.get(source, 0), 0), longest)
-            complete_until = self._unheard.get(source, until - max(took, shortest))
+            silent = until - (self._arrived.get(source, 0) or until)
+            under_way = min(max(took, silent, shortest), longest)
+            complete_until = self._unheard.get(source, until - under_way)
             if source in self._last_received:
                 # What happened before the last message may have been under way in an agent that ended then.
                 complete_until = min(complete_until, self._last_received[source] - took)
@@ -167,8 +171,10 @@ class _StateReader:
     def _note_arrival(self, record: LogRecord) -> None:
         """Note that something arrived when a record was made which is made at once."""
         is_at_once = record.kind in _MADE_AT_ONCE and record.agent and not record.inferred
-        if is_at_once and record.source in self._last_received:
-            arrived = nanoseconds_of(record.ingest_ts)
+        if not is_at_once or record.source is None:
+            return
+        arrived = self._arrived[record.source] = nanoseconds_of(record.ingest_ts)
+        if record.source in self._last_received:
             self._last_received[record.source] = max(self._last_received[record.source], arrived)
 
     def _take_object(self, record: LogRecord) -> None:
@@ -194,6 +200,7 @@ class _StateReader:
         self._known.add(source)
         values = record.values or {}
         last_received = nanoseconds_of(values.get("last_heard"))
+        self._arrived[source] = max(self._arrived.get(source, 0), last_received)
         if record.state == SourceState.SYNCHRONISED.value:
             last_received = last_received or nanoseconds_of(values.get("since"))
         if last_received and record.dialect in _HEARD_OVER_ONE_LINK:

@@ -143,6 +143,19 @@ def test_what_was_under_way_in_an_agent_when_it_was_heard_last_was_not_heard(tmp
     assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - 2 * SECOND}
 
 
+@pytest.mark.parametrize(("silent", "before"), [(0, SECOND), (3 * SECOND, 3 * SECOND), (MINUTE, 10 * SECOND)])
+def test_a_process_that_stood_still_may_have_left_unread_what_happened_meanwhile(
+    silent: int, before: int, tmp_path: Path
+) -> None:
+    """The head of a segment may be the first that it recorded after that, and the last."""
+    mirror = LogRecorder(RecorderSettings())
+    source = msgspec.structs.replace(SHOP, kind="rabbitmq")
+    records = mirror.apply(batch(source, FULL, event(time=T0)), T0)
+    head = with_all_fields(mirror.head(lambda: T0 + silent))
+    state = last_state(logged(tmp_path, records, head), ["shop"])
+    assert state.complete_until == {"shop": T0 + silent - before}
+
+
 def test_events_that_ceased_before_the_source_was_down_ended_what_was_heard(tmp_path: Path) -> None:
     """Of a broker that is killed first a request fails; that its events are gone is found out after that."""
     mirror = LogRecorder(RecorderSettings())
