@@ -219,6 +219,11 @@ class Sightings:
 
 
 def _is_of_another_life(shown: Shown, life: Life) -> bool:
-    """Whether what is shown as stale is what lived before: a durable subscription catches up in order."""
+    """Whether what is shown as stale is what lived before: a durable subscription catches up in order.
+
+    Of what began in a gap no time is known; while it is stale nothing says that it is what lives now.
+    """
     begun = (life.created[0] - DATE_AND_TIME_SECONDS, life.created[1])
-    return shown.stale and shown.created is not None and not within(shown.created, begun, MILLISECONDS)
+    if shown.created is None:
+        return shown.stale and shown.name[0] != "binding"  # which never has a time
+    return shown.stale and not within(shown.created, begun, MILLISECONDS)

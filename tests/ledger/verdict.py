@@ -34,7 +34,7 @@ READ_SECONDS = 2.0
 """The same of all else, which is listed every second."""
 
 NOTICED_SECONDS = 20.0
-"""So late a listing at the latest shows that what it lacks has ended."""
+"""So long after a gap a listing at the latest shows that what it lacks has ended."""
 
 _RECORDS = """
     SELECT seq, source, dialect, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
@@ -237,7 +237,7 @@ def _wrong_end(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
     deleted = None if told.last.inferred else told.last.deleted
     if deleted is not None and within(deleted, life.ended, slack):
         return
-    if told.last.inferred or _is_noticed(told.last, life.ended):
+    if told.last.inferred or _is_noticed(told.last, life.ended, missed):
         early = [(began - UNDER_WAY_SECONDS, ended) for began, ended in missed]
         if not touches(life.ended, early):
             yield f"its end is inferred (seq {told.last.seq}), which was {told_span(life.ended)}"
@@ -246,12 +246,21 @@ def _wrong_end(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
         yield f"ended at {when}, which was {told_span(life.ended)}"
 
 
-def _is_noticed(end: Record, real: Span) -> bool:
-    """Whether an agent may have noticed the end by a listing, some time after it.
+def _is_noticed(end: Record, real: Span, missed: list[Span]) -> bool:
+    """Whether an agent may have noticed the end by a listing, after a time in which it could not.
 
     AM2 has no way to say so, and takes no time of an end for none: such an end has the time of the notice.
     """
-    return end.dialect == "qmf" and end.deleted is not None and 0 < end.deleted - real[1] < NOTICED_SECONDS
+    deleted = end.deleted
+    return (
+        end.dialect == "qmf"
+        and deleted is not None
+        and any(
+            real[0] <= ended and real[1] < deleted <= ended + NOTICED_SECONDS
+            for began, ended in missed
+            if began - UNDER_WAY_SECONDS <= real[1]
+        )
+    )
 
 
 def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:

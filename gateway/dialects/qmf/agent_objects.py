@@ -280,8 +280,14 @@ class AgentObjects:
         self._deleted.clear()
 
     def take_deletions(self) -> Iterator[tuple[ClassKey, bytes]]:
-        """Yield class and body for each deletion, the newest object first, and remove them."""
-        deletions = list(reversed(self._deleted))
+        """Yield class and body for each deletion, the newest object first, and remove them.
+
+        Objects that consoles do not know follow in the order in which they ended: while nothing could be
+        published, several of one name may have lived one after the other.
+        """
+        known = [deletion for deletion in self._deleted if not deletion.unknown_to_consoles]
+        unknown = [deletion for deletion in self._deleted if deletion.unknown_to_consoles]
+        deletions = [*reversed(known), *unknown]
         self._deleted.clear()
         yield from _bodies((deletion.gone.agent_class, deletion.records()) for deletion in deletions)
 

@@ -171,6 +171,16 @@ def test_deletions_come_first_and_the_newest_object_first_of_them() -> None:
     ]
 
 
+def test_lives_that_were_not_published_come_in_their_order() -> None:
+    """Both may be of the same name, whose first life ended before the second began."""
+    play = started()
+    for number in (1, 2):
+        play.session.put(tank(number))
+        play.session.delete(number, START + number)
+    play.flushes()
+    play.leaves(*((PUSHED, properties(play, deleted=START + number, number=number)) for number in (1, 2)))
+
+
 def test_an_object_that_comes_back_is_deleted_and_created() -> None:
     play = started(tank())
     play.session.delete(0x1122, START + 7)
