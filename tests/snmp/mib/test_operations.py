@@ -44,7 +44,7 @@ BEGUN = OperationRecord(
 ENDED = msgspec.structs.replace(
     BEGUN,
     state=OperationState.ENDED,
-    former={"note": "by the door"},
+    previous={"note": "by the door"},
     found={"note": "by the window"},
     outcome=Outcome.APPLIED_DIFFERENTLY,
     element="note",
