@@ -67,7 +67,7 @@ def test_an_event_is_told_by_its_subject_its_source_and_the_gateway(gateway: Gat
 def test_an_event_without_subject_is_told_by_its_source_and_the_gateway(gateway: Gateway) -> None:
     gateway.tell(
         msgspec.structs.replace(
-            event(1), agent="", condition="", state=EventState.ONE_SHOT, text="", time=0, heard=5
+            event(1), agent="", condition="", state=EventState.ONE_SHOT, text="", time=0, received=5
         )
     )
     ((emitters, emit),) = gateway.machine.emitted

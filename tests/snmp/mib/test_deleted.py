@@ -71,7 +71,7 @@ def test_an_object_that_ends_leaves_its_table_for_this_one(gateway: Gateway) -> 
 
 
 def test_what_nobody_told_has_no_instance(gateway: Gateway) -> None:
-    gateway.tell(end(11, deleted=0), msgspec.structs.replace(end(12, 2, created=0), heard=0))
+    gateway.tell(end(11, deleted=0), msgspec.structs.replace(end(12, 2, created=0), received=0))
     inferred, without_birth = row(gateway, 11), row(gateway, 12)
     assert inferred[DeletedColumn.INFERRED] == TRUE
     assert not {DeletedColumn.DELETED, DeletedColumn.DURATION} & inferred.keys()
