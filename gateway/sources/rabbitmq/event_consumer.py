@@ -145,7 +145,9 @@ class EventConsumer:
             await asyncio.Event().wait()
 
         with self._queue.listening(self._arrived) as arrived:
-            await until_one_ends(ended(channel), ended(connection), watch, consume(arrived))
+            await until_one_ends(
+                self._until_failed(), ended(channel), ended(connection), watch, consume(arrived)
+            )
 
     async def _declared(self, channel: AbstractChannel) -> AbstractQueue:
         """Declare and bind the queue, and see that events arrive in it.
@@ -237,7 +239,8 @@ class EventConsumer:
             ) from error
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        self._take(message)
+        if not self._take(message):
+            return
         self._since_watch += 1
         if self._since_watch >= WATCHED_EVENTS:
             self._since_watch = 0
@@ -245,7 +248,17 @@ class EventConsumer:
         with contextlib.suppress(*FAILURES):  # the connection's end is noticed elsewhere
             await message.ack()
 
-    def _take(self, message: AbstractIncomingMessage) -> None:
+    def _take(self, message: AbstractIncomingMessage) -> bool:
+        """Take in a message; return whether that succeeded. If not, the connection ends with the error."""
+        try:
+            self._pass_on(message)
+        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the event would be lost
+            self._failure = error
+            self._failed.set()
+            return False
+        return True
+
+    def _pass_on(self, message: AbstractIncomingMessage) -> None:
         # Anybody who may publish to the default exchange can put a message into this queue; only the
         # broker can publish to its event exchange.
         if message.exchange == EVENT_EXCHANGE:
@@ -257,19 +270,14 @@ class EventConsumer:
             log.warning("foreign-event-refused", exchange=message.exchange)
 
     def _take_kept(self, message: AbstractIncomingMessage) -> None:
-        try:
-            self._take(message)
-            if self._kept is not None:
-                self._kept.taken()
-        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would stand still
-            self._failure = error
-            self._failed.set()
+        if self._take(message) and self._kept is not None:
+            self._kept.taken()
 
     async def _until_failed(self) -> None:
-        """Wait until an event of the subscription could not be taken.
+        """Wait until an event could not be taken.
 
         Raises:
-            Exception: so it did.
+            Exception: the source's error.
         """
         await self._failed.wait()
         self._failed.clear()

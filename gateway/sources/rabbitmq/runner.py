@@ -15,6 +15,8 @@ from gateway.dialects.session import (
     LinkDown,
     LinkUp,
     LossSuspected,
+    TimerExpired,
+    WakeAt,
 )
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.durable_queue import DurableSubscription
@@ -121,6 +123,8 @@ class SourceRunner:
         self._request_due = asyncio.Event()
         self._call_due = asyncio.Event()
         self._scrape_due = asyncio.Event()
+        self._woken_sooner = asyncio.Event()
+        self._wake_at = 0
         self._missed = ""
         self._received_until = received_until
         self._consumer: EventConsumer | None = None
@@ -150,10 +154,22 @@ class SourceRunner:
             else:
                 parts.create_task(self._consumer.run())
             parts.create_task(self._read())
+            parts.create_task(self._keep_time())
             if self._writer is not None:
                 parts.create_task(self._carry_out(self._writer))
             if self._scraper is not None and self._source.statistics is not None:
                 parts.create_task(self._scrape(self._scraper, self._source.statistics))
+
+    async def _keep_time(self) -> None:
+        """Pass the end of the source's timer to it, as every other event."""
+        while True:
+            now = self._clock.now()
+            if 0 < self._wake_at <= now:
+                self._wake_at = 0
+                self.handle(TimerExpired())
+            else:
+                due = self._wake_at - now if self._wake_at else LONGEST_WAIT_SECONDS * 10**9
+                await self._wait(self._woken_sooner, due / 1e9)
 
     async def _read(self) -> None:
         while True:
@@ -210,7 +226,11 @@ class SourceRunner:
         sooner.clear()
 
     def _perform(self, effects: list[Effect]) -> None:
-        self._perform_effects(effects)
+        for effect in effects:
+            if isinstance(effect, WakeAt):
+                self._wake_at = effect.time
+                self._woken_sooner.set()
+        self._perform_effects([effect for effect in effects if not isinstance(effect, WakeAt)])
         status = self._source.status
         if status != self._status:
             self._status = status

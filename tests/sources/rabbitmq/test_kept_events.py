@@ -144,3 +144,24 @@ async def test_one_that_we_fail_at_does_not_come_again_and_again(virtual_host: V
         await declare(virtual_host, "c")
         await until(lambda: sink.names == ["a", "b", "c"], "it goes on")
     await delete_queue(virtual_host, queue)
+
+
+async def test_an_event_that_we_fail_at_ends_the_connection_of_a_plain_subscription(
+    virtual_host: VirtualHost,
+) -> None:
+    """Otherwise its loss would not be noticed: everything is listed again after a new connection."""
+    sink = Listener(virtual_host.name)
+    endpoint = event_endpoint(virtual_host.broker, virtual_host.broker.administrator)
+    consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock())
+    running = asyncio.create_task(consumer.run())
+    try:
+        await until(lambda: "connected" in sink.told, "it listens")
+        sink.fails_at = "a"
+        await declare(virtual_host, "a")
+        await until(lambda: any("internal error ValueError" in line for line in sink.told), "it says so")
+        await until(lambda: sink.told[-1] == "connected", "it listens again")
+        await declare(virtual_host, "b")
+        await until(lambda: sink.names == ["a", "b"], "it goes on")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
