@@ -207,8 +207,13 @@ class InstanceIndex:
         """The number of every source that ever was, by its name."""
         return dict(self._rows("SELECT name, number FROM sources ORDER BY number"))
 
-    def durable_row(self, source: int, class_name: str, name: str) -> int:
-        """The number of a durable object: the one it had before, or a new one, kept from now on."""
+    def durable_row(
+        self, source: int, class_name: str, name: str, in_use: Callable[[int], bool] = lambda _: False
+    ) -> int:
+        """The number of a durable object: the one it had before, or a new one, kept from now on.
+
+        ``in_use`` is as for `transient_row`, which gives a new one.
+        """
         row = self._row_or_none(
             "SELECT number, retired FROM durable WHERE source = ? AND class = ? AND name = ?",
             (source, class_name, name),
@@ -217,7 +222,7 @@ class InstanceIndex:
             if row[1]:
                 self._retired -= self._set_retired(source, class_name, name, 0)
             return int(row[0])
-        number = self.transient_row(source, class_name)
+        number = self.transient_row(source, class_name, in_use)
         self._begin()
         self._change(
             "INSERT INTO durable (source, class, name, number) VALUES (?, ?, ?, ?)",

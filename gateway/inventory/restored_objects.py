@@ -143,14 +143,16 @@ class RowNumbers:
 
     def row(self, class_name: str, name: str, *, durable: bool) -> int:
         """Return the row of an object with this stable name in its class (``package:name``)."""
+
+        def in_use(number: int) -> bool:
+            return self._objects.row_in_use(class_name, number)
+
         if durable:
-            return self._index.durable_row(self._source, class_name, name)
+            return self._index.durable_row(self._source, class_name, name, in_use)
         row = self._restored.take_row(class_name, name)
         if row is not None and self._may_return(class_name, row):
             return row
-        return self._index.transient_row(
-            self._source, class_name, lambda number: self._objects.row_in_use(class_name, number)
-        )
+        return self._index.transient_row(self._source, class_name, in_use)
 
     def retire(self, class_name: str, record: ObjectRecord, now: int) -> None:
         """Keep the row of a durable object that is removed for its return."""

@@ -47,7 +47,7 @@ STATUSES: Final[Mapping[Outcome, Status]] = {
 }
 """The status of each outcome, for which the virtual machine raises an exception of JMX."""
 
-_GONE: Final = Reply(Status.GONE, f"{Outcome.OBJECT_GONE.value}: the object is gone")
+_GONE: Final = (Outcome.OBJECT_GONE, "the object is gone")
 _FOUND: Final = (Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED)
 _UNKNOWN: Final = "it may have been carried out"
 
@@ -96,14 +96,14 @@ class Operations:
         named = SetElements({name: None for name, _ in values})
         shown = self._objects.find(number)
         if shown is None:
-            return self._refuse(number, principal, named, _GONE)
+            return self._refuse(number, principal, named, *_GONE)
         elements: dict[str, Element] = {}
         asked: dict[str, FeedValue | None] = {}
         for name, written in values:
             element = shown.shown_class.settable.get(name)
             if element is None:
-                reply = _unknown_element(f"{name} cannot be set")
-                return self._refuse(number, principal, named, reply)
+                why = f"{name} cannot be set"
+                return self._refuse(number, principal, named, Outcome.UNKNOWN_ELEMENT, why)
             elements[name] = element
             asked[element.name] = (
                 None if written is None else model_value(written, element, self._resolver(shown))
@@ -122,14 +122,14 @@ class Operations:
         """
         shown = self._objects.find(number)
         if shown is None:
-            return self._refuse(number, principal, InvokeMethod(operation), _GONE)
+            return self._refuse(number, principal, InvokeMethod(operation), *_GONE)
         if operation == READ_FRESH.name:
             answer = await self._carried_out(shown, principal, ReadFresh())
             return Reply(STATUSES[answer.outcome], explanation(answer))
         method = shown.shown_class.methods.get(operation)
         if method is None or len(arguments) != len(method.inputs):
-            reply = _unknown_element(f"there is no operation {operation} with such parameters")
-            return self._refuse(number, principal, InvokeMethod(operation), reply)
+            why = f"there is no operation {operation} with such parameters"
+            return self._refuse(number, principal, InvokeMethod(operation), Outcome.UNKNOWN_ELEMENT, why)
         given = {
             argument.name: model_value(written, argument, self._resolver(shown))
             for argument, written in zip(method.inputs, arguments, strict=True)
@@ -151,11 +151,16 @@ class Operations:
         self._report(refused_request(attempt.principal, attempt.action, refusal, where))
 
     def _refuse(
-        self, number: int, principal: Principal, action: SetElements | InvokeMethod, reply: Reply
+        self,
+        number: int,
+        principal: Principal,
+        action: SetElements | InvokeMethod,
+        outcome: Outcome,
+        text: str,
     ) -> Reply:
-        outcome, _, text = reply.text.partition(": ")
-        self.refused(RefusedAttempt(principal, number, action, Outcome(outcome), text))
-        return reply
+        """Have a refused attempt recorded; return the reply to it."""
+        self.refused(RefusedAttempt(principal, number, action, outcome, text))
+        return Reply(STATUSES[outcome], f"{outcome.value}: {text}")
 
     def _where(self, number: int) -> tuple[int, str, int]:
         """Source, class and row of the object, as far as it is known."""
@@ -202,10 +207,6 @@ class Operations:
             return convert(value)
         except types.UnfitValueError:
             return None
-
-
-def _unknown_element(text: str) -> Reply:
-    return Reply(Status.UNKNOWN_ELEMENT, f"{Outcome.UNKNOWN_ELEMENT.value}: {text}")
 
 
 def explanation(answer: OperationAnswer) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 from uuid import UUID
 
-from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, SetElements
+from gateway.feed.operations import InvokeMethod, OperationKind, OperationRequest, ReadFresh, SetElements
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
@@ -176,7 +176,7 @@ class Planner:
                 return self._plan_set(request, target, entry, values)
             case InvokeMethod(method, arguments):
                 return self._plan_call(request, target, entry, method, arguments)
-            case _:
+            case ReadFresh():
                 self._decide(request, target, ReadObject())
                 return Plan(OperationKind.READ, target, {})
 

@@ -60,6 +60,7 @@ def test_numbers_wrap_at_the_end_and_pass_over_those_in_use(
     transient = [index.transient_row(1, "c") for _ in range(5)]
     assert [durable, *transient] == [1, 2, 3, 4, 5, 6]
     assert [index.transient_row(1, "c", in_use=lambda row: row == 3) for _ in range(3)] == [2, 4, 5]
+    assert index.durable_row(1, "c", "also kept", in_use=lambda row: row == 6) == 2, "6 is in use, 1 is kept"
 
 
 def test_a_retired_name_keeps_its_row_for_a_year_and_is_then_forgotten(tmp_path: Path) -> None:

@@ -85,8 +85,14 @@ def forgetful_index(path: Path) -> InstanceIndex:
 class TransientIndex(InstanceIndex):
     """Knows no object that comes back."""
 
-    def durable_row(self, source: int, class_name: str, name: str) -> int:  # noqa: ARG002  forgets the name
-        return self.transient_row(source, class_name)
+    def durable_row(
+        self,
+        source: int,
+        class_name: str,
+        name: str,  # noqa: ARG002  forgets the name
+        in_use: Callable[[int], bool] = lambda _: False,
+    ) -> int:
+        return self.transient_row(source, class_name, in_use)
 
 
 class ChangingInventory(Inventory):

@@ -132,23 +132,23 @@ async def _run_locked(
     feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.submit)
     servers: dict[str, QmfServer] = {}
     surroundings = SourceContext(
-        inventory,
-        mappings,
-        secrets,
-        clock,
-        loaded.folder,
-        epoch,
-        lifeline.metrics,
-        None
+        inventory=inventory,
+        mappings=mappings,
+        secrets=secrets,
+        clock=clock,
+        folder=loaded.folder,
+        boot=epoch,
+        metrics=lifeline.metrics,
+        lasting=None
         if event_log is None or last is None
         else DurableContext(
             state.path, AckTracker(event_log, last.deliveries), LastStates(last, loaded.log_folder)
         ),
-        operations,
-        state.path,
-        _captures(loaded, clock),
-        settings.deadline,
-        servers,
+        operations=operations,
+        state=state.path,
+        captures=_captures(loaded, clock),
+        patience=settings.deadline,
+        watchers=servers,
     )
     del last  # its objects take 2 kB each, and sources and the event log release what they have read again
     sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]

@@ -202,7 +202,13 @@ def policy_of(settings: OperationSettings) -> Policy:
     """Return the policy of the configuration."""
     return Policy(
         Permission(
-            frozenset(rule.who), rule.sources, rule.classes, rule.objects, rule.set, rule.invoke, rule.read
+            who=frozenset(rule.who),
+            sources=rule.sources,
+            classes=rule.classes,
+            objects=rule.objects,
+            set=rule.set,
+            invoke=rule.invoke,
+            read=rule.read,
         )
         for rule in settings.allow
     )

@@ -50,7 +50,7 @@ async def run_qmf(
         nonlocal unidentified
         if source.counters["unidentified"] != unidentified:
             unidentified = source.counters["unidentified"]
-            console.handle(PropertiesMissing(), around.clock.now())
+            driver.handle(PropertiesMissing())
 
     def observed(observations: tuple[Observation, ...]) -> None:
         around.inventory.observed(source, remarked(observations, subscription), around.clock.now())

@@ -159,9 +159,9 @@ def _value(element: Element, logged: object, last: LastState) -> Value | None:
         case ValueType.TIME:
             return logged if isinstance(logged, int) else nanoseconds(logged) or None
         case ValueType.BYTES:
-            return bytes.fromhex(logged) if isinstance(logged, str) else None
+            return _octets(logged)
         case ValueType.UUID:
-            return UUID(logged) if isinstance(logged, str) else None
+            return _uuid(logged)
     return plain_value(logged)
 
 
@@ -282,6 +282,13 @@ def _octets(logged: object) -> bytes | None:
         return None
 
 
+def _uuid(logged: object) -> UUID | None:
+    try:
+        return UUID(logged) if isinstance(logged, str) else None
+    except ValueError:
+        return None
+
+
 def _float(logged: object) -> float | None:
     if isinstance(logged, str):
         return _NOT_FINITE.get(logged)
@@ -293,6 +300,7 @@ _READERS: Final[Mapping[ValueType, Callable[[object], Value | None]]] = {
     ValueType.BOOL: _boolean,
     ValueType.STRING: _text,
     ValueType.BYTES: _octets,
+    ValueType.UUID: _uuid,
     ValueType.F32: _float,
     ValueType.F64: _float,
     ValueType.TIME: _time,
