@@ -51,7 +51,7 @@ def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_p
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == ExitCode.OK, errors
-    assert b"they may hold passwords and other secrets" in errors
+    assert b"they may contain passwords and other secrets" in errors
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     told = json.loads(output)
     assert (told["file"], told["state"]) == (str(file), "synchronised")
