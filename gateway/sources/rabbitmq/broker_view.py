@@ -319,6 +319,11 @@ class BrokerView:
             gone = [*gone, *self._contents_of(gone, now)]
         return Finished(changes + gone, suspects, questioned, regained, learned)
 
+    def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
+        """Take note that an object answered 404 to a request made at ``asked`` (ns)."""
+        gone = self.known.not_found(name, asked, now)
+        return [*gone, *self._contents_of(gone, now)] if name.class_name == "vhost" else gone
+
     def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
         """End the contents of virtual hosts whose end was not reported; they may not have been readable."""
         changes: list[Change] = []

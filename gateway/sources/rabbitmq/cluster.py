@@ -213,6 +213,7 @@ class VirtualHosts:
         self._permitted: dict[str, bool] = {}
         self._refused: set[str] = set()
         self._questioned: set[str] = set()
+        self._missed: set[str] = set()
         self._cluster_states: dict[str, str] = {}
         self._limits: Mapping[str, Mapping[str, Json]] | None = None
         self._limits_unread: set[str] = set()  # whose limits were not read since their creation
@@ -272,6 +273,12 @@ class VirtualHosts:
         """Note that the question could not be sent."""
         self._questioned.discard(name)
 
+    def missed(self, name: str) -> bool:
+        """Note that the broker answered 404; return whether that is the first time since another answer."""
+        first = name not in self._missed
+        self._missed.add(name)
+        return first
+
     def hides(self, name: str) -> bool:
         """Return whether listings may lack its contents, because they may not be read."""
         return name in self._questioned or name in self._refused
@@ -284,6 +291,8 @@ class VirtualHosts:
     def learn(self, name: str, *, permitted: bool) -> bool:
         """Take whether its contents may be read; return whether that has changed."""
         self._questioned.discard(name)
+        if permitted:
+            self._missed.discard(name)
         news = self._permitted.get(name) is not permitted
         self._permitted[name] = permitted
         (self._refused.discard if permitted else self._refused.add)(name)
@@ -296,6 +305,7 @@ class VirtualHosts:
         self._permitted.pop(name, None)
         self._refused.discard(name)
         self._questioned.discard(name)
+        self._missed.discard(name)
         self._cluster_states.pop(name, None)
         self._metadata.pop(name, None)
 

@@ -38,6 +38,7 @@ from gateway.sources.rabbitmq.management_api import (
     page_of,
 )
 from gateway.sources.rabbitmq.metrics_answers import MetricsAnswers
+from gateway.sources.rabbitmq.object_lives import UNDER_WAY
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
@@ -546,7 +547,12 @@ class ManagementAnswers:
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
             self._view.hosts.forget(host)
             return self.serve(ended)
-        if isinstance(answer, Broken):
+        # If events are received late, this answer says only that the virtual host has ended since. Its
+        # contents of that time are not hidden for that. It counts once only: if a broker's clock is slow, all
+        # events seem late.
+        late = ended - self.visibility.late_event <= UNDER_WAY
+        missed = isinstance(answer, NotFound) and late and self._view.hosts.missed(host)
+        if missed or isinstance(answer, Broken):
             self._view.hosts.give_up(host)
             return self.serve(ended)
         before = self._view.hosts.permitted(host)
@@ -597,7 +603,7 @@ class ManagementAnswers:
         self.plan.extra_read(request, began, ended)
         effects: list[Effect] = []
         if isinstance(answer, NotFound):
-            effects = self._stream.apply(self._view.known.not_found(request.name, began, ended))
+            effects = self._stream.apply(self._view.not_found(request.name, began, ended))
         elif isinstance(answer, Document):
             self._view.known.confirmed(request.name)
         return [*effects, *self.serve(ended)]

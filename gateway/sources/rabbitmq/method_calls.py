@@ -523,7 +523,7 @@ class MethodCalls:
         if name.class_name == "vhost" and document is not None:
             yield from self._read_limits(began)
         if document is None and not awaited:
-            gone = self._view.known.not_found(name, began, self._now)
+            gone = self._view.not_found(name, began, self._now)
             self._effects += self._stream.apply(gone)
         elif document is not None:
             self._effects += self._answers.single(name.class_name, document, began, self._now)

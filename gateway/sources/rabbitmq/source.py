@@ -38,7 +38,7 @@ from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
 from gateway.sources.rabbitmq.management_changes import BrokerRequest
 from gateway.sources.rabbitmq.method_calls import MethodCalls
-from gateway.sources.rabbitmq.object_lives import KnownObject, Put
+from gateway.sources.rabbitmq.object_lives import UNDER_WAY, KnownObject, Put
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest, Sheet
@@ -117,6 +117,7 @@ class RabbitMqSource:
         self._woken_at = 0
         self._events_are_kept = False  # by a durable subscription, while there is no connection
         self._gaps = GapTracker()
+        self._events_late_until = 0
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
     # Properties for the driver.
@@ -308,7 +309,18 @@ class RabbitMqSource:
         self._view.known.mark_unconfirmed()
         self._visibility.read_again()
         self._plan.hurry(now)
+        self._events_late_until = now + CATCHING_UP_LIMIT
+        self._hold_for_late_events(now)
         return self._stream.mark_stale("the gateway stood still")
+
+    def _hold_for_late_events(self, now: int) -> None:
+        """After a standstill, list nothing while events of that time arrive, which wait in the connection.
+
+        A listing would show what they lead to, and so end what they report next. The time is limited, because
+        all events seem late if the broker's clock is slow.
+        """
+        if now < self._events_late_until and not self.is_catching_up:
+            self._plan.hold(min(now + UNDER_WAY, self._events_late_until))
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
@@ -479,6 +491,9 @@ class RabbitMqSource:
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key
         self._visibility.last_event = now
+        if 0 < event.time < now - UNDER_WAY:
+            self._visibility.late_event = now
+            self._hold_for_late_events(now)
         if self._gaps.resumed_at:
             starts = map(self._view.nodes.started, self._view.nodes.names)
             connects = key == "connection.created"

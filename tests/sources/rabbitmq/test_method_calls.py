@@ -277,6 +277,20 @@ def test_nothing_is_changed_of_what_cannot_be_read_before() -> None:
     assert play.response().status == Status.UNKNOWN_OBJECT
 
 
+def test_a_virtual_host_that_is_found_gone_by_a_call_takes_its_contents_along() -> None:
+    play = Play()
+    play.world.broker.add_vhost("team")
+    for _ in range(2):
+        play.time_passes(12)
+        play.reads_limits([])
+    assert play.world.names("exchange") == ["//", "team/"]
+    play.calls("vhost", "team", "setTracing", True)
+    play.asked(Lookup("vhosts/team", as_writer=True), NotFound())
+    play.looks("vhosts?", Document([]))
+    assert play.world.names("vhost") == ["/"]
+    assert play.world.names("exchange") == ["//"]
+
+
 def test_a_change_that_cannot_be_looked_at_afterwards_is_done_all_the_same() -> None:
     play = Play()
     play.calls("queue", "orders", "purge")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.session import LinkUp, LossSuspected
+from gateway.dialects.session import LinkUp, LossSuspected, TimerExpired
 from gateway.model.observations import SourceState
 from gateway.sources.rabbitmq.management_api import (
     ListingRequest,
@@ -357,3 +357,38 @@ def test_a_new_virtual_host_is_asked_about_at_once(version: str) -> None:
     assert shop.names("queue") == ["//orders"]
     shop.event("vhost.deleted", name="new")
     assert shop.names("vhost") == ["/"]
+
+
+def test_a_virtual_host_that_has_ended_since_keeps_what_late_events_report_of_it() -> None:
+    """Its 404 says that it is gone by now, not that the events of the time before may not be shown."""
+    shop = world()
+    shop.broker.version = "4.3.6"
+    late = (shop.now - 10 * SECOND) // MILLISECOND
+    shop.event("vhost.created", name="new", timestamp_in_ms=late)
+    shop.run(0.2)
+    assert PermissionRequest("new") in shop.broker.requests
+    assert shop.value("vhost", "new", "state") is None
+    shop.queue_created("early", "new", timestamp_in_ms=late + 1)
+    assert shop.names("queue") == ["//orders", "new/early"]
+    shop.event("vhost.deleted", name="new", timestamp_in_ms=late + 2)
+    assert shop.names("vhost") == ["/"]
+
+
+def test_after_a_standstill_events_of_that_time_come_before_listings() -> None:
+    """A listing shows what they lead to, so that what they report next would seem to be the end of it."""
+    shop = world()
+    shop.run(60)
+    shop.now += 30 * SECOND
+    stopped = (shop.now - 20 * SECOND) // MILLISECOND
+    shop.agent_does(shop.agent.handle(TimerExpired(), shop.now))
+    for number in range(5):
+        shop.event("queue.created", name=f"late {number}", vhost="/", durable=True, timestamp_in_ms=stopped)
+        shop.run(1)
+    asked = len(shop.broker.requests)
+    listed = {request.class_name for request in shop.broker.requests if isinstance(request, ListingRequest)}
+    assert "queue" in listed
+    recent = shop.broker.requests[asked - 10 :]
+    assert not [one for one in recent if isinstance(one, ListingRequest) and one.class_name == "queue"]
+    shop.run(30)
+    later = shop.broker.requests[asked:]
+    assert [one for one in later if isinstance(one, ListingRequest) and one.class_name == "queue"]
