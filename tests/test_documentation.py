@@ -116,7 +116,7 @@ def test_every_exit_code_is_described() -> None:
     assert rows == [(str(code.value), code.name) for code in ExitCode]
 
 
-def test_every_metric_is_described_as_it_is_told() -> None:
+def test_every_metric_is_described_as_it_is_reported() -> None:
     assert f"\n{metrics_table()}\n" in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 

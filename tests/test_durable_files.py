@@ -72,6 +72,6 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path) -> None:
     assert names(tmp_path) == ["file"]
 
 
-def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_durably(tmp_path / "absent" / "file", "text")

@@ -72,7 +72,7 @@ def test_a_new_one_has_an_identity_and_was_never_started(tmp_path: Path) -> None
     assert sorted(path.name for path in state.path.iterdir()) == ["VERSION", "boots", "identity", "secrets"]
 
 
-def test_nobody_else_reads_what_is_in_it(state: StateFolder) -> None:
+def test_no_other_user_reads_what_is_in_it(state: StateFolder) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [state.path, *state.path.iterdir()]}
     assert modes == {"state": 0o700, "VERSION": 0o600, "boots": 0o600, "identity": 0o600, "secrets": 0o700}
 
@@ -170,7 +170,7 @@ def test_a_file_that_is_missing_has_to_be_restored(state: StateFolder, name: str
 
 
 @pytest.mark.parametrize("octets", [b"", b"gateway\n", b"\0" * 37, b"0b0f5a52-6a0f-4a3c-9a5c-0d3c1f6f4a1\n"])
-def test_a_damaged_identity_is_not_made_anew(state: StateFolder, octets: bytes) -> None:
+def test_a_damaged_identity_is_not_replaced(state: StateFolder, octets: bytes) -> None:
     (state.path / "identity").write_bytes(octets)
     with pytest.raises(StateError) as raised:
         _ = state.identity
@@ -243,14 +243,14 @@ def test_each_start_counts(state: StateFolder) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "1.5", "2147483647", "9" * 5000, "1 2"])
-def test_a_damaged_count_is_not_begun_anew(state: StateFolder, text: str) -> None:
+def test_a_damaged_count_does_not_begin_again(state: StateFolder, text: str) -> None:
     (state.path / "boots").write_text(text, encoding="ascii")
     with pytest.raises(StateError) as raised:
         state.next_boot()
     assert str(raised.value) == f"{state.path}/boots: should be a number below 2147483647: {RESTORE}"
 
 
-def test_a_count_that_cannot_be_written_is_told_and_stays(state: StateFolder) -> None:
+def test_a_count_that_cannot_be_written_is_reported_and_stays(state: StateFolder) -> None:
     with full_disk(), pytest.raises(StateError) as raised:
         state.next_boot()
     assert str(raised.value) == f"{state.path}/boots: cannot be written: File too large"
@@ -333,7 +333,7 @@ def test_who_ends_lets_the_next_in(state: StateFolder) -> None:
         pass
 
 
-def test_whoever_inherits_the_lock_holds_it(state: StateFolder) -> None:
+def test_a_process_that_inherits_the_lock_holds_it(state: StateFolder) -> None:
     with state.locked() as lock:
         inherited = os.dup(lock)  # as a process has it that was started by this one
     with pytest.raises(StateError), state.locked(patience_seconds=0):

@@ -37,13 +37,13 @@ def found(
     return [(broker.readers, broker.counted) for broker in told_brokers]
 
 
-def test_the_source_that_told_of_most_messages_is_counted() -> None:
+def test_the_source_that_reported_most_messages_is_counted() -> None:
     rows = [heard(ONE, 7), heard(TWO, 9), heard(THREE, 5)]
     assert found(rows, {ONE: "two"}) == [([THREE], [THREE]), ([ONE, TWO], [TWO])]
     assert found(rows, {ONE: "two", THREE: "two"}) == [([ONE, THREE, TWO], [TWO])]
 
 
-def test_what_is_said_of_a_source_that_was_not_heard_changes_nothing() -> None:
+def test_what_is_said_of_a_source_that_was_not_listened_to_changes_nothing() -> None:
     assert found([heard(ONE, 7)], {ONE: "two", THREE: "one"}) == [([ONE], [ONE])]
 
 

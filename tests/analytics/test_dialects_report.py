@@ -127,7 +127,7 @@ def test_connections_of_every_broker_have_their_users(made: Report) -> None:
     assert [row["open"] for row in made.table("connections").rows if row["user"] == "guest"] == [1]
 
 
-def test_what_an_application_tells_is_counted_and_grows(made: Report) -> None:
+def test_what_an_application_reports_is_counted_and_grows(made: Report) -> None:
     filled = rows(made, "counters", "plant", "element")["filled"]
     assert (filled["gained"], filled["unit"], filled["busiest"]) == (50 * (FILLS - 1), "l", "pump-7|t1")
     assert filled["peak"] == pytest.approx(50 / 60)

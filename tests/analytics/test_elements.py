@@ -35,7 +35,7 @@ def elements(package: str, class_name: str) -> dict[str, ElementRule]:
 
 
 @pytest.mark.parametrize("package", BROKERS)
-def test_each_broker_s_queues_tell_what_goes_in_and_out_and_what_waits(package: str) -> None:
+def test_each_broker_s_queues_report_what_goes_in_and_out_and_what_waits(package: str) -> None:
     known = elements(package, QUEUE)
     for name in ("published", "delivered"):
         (measure,) = [measure for measure in FLOWS[name] if measure.element in known]
@@ -46,7 +46,7 @@ def test_each_broker_s_queues_tell_what_goes_in_and_out_and_what_waits(package: 
 
 
 @pytest.mark.parametrize("package", BROKERS)
-def test_each_broker_s_connections_tell_their_user(package: str) -> None:
+def test_each_broker_s_connections_report_their_user(package: str) -> None:
     assert len(elements(package, CONNECTION).keys() & set(USERS)) == 1
 
 

@@ -45,14 +45,14 @@ def test_a_gap_of_a_source_is_its_own(spark: SparkSession, log: WrittenLog) -> N
     assert not_heard(spark, log, records) == {"other": 5}
 
 
-def test_while_the_gateway_was_away_no_source_was_heard_but_those_covered(
+def test_while_the_gateway_was_away_no_source_was_listened_to_but_those_covered(
     spark: SparkSession, log: WrittenLog
 ) -> None:
     records = [source(0, "kept"), source(0, "one"), source(0, "two"), away(10, 70, "kept"), away(80, 90)]
     assert not_heard(spark, log, records) == {"kept": 10, "one": 70, "two": 70}
 
 
-def test_a_gap_that_covers_all_concerns_nobody(spark: SparkSession, log: WrittenLog) -> None:
+def test_a_gap_that_covers_all_sources_concerns_none(spark: SparkSession, log: WrittenLog) -> None:
     assert not_heard(spark, log, [source(0, "kept"), away(10, 70, "kept", "gone by now")]) == {}
 
 
@@ -70,7 +70,9 @@ def test_what_the_gateway_lost_is_no_source_s(spark: SparkSession, log: WrittenL
     assert not_heard(spark, log, [source(0, "kept"), gap(10, 11, None, lost=7)]) == {None: 1}
 
 
-def test_where_no_source_is_known_the_gap_is_told_all_the_same(spark: SparkSession, log: WrittenLog) -> None:
+def test_where_no_source_is_known_the_gap_is_reported_all_the_same(
+    spark: SparkSession, log: WrittenLog
+) -> None:
     assert not_heard(spark, log, [away(10, 70)]) == {None: 60}
 
 

@@ -12,7 +12,7 @@ def test_a_name_alone_where_it_is_enough() -> None:
     }
 
 
-def test_the_source_where_two_tell_of_the_same_name() -> None:
+def test_the_source_where_two_report_the_same_name() -> None:
     assert labels({"one/rabbitmq:queue/1": "shop|orders", "other/rabbitmq:queue/7": "shop|orders#1"}) == {
         "one/rabbitmq:queue/1": "shop|orders (one)",
         "other/rabbitmq:queue/7": "shop|orders (other)",

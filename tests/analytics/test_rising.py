@@ -95,7 +95,7 @@ def test_settings_clocks_and_counters_do_not_grow(spark: SparkSession, log: Writ
     }
 
 
-def test_what_no_schema_tells_of_is_judged_by_its_numbers(spark: SparkSession, log: WrittenLog) -> None:
+def test_what_no_schema_describes_is_judged_by_its_numbers(spark: SparkSession, log: WrittenLog) -> None:
     written = frame(spark, log, [record for record in told_by_pumps() if record.kind is RecordKind.UPDATE])
     found = collected(rising(written, silver.schemas(written), NOON, 60))
     shown = {row["element"] for row in found if row["object"] == "Pump-1"}

@@ -293,6 +293,6 @@ def test_deltas_are_the_samples_of_counters(spark: SparkSession, log: WrittenLog
     assert deltas.count() == 2
 
 
-def test_times_are_told_in_utc(spark: SparkSession, log: WrittenLog) -> None:
+def test_times_are_reported_in_utc(spark: SparkSession, log: WrittenLog) -> None:
     (row,) = collected(frame(spark, log, [changed(0.000001, 1)]).select("ingest_ts"))
     assert row == {"ingest_ts": dt.datetime(2026, 11, 20, 12, 0, 0, 1, tzinfo=dt.UTC)}

@@ -103,7 +103,7 @@ def answering(application: Application) -> Iterator[None]:
     thread.join()
 
 
-def test_a_command_is_called_and_its_answer_is_told(plant: Plant) -> None:
+def test_a_command_is_called_and_its_answer_is_reported(plant: Plant) -> None:
     with plant.application("valve") as application:
         application.say(DRAIN)
         application.hears(r"\|S=0")
@@ -167,7 +167,7 @@ def test_alarms_of_the_operators_mapping(plant: Plant) -> None:
         plant.shows("agAlarmText", "s2 has 99 %")
 
 
-def test_who_is_not_understood_is_told_and_disturbs_nobody(plant: Plant) -> None:
+def test_a_peer_that_is_not_understood_gets_that_answer_and_disturbs_no_other(plant: Plant) -> None:
     with plant.application("good") as application, connected(plant.port) as stranger:
         stranger.say('O|T="Tank"|I="x"|level=1')
         stranger.hears(r"\|S=1\|.*[Ll]og")
@@ -177,7 +177,7 @@ def test_who_is_not_understood_is_told_and_disturbs_nobody(plant: Plant) -> None
         plant.shows("siteAmiGoodObject", "g1")
 
 
-def test_reads_are_answered_while_much_is_told(plant: Plant) -> None:
+def test_reads_are_answered_while_much_is_reported(plant: Plant) -> None:
     with plant.application("busy", '|O="QUIET"') as application:
         application.say(*(f'O|T="Cell"|I="c{number}"|value=0' for number in range(1000)))
         plant.shows("siteAmiCellObject", *(f"c{number}" for number in range(1000)))

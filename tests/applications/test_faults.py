@@ -53,9 +53,7 @@ def come_back(plant: Plant) -> None:
         assert "level" in plant.values("ami:Tank/pump-7|t2")["absent"]  # the log need not have the last one
 
 
-async def test_the_source_begins_anew_with_what_it_knew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_source_restarts_with_what_it_knew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ami_source, "RelaySession", FaultySession)
     monkeypatch.setattr(ami_source, "RESTART_SECONDS", 0.01)
     monkeypatch.setattr(core, "tune_garbage_collection", lambda: None)  # of this whole process

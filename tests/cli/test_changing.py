@@ -69,7 +69,7 @@ def test_a_limit_is_set_and_the_broker_says_so(changing_gateway: ShownGateway, t
     assert re.match(r"process \d+", meaning["origin"])
 
 
-def test_a_queue_is_purged_and_read_anew(changing_gateway: ShownGateway) -> None:
+def test_a_queue_is_purged_and_read_again(changing_gateway: ShownGateway) -> None:
     path = changing_gateway.path("first")
     with changing_gateway.virtual_host.http() as http:
         for _ in range(3):

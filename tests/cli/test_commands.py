@@ -142,7 +142,7 @@ def test_a_process_that_is_started_again_has_the_configuration_of_the_gateways_s
         assert gateway.terminate().code is ExitCode.OK
 
 
-def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> None:
+def test_run_until_it_is_asked_to_end(site: Site, virtual_host: VirtualHost) -> None:
     broker = virtual_host.broker
     password = site.secret(broker.administrator.password)
     source = {"kind": "rabbitmq", "management": broker.management_url, "user": broker.administrator.name}
@@ -191,7 +191,7 @@ def test_run_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> N
         assert site.state.boots == 1
 
 
-def test_health_tells_of_trouble_with_the_event_log_and_does_not_fail(site: Site) -> None:
+def test_health_reports_trouble_with_the_event_log_and_does_not_fail(site: Site) -> None:
     site.configure(log={"min_free": 2**40})  # more than any disk has
     with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
         gateway.ready()
@@ -223,7 +223,7 @@ def test_health_says_which_part_is_not_well(site: Site) -> None:
     )
 
 
-def test_an_agent_runs_until_it_is_told_to_end(site: Site, virtual_host: VirtualHost) -> None:
+def test_an_agent_runs_until_it_is_asked_to_end(site: Site, virtual_host: VirtualHost) -> None:
     broker = virtual_host.broker
     user = {"user": broker.administrator.name, "password": site.secret(broker.administrator.password)}
     amqp = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}", "vhost": virtual_host.name, **user}

@@ -48,7 +48,7 @@ def test_a_body_is_shown_readably(tmp_path: Path) -> None:
     assert json.loads(as_json.output)["messages"][0] == {"message": "BrokerRequest", "sequence": 3}
 
 
-def test_what_is_no_body_is_told_with_where_and_what_was_expected(tmp_path: Path) -> None:
+def test_what_is_no_body_is_reported_with_where_and_what_was_expected(tmp_path: Path) -> None:
     file = tmp_path / "body"
     file.write_bytes(b"O|T=Tank\n")
     ended = amqp_gateway("decode", "--dialect", "ami", file)
@@ -110,7 +110,7 @@ def test_a_line_that_is_too_long_has_one_answer(tmp_path: Path, monkeypatch: pyt
     assert [json.loads(line)["ok"] for line in ended.output.splitlines()] == [True, False, True]
 
 
-def test_a_byte_order_mark_is_passed_over_and_other_encodings_are_told(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_passed_over_and_other_encodings_are_reported(tmp_path: Path) -> None:
     line = json.dumps({"body_b64": b64(GREETING)})
     (one,) = lines(tmp_path, "am2", f"\ufeff{line}")
     assert one["ok"]
@@ -120,7 +120,7 @@ def test_a_byte_order_mark_is_passed_over_and_other_encodings_are_told(tmp_path:
     assert json.loads(ended.output) == {"ok": False, "error": "the line is no JSON in UTF-8"}
 
 
-def test_what_a_terminal_would_obey_is_escaped_in_json_too(tmp_path: Path) -> None:
+def test_control_sequences_of_a_terminal_are_escaped_in_json_too(tmp_path: Path) -> None:
     file = tmp_path / "body"
     file.write_text('S|a="\\u009b2J \\u00e9 \\u202e"\n')
     ended = amqp_gateway("decode", "--dialect", "ami", "--json", file)
@@ -128,7 +128,7 @@ def test_what_a_terminal_would_obey_is_escaped_in_json_too(tmp_path: Path) -> No
     assert json.loads(ended.output)["messages"][0]["values"] == {"a": "\x9b2J é \u202e"}
 
 
-def test_a_disk_without_room_for_what_is_printed_is_told(tmp_path: Path) -> None:
+def test_a_disk_without_room_for_what_is_printed_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "body"
     file.write_bytes(GREETING)
     with Path("/dev/full").open("wb") as full:

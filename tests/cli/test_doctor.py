@@ -34,7 +34,7 @@ def test_a_gateway_that_works_has_no_problem(shown_gateway: ShownGateway) -> Non
     assert rights[0]["advice"] == "rabbitmqctl set_user_tags administrator monitoring"
 
 
-def test_problems_are_told_with_what_to_do_and_end_with_12(site: Site) -> None:
+def test_problems_are_reported_with_what_to_do_and_end_with_12(site: Site) -> None:
     source = {"kind": "rabbitmq", "management": "http://127.0.0.1:1", "user": "gateway"}
     site.configure(
         sources={"orders": {**source, "password": site.secret("hunter2")}}, log={"min_free": 2**40}

@@ -55,7 +55,9 @@ async def test_values_that_cannot_travel_are_refused_by_name(site: Site) -> None
 
 
 @pytest.mark.parametrize("words", [["doctor"], ["log", "query", "SELECT 1"], ["log", "verify"]])
-def test_a_folder_that_cannot_be_looked_at_is_told_and_no_fault_of_ours(site: Site, words: list[str]) -> None:
+def test_a_folder_that_cannot_be_looked_at_is_reported_and_no_fault_of_ours(
+    site: Site, words: list[str]
+) -> None:
     site.configure(log={"folder": "x" * 300})  # longer than a name may be
     ended = amqp_gateway(*words, AMQP_GATEWAY_CONFIG=str(site.configuration))
     assert ended.code in {ExitCode.STATE, ExitCode.DIFFERENCE, ExitCode.OK}

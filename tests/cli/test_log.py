@@ -195,7 +195,7 @@ def test_query_answers_in_json_with_all_digits(log: Path) -> None:
     ]
 
 
-def test_query_without_sql_tells_records_of_a_time_as_lines(log: Path) -> None:
+def test_query_without_sql_reports_records_of_a_time_as_lines(log: Path) -> None:
     bounds = ("--from", "2026-11-20T08:00:00.020", "--to", "2026-11-20T09:00:00.030+01:00")
     found = command("query", "--folder", log, "--json", *bounds).output.splitlines()
     in_segment = lines_of(log / "segments" / f"{26:020}.jsonl")[:4]
@@ -223,7 +223,7 @@ def test_query_chooses_records_and_writes_csv(log: Path) -> None:
     assert row["ingest_ts"] == "2026-11-20T08:00:01.000000Z"
 
 
-def test_query_shows_nothing_that_a_terminal_obeys(log: Path) -> None:
+def test_query_shows_no_control_sequence_of_a_terminal(log: Path) -> None:
     found = command("query", "--folder", log, "--event", "queueGrows").output
     assert "\\x1b[2J" in found
     assert "\x1b" not in found
@@ -329,7 +329,7 @@ def test_compact_leaves_what_the_next_start_goes_on_from(log: Path) -> None:
     assert command("compact", "--all", "--folder", log).output.startswith(f"1 of 1: {26:020}.jsonl: ")
 
 
-def test_compact_tells_what_is_damaged(log: Path) -> None:
+def test_compact_reports_what_is_damaged(log: Path) -> None:
     flip(log / "segments" / f"{26:020}.jsonl", b'"seq":40')
     ended = command("compact", "--folder", log)
     assert ended.code is ExitCode.DIFFERENCE

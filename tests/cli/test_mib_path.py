@@ -65,7 +65,7 @@ def test_a_snmp_conf_gives_all_names_and_no_complaints(tmp_path: Path) -> None:
         assert (done.stdout.startswith(".1.3.6.1."), done.stderr) == (True, ""), name
 
 
-def test_a_snmp_conf_of_somebody_else_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_snmp_conf_that_a_person_wrote_stays_as_it_is(tmp_path: Path) -> None:
     theirs = tmp_path / ".snmp" / "snmp.conf"
     theirs.parent.mkdir()
     theirs.write_text("defVersion 3\n")

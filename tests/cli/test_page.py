@@ -85,9 +85,7 @@ def test_every_kind_of_happening_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize(("kind", "happening", "view"), happenings())
-def test_happenings_have_the_fields_that_the_page_tells(
-    kind: str, happening: FeedChange, view: TerminalView
-) -> None:
+def test_changes_have_the_fields_of_the_page(kind: str, happening: FeedChange, view: TerminalView) -> None:
     told = table("kind")[kind]
     expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
     assert change_document(happening, view, START).keys() == expected | {"time", "kind"}
@@ -106,7 +104,7 @@ def documents() -> dict[str, Document]:
 
 
 @pytest.mark.parametrize(("name", "document"), documents().items())
-def test_documents_have_the_fields_that_the_page_tells(name: str, document: Document) -> None:
+def test_documents_have_the_fields_that_the_page_reports(name: str, document: Document) -> None:
     told = table("document")[name]
     expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
     assert document.keys() == expected

@@ -236,7 +236,7 @@ def test_a_password_that_is_there_is_used_and_kept(operator: Operator) -> None:
         assert http.get("whoami").json()["tags"] == ["monitoring"]
 
 
-def test_what_somebody_changed_is_set_right(operator: Operator) -> None:
+def test_what_another_user_changed_is_set_right(operator: Operator) -> None:
     printed(operator.provision())
     with operator.broker.http() as http:
         changed = {"password": "forgotten", "tags": "administrator"}

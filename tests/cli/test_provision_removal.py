@@ -187,7 +187,7 @@ def test_a_dry_run_changes_nothing(operator: Operator) -> None:
     assert definitions(operator.broker) == before
 
 
-def test_where_nobody_can_be_asked_yes_must_be_said(operator: Operator) -> None:
+def test_without_a_terminal_yes_must_be_given(operator: Operator) -> None:
     printed(operator.provision())
     before = definitions(operator.broker)
     ended = operator.provision("--remove")
@@ -376,7 +376,7 @@ def test_a_user_who_serves_others_too_is_in_the_way(operator: Operator) -> None:
         )
 
 
-def test_an_exchange_that_somebody_is_bound_to_is_in_the_way(operator: Operator) -> None:
+def test_an_exchange_that_has_bindings_is_in_the_way(operator: Operator) -> None:
     with operator.broker.http() as http, new_virtual_host(operator.broker) as older:
         printed(operator.provision("--vhost", older.name))
         http.put(f"queues/{older.path}/theirs", json={"durable": True}).raise_for_status()

@@ -30,13 +30,13 @@ def test_tree_shows_objects_below_what_they_belong_to(shown_gateway: ShownGatewa
 
 
 @pytest.mark.parametrize("words", [["tree"], ["tree", "--json"], ["tree", "--summary"], ["watch"]])
-def test_a_source_that_is_not_there_is_told(words: list[str], shown_gateway: ShownGateway) -> None:
+def test_a_source_that_is_not_there_is_reported(words: list[str], shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call(*words, "nothing/queue")
     assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
     assert ended.told == ["amqp-gateway: there is no source 'nothing/queue'; there are: orders"]
 
 
-def test_a_tree_of_nothing_is_told(shown_gateway: ShownGateway) -> None:
+def test_an_empty_tree_is_said(shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call("tree", "orders/queue/*|not-there")
     assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
     assert ended.told[0].startswith("amqp-gateway: no object matches 'orders/queue/*|not-there': ")
@@ -157,7 +157,7 @@ def test_events_and_ended_objects_are_explained(shown_gateway: ShownGateway) -> 
     assert any(TIME.fullmatch(str(value)) for value in ended.values())
 
 
-def test_watch_tells_what_comes_and_goes(shown_gateway: ShownGateway) -> None:
+def test_watch_reports_what_comes_and_goes(shown_gateway: ShownGateway) -> None:
     pattern = f"orders/queue/{shown_gateway.virtual_host.name}|watched*"
     done: list[Ended] = []
 

@@ -336,7 +336,7 @@ def test_every_source_is_tried_and_the_first_trouble_ends_it(site: Site, sources
     assert ended.output.endswith("source third: reached\n")
 
 
-def test_nobody_answers_health(site: Site) -> None:
+def test_health_says_that_snmp_does_not_answer(site: Site) -> None:
     assert one_line(amqp_gateway("health", "--config", site.configuration)) == (
         ExitCode.UNREACHABLE,
         (f"SNMP 127.0.0.1:{site.snmp_port}: Connection refused: is `amqp-gateway run` running?"),

@@ -103,7 +103,7 @@ def test_show_for_programs(used: Site) -> None:
     assert (shown["log"], shown["log_files"], shown["log_octets"]) == (log, 1, 5)
 
 
-def test_show_tells_of_a_log_elsewhere(used: Site, tmp_path: Path) -> None:
+def test_show_reports_a_log_elsewhere(used: Site, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "LOG").write_bytes(b"1234567")
     with used.configuration.open("a", encoding="utf-8") as file:

@@ -51,7 +51,7 @@ def test_what_is_sent_once_lives_until_its_time() -> None:
     assert delivered(send, 42).expiration == 5_000
 
 
-async def test_what_is_too_late_is_told_and_not_carried() -> None:
+async def test_what_is_too_late_is_reported_and_not_carried() -> None:
     clock = SystemClock()
     caller, callee = EchoSession(echoes=0), EchoSession(echoes=0)
     here = MessageDriver("caller", caller, lambda _: None, clock, Counter())

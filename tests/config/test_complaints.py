@@ -104,12 +104,12 @@ def test_what_is_not_yaml_is_said_in_the_words_of_its_parser(text: str, complain
     assert said.startswith(complaint)
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     text = "version: 1\nsnpm: {}\nsnmp:\n  enabled: maybe\n"
     assert set(complaints(text)) == {"2: snpm: unknown key", "4: snmp.enabled: must be true or false"}
 
 
-def test_very_many_mistakes_are_not_all_told() -> None:
+def test_very_many_mistakes_are_not_all_reported() -> None:
     text = "version: 1\n" + "".join(f"key{number}: 1\n" for number in range(1000))
 
     told = complaints(text)

@@ -61,7 +61,7 @@ def test_the_event_log(written: str, complaint: str) -> None:
     assert complaints(f"version: 1\nlog:\n  {written}\n") == [complaint]
 
 
-def test_intervals_of_classes_that_nobody_knows_yet() -> None:
+def test_intervals_of_classes_that_are_not_known_yet() -> None:
     assert complaints("version: 1\nlog: {statistics_intervals: {'acme:*': 5s, 'rabbitmq:queue': 1s}}\n") == []
 
 

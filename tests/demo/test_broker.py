@@ -221,7 +221,7 @@ def test_who_only_attached_cannot_stop_it(rabbitmq: PrivateBroker) -> None:
         attached.close()
 
 
-def test_a_node_that_cannot_start_tells_what_its_log_says(
+def test_a_node_that_cannot_start_reports_what_its_log_says(
     tmp_path: Path, rabbitmq_settings: BrokerSettings
 ) -> None:
     folder = tmp_path / "broker"

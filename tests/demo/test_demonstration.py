@@ -93,7 +93,7 @@ def test_its_event_log_can_be_asked_as_it_prints(printed_text: str) -> None:
     assert '"act": "published", "vhost": "shop", "name": "orders.audit"' in Path(ledger).read_text()
 
 
-def test_a_broker_of_somebody_else_is_only_read(
+def test_a_broker_that_is_not_our_own_is_only_read(
     own_rabbitmq: PrivateBroker, tmp_path: Path, temporary: Path
 ) -> None:
     password = tmp_path / "password"

@@ -64,7 +64,7 @@ async def test_operations_are_called_with_typed_values(client: JmxClient, operat
     ]
 
 
-async def test_what_java_throws_is_told_with_its_causes(
+async def test_what_java_throws_is_reported_with_its_causes(
     client: JmxClient, operator: ScriptedOperator
 ) -> None:
     operator.reply = Reply(Status.OUTCOME_UNKNOWN, "no answer came in time")

@@ -10,7 +10,7 @@ from gateway.demo.install import patiently
 from tests.components.waiting import wait_until
 
 
-def test_it_is_told_again_and_again_that_it_goes_on() -> None:
+def test_its_going_on_is_reported_again_and_again() -> None:
     told: list[str] = []
     with patiently(told.append, "installing", every=0.01):
         wait_until(lambda: len(told) >= 3, "it was told three times")

@@ -109,7 +109,7 @@ async def test_visitors_come_and_go(make_workload: Callable[..., Workload], rabb
     assert names == {"orders.incoming", "orders.audit", "orders.live"}
 
 
-async def test_at_rest_its_ledger_tells_what_is_connected(
+async def test_at_rest_its_ledger_reports_what_is_connected(
     make_workload: Callable[..., Workload], rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     async with make_workload(ledger_file=tmp_path / "ledger.jsonl") as workload:

@@ -66,7 +66,7 @@ def time_of(line: Line, field: str) -> dt.datetime:
     return dt.datetime.fromisoformat(line[field])
 
 
-def test_what_happens_while_the_gateway_is_away_is_told_once_with_both_times(shop: Plant) -> None:
+def test_what_happens_while_the_gateway_is_away_is_reported_once_with_both_times(shop: Plant) -> None:
     shop.declare("before")
     is_recorded(shop, "before")
     gaps = {source: len(shop.gaps(source)) for source in (READ, TOLD)}
@@ -178,7 +178,7 @@ def records(shop: Plant, working: Future[None], enough: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_a_gateway_that_is_killed_again_and_again_tells_everything_once(shop: Plant, seed: int) -> None:
+def test_a_gateway_that_is_killed_again_and_again_reports_everything_once(shop: Plant, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  repeatable on purpose
     names = [f"k{seed}-{number}" for number in range(KILLS * LIVES)]
 
@@ -229,7 +229,7 @@ def _is_synchronised(shop: Plant, source: str) -> bool:
 
 
 @pytest.mark.parametrize("source", [READ, TOLD])
-def test_a_queue_that_is_gone_is_told_as_a_gap(shop: Plant, source: str) -> None:
+def test_a_queue_that_is_gone_is_reported_as_a_gap(shop: Plant, source: str) -> None:
     before = len(shop.gaps(source))
     shop.stop()
     stopped = dt.datetime.now(dt.UTC)

@@ -39,7 +39,7 @@ async def watermark(observer: Observer) -> AsyncIterator[Watermark]:
     await set_to(USUAL_WATERMARK)
 
 
-async def test_events_are_told_while_the_broker_blocks_publishers(
+async def test_events_are_reported_while_the_broker_blocks_publishers(
     observer: Observer,
     witness: Witness,
     rightness: Rightness,

@@ -106,7 +106,7 @@ class Work:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_a_compactor_that_is_killed_loses_nothing_and_tells_nothing_twice(
+async def test_a_compactor_that_is_killed_loses_nothing_and_reports_nothing_twice(
     seed: int,
     observer: Observer,
     demonstration: Demonstration,

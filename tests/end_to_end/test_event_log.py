@@ -107,7 +107,7 @@ async def last_seq(observer: Observer) -> int:
     return int(str(seq))
 
 
-async def test_the_log_agrees_with_the_ledger_and_with_every_north(
+async def test_the_log_agrees_with_the_ledger_and_with_every_front_end(
     observer: Observer, story: Story, rightness: Rightness, witness: Witness
 ) -> None:
     since = await last_seq(observer)
@@ -278,7 +278,7 @@ async def told_whole(observer: Observer) -> set[str]:
     return {str(name) for (name,) in rows}
 
 
-async def test_the_gateway_tells_how_its_log_is(observer: Observer, story: Story, witness: Witness) -> None:
+async def test_the_gateway_says_how_its_log_is(observer: Observer, story: Story, witness: Witness) -> None:
     assert witness.client is not None
     scalars = {
         name: value for cells in (await observer.walk("agLog")).values() for name, value in cells.items()

@@ -94,7 +94,7 @@ async def test_the_broker_stands_still(observer: Observer, rightness: Rightness,
 
 
 @pytest.mark.parametrize("vhost", ["shop", MANAGEMENT_VHOST])
-async def test_a_virtual_host_is_deleted_and_made_anew(
+async def test_a_virtual_host_is_deleted_and_made_again(
     vhost: str, observer: Observer, rightness: Rightness, rights: Rights, story: Story
 ) -> None:
     with observer.broker.http() as client:

@@ -50,7 +50,7 @@ def test_what_has_gone_long_ago_may_be_shown_as_stale_only() -> None:
     assert list(judge(NOW - 29).lies(QUEUE, SOURCE)) == []
 
 
-def test_what_had_gone_before_everything_was_read_anew_may_not_be_shown() -> None:
+def test_what_had_gone_before_everything_was_read_again_may_not_be_shown() -> None:
     judging = judge(NOW - 22)
     judging.source_is(SOURCE, "synchronised", NOW - 1, NOW)
     (lie,) = judging.lies(QUEUE, SOURCE)
@@ -66,7 +66,7 @@ def test_what_went_with_the_broker_may_not_be_shown_when_it_is_back() -> None:
     assert "had gone 7.0 s before everything was read again" in lie
 
 
-def test_nothing_is_fresh_without_who_vouches_for_it() -> None:
+def test_nothing_is_fresh_that_its_agent_does_not_confirm() -> None:
     judging = judge()
     judging.is_alive(CORE, NOW - 11)
     judging.is_alive(AGENT, NOW - 21)
@@ -79,7 +79,7 @@ def test_nothing_is_fresh_without_who_vouches_for_it() -> None:
     ]
 
 
-def test_nothing_is_fresh_whose_source_is_not_believed() -> None:
+def test_nothing_is_fresh_whose_source_is_not_trusted() -> None:
     judging = judge()
     judging.source_is(SOURCE, "down", NOW - 12, NOW - 11)
     assert list(judging.lies(QUEUE, SOURCE)) == []  # it may be believed again since

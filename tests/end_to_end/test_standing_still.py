@@ -44,7 +44,7 @@ SAID = {"core": core_said, "jmx": jmx_said}
 
 
 @pytest.mark.parametrize("victim", SAID)
-async def test_a_process_that_stands_still_is_not_believed_and_replaced(
+async def test_a_process_that_stands_still_is_not_trusted_and_replaced(
     victim: str, observer: Observer, witness: Witness, rightness: Rightness
 ) -> None:
     await rightness.at_first()

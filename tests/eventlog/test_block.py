@@ -134,7 +134,9 @@ def test_zeros_and_junk_are_not_unfinished() -> None:
         (block([update(1)]).replace(b'"n":1', b'"n":2'), "a block within its bounds", None),
     ],
 )  # fmt: skip
-def test_what_contradicts_its_commit_line_is_told(octets: bytes, expected: str, found: str | None) -> None:
+def test_what_contradicts_its_commit_line_is_reported(
+    octets: bytes, expected: str, found: str | None
+) -> None:
     (damage,) = damages(octets)
     assert expected in damage.expected
     assert found is None or damage.found == found
@@ -186,7 +188,7 @@ def test_a_draft_is_full_by_records_and_by_octets() -> None:
     assert len(whole(bytes(large.seal()))) == 1
 
 
-def test_a_record_that_is_too_large_is_told_without_its_values() -> None:
+def test_a_record_that_is_too_large_is_reported_without_its_values() -> None:
     draft = BlockDraft(LOG_ID, 1)
     draft.add(update(1))
     draft.add(update(2, padding=MAX_RECORD_OCTETS))

@@ -45,7 +45,7 @@ def test_a_segment_becomes_a_file_with_the_same_records_and_goes(tmp_path: Path)
     assert entries(tmp_path / "lake") == {".lock", "dt=2026-11-20"}
 
 
-def test_whoever_may_read_segments_may_read_the_lake_and_nobody_else(tmp_path: Path) -> None:
+def test_users_who_may_read_segments_may_read_the_lake_and_no_others(tmp_path: Path) -> None:
     (first,) = some_segments(tmp_path, 1)
     with Compactor(tmp_path) as compactor:
         compactor.compact(first)
@@ -101,7 +101,7 @@ records = st.builds(
 
 @given(told=st.lists(records, min_size=1, max_size=8))
 @settings(max_examples=examples() // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_records_tell_the_file_tells(
+def test_the_file_contains_whatever_records_say(
     told: list[LogRecord], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("log")

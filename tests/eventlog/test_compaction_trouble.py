@@ -256,9 +256,7 @@ def kill_after(folder: Path, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whoever_is_killed_loses_nothing_and_tells_nothing_twice(
-    tmp_path: Path, seed: int, time_of_all: float
-) -> None:
+def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path, seed: int, time_of_all: float) -> None:
     chance = random.Random(seed)  # noqa: S311  a test's choice
     some_segments(tmp_path, 4)
     before = everything(tmp_path)

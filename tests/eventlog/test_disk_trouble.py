@@ -114,7 +114,7 @@ async def test_after_an_error_the_same_file_is_not_synced_again_in_hope(tmp_path
 
 
 @pytest.mark.parametrize("seed", range(500 if PROVING else 25))
-async def test_any_calls_may_fail_and_nothing_is_lost_or_told_twice(tmp_path: Path, seed: int) -> None:
+async def test_any_calls_may_fail_and_nothing_is_lost_or_reported_twice(tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)  # noqa: S311  a test's choice
     only = choice.choice([None, None, "sync", "rename", "delete", "shorten", "create", "replace_text"])
     rate = choice.choice([0.02, 0.1, 0.3 if only else 0.05])
@@ -189,7 +189,9 @@ async def test_a_log_can_begin_on_a_disk_that_cannot_be_written_yet(tmp_path: Pa
     assert records[0]["seq"] == 1
 
 
-async def test_a_slow_disk_is_told_and_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_disk_is_reported_and_delays_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gateway.eventlog.committer.SLOW_SECONDS", 0.3)
     disk = HangingDisk()
     plant = Plant(tmp_path, disk=disk)
@@ -327,7 +329,7 @@ async def test_a_disk_that_never_answers_does_not_hold_the_end(
         disk.answer()
 
 
-async def test_a_segment_that_cannot_be_completed_is_told_and_tried_again(tmp_path: Path) -> None:
+async def test_a_segment_that_cannot_be_completed_is_reported_and_tried_again(tmp_path: Path) -> None:
     broken = True
     plant = Plant(tmp_path, disk=FailingDisk(lambda call: broken and call == "rename"))
     async with plant.log() as log:

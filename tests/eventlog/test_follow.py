@@ -85,7 +85,7 @@ def test_what_is_committed_later_is_new_once(log: Path) -> None:
     assert new(end) == []
 
 
-def test_half_a_block_is_not_told(log: Path) -> None:
+def test_half_a_block_is_not_reported(log: Path) -> None:
     end = LogEnd(log, Selection())
     end.last(0)
     (block,) = blocks(81, map(update, range(81, 84)))
@@ -137,7 +137,7 @@ def test_what_retention_took_is_remarked(log: Path) -> None:
     assert end.remarks == ["seq 81 to 89 are gone"]
 
 
-def test_a_log_that_begins_later_is_told_from_its_beginning(tmp_path: Path) -> None:
+def test_a_log_that_begins_later_is_reported_from_its_beginning(tmp_path: Path) -> None:
     end = LogEnd(tmp_path, Selection())
     assert end.last(10) == []
     assert new(end) == []

@@ -78,7 +78,7 @@ def objects_of(state: LastState) -> dict[str, dict[str, object] | None]:
     return {identifier: record.values for identifier, record in state.objects.items()}
 
 
-def test_what_was_told_before_some_starts_that_ended_at_once_is_known(tmp_path: Path) -> None:
+def test_what_was_reported_before_some_starts_that_ended_at_once_is_known(tmp_path: Path) -> None:
     head = recorded(SHOP, QUEUE, AGENT, queue(1), queue(2))
     cut_off = recorded(SHOP, QUEUE)
     folder = logged(tmp_path, head, cut_off, cut_off, cut_off)
@@ -118,7 +118,9 @@ def test_only_sources_that_are_asked_for_are_looked_at(tmp_path: Path) -> None:
         pytest.param("qmf", AWAY.last_received, id="the link may have been dead before it was down"),
     ],
 )
-def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path, kind: str, complete_until: int) -> None:
+def test_a_source_that_was_down_was_listened_to_until_then(
+    tmp_path: Path, kind: str, complete_until: int
+) -> None:
     mirror = LogRecorder(RecorderSettings())
     away = msgspec.structs.replace(AWAY, kind=kind)
     records = mirror.apply(batch(msgspec.structs.replace(SHOP, kind=kind)), T0)
@@ -130,13 +132,15 @@ def test_a_source_that_was_down_was_heard_until_then(tmp_path: Path, kind: str, 
 @pytest.mark.parametrize(
     ("took", "before"), [(0, SECOND), (3 * SECOND, 6 * SECOND), (MINUTE, 10 * SECOND), (-MINUTE, SECOND)]
 )
-def test_what_was_under_way_when_the_log_ended_was_not_heard(took: int, before: int, tmp_path: Path) -> None:
+def test_what_was_under_way_when_the_log_ended_was_not_received(
+    took: int, before: int, tmp_path: Path
+) -> None:
     mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - took)), T0)
     assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - before}
 
 
-def test_what_was_under_way_in_an_agent_when_it_was_heard_last_was_not_heard(tmp_path: Path) -> None:
+def test_what_was_under_way_in_an_agent_when_it_was_received_last_was_not_received(tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - SECOND)), T0)
     records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
@@ -156,7 +160,7 @@ def test_a_process_that_stood_still_may_have_left_unread_what_happened_meanwhile
     assert state.complete_until == {"shop": T0 + silent - before}
 
 
-def test_events_that_ceased_before_the_source_was_down_ended_what_was_heard(tmp_path: Path) -> None:
+def test_events_that_ceased_before_the_source_was_down_ended_what_was_received(tmp_path: Path) -> None:
     """Of a broker that is killed first a request fails; that its events are gone is found out after that."""
     mirror = LogRecorder(RecorderSettings())
     away = msgspec.structs.replace(AWAY, kind="rabbitmq")
@@ -192,7 +196,7 @@ def test_a_short_segment_alone_may_lack_objects(tmp_path: Path) -> None:
     assert last_state(logged(tmp_path / "first", records), ["shop"]).is_complete
 
 
-def test_what_is_damaged_is_passed_over_and_told(tmp_path: Path) -> None:
+def test_what_is_damaged_is_passed_over_and_reported(tmp_path: Path) -> None:
     folder = logged(tmp_path, recorded(SHOP, QUEUE, AGENT, queue(1)), recorded(SHOP, QUEUE, queue(2)))
     segment = min((folder / "segments").iterdir())
     segment.write_bytes(segment.read_bytes().replace(b'"depth":0', b'"depth":1', 1))
@@ -232,7 +236,7 @@ def test_what_the_log_does_not_know_came_since() -> None:
     assert kinds(recorded(CATCHING_UP, QUEUE, queue(2), former=former(queue(1)))) == [("create", "/|q2")]
 
 
-def test_what_is_not_told_any_more_is_gone_once_everything_was_read() -> None:
+def test_what_is_not_reported_any_more_is_gone_once_everything_was_read() -> None:
     state = former(queue(1), queue(2))
     assert kinds(recorded(CATCHING_UP, QUEUE, queue(1), former=state)) == [("snapshot", "/|q1")]
     state = former(queue(1), queue(2))
@@ -273,7 +277,7 @@ def test_objects_of_an_agent_that_does_not_return_have_ended() -> None:
     assert [one.kind for one in with_all_fields(told) if one.row][-1:] == [RecordKind.DELETE]
 
 
-def test_an_end_that_is_told_is_told_once_with_both_times() -> None:
+def test_an_end_that_is_reported_is_reported_once_with_both_times() -> None:
     records = recorded(
         CATCHING_UP, QUEUE, queue(1), deletion(1, deleted=T0 + SECOND), SHOP, former=former(queue(1))
     )
@@ -396,7 +400,7 @@ def test_a_counter_that_is_read_later_than_others_has_no_interval() -> None:
     assert with_all_fields(told)[-1].deltas == {"published": Delta(30)}
 
 
-def test_a_source_that_is_read_again_was_not_heard_since_the_log_ended() -> None:
+def test_a_source_that_is_read_again_was_not_listened_to_since_the_log_ended() -> None:
     state = former(queue(1))
     mirror = LogRecorder(RecorderSettings(), state)
     told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0 + MINUTE)
@@ -414,13 +418,15 @@ def test_a_gap_begins_with_the_last_word_of_agents_whose_link_had_gone_silent(tm
     assert last_state(tmp_path, ["shop"]).complete_until == {"shop": T0}
 
 
-def test_a_source_with_a_durable_subscription_tells_its_gaps_itself() -> None:
+def test_a_source_with_a_durable_subscription_reports_its_gaps_itself() -> None:
     mirror = LogRecorder(RecorderSettings(), former(queue(1)), heard_all=["shop"])
     told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1), SHOP), T0 + MINUTE)
     assert not [record for record in with_all_fields(told) if record.kind is RecordKind.GAP]
 
 
-def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_heard(tmp_path: Path) -> None:
+def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_listened_to(
+    tmp_path: Path,
+) -> None:
     state = LastState({}, {"shop": T0}, {"shop"})
     for number in range(3):
         now = T0 + (number + 1) * MINUTE
@@ -429,7 +435,7 @@ def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_heard
     assert (state.complete_until, state.read_whole) == ({"shop": T0}, {"shop"})
 
 
-def test_what_is_told_of_a_source_that_was_never_read_whole_is_not_called_new() -> None:
+def test_what_is_reported_of_a_source_that_was_never_read_whole_is_not_called_new() -> None:
     state = LastState({}, {"shop": T0})
     assert kinds(recorded(CATCHING_UP, QUEUE, queue(1), former=state)) == [("snapshot", "/|q1")]
 
@@ -439,7 +445,7 @@ def test_where_the_log_may_lack_objects_nothing_is_called_new() -> None:
     assert kinds(recorded(CATCHING_UP, QUEUE, queue(2), former=state)) == [("snapshot", "/|q2")]
 
 
-def test_a_head_tells_what_lived_until_somebody_says_how_it_is_now() -> None:
+def test_a_head_contains_what_lived_until_it_is_read_again() -> None:
     mirror = LogRecorder(RecorderSettings(), former(queue(1), queue(2)))
     mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0)
     whole = Replayed().read(with_all_fields(mirror.head(lambda: T0 + SECOND)))

@@ -110,7 +110,7 @@ def test_what_was_refused_of_an_object_that_is_not_there() -> None:
     assert (record.package, record.class_name) == ("shop", "queue")
 
 
-def test_what_is_under_way_is_told_again_at_each_head_and_how_long_it_is() -> None:
+def test_what_is_under_way_is_reported_again_at_each_head_and_how_long_it_is() -> None:
     log = Log()
     log.tell(BEGUN)
     (record,) = log.head(T0 + 3 * SECOND)
@@ -152,7 +152,7 @@ def test_an_end_in_a_later_segment_is_an_end(tmp_path: Path) -> None:
     assert unfinished_operations(logged(tmp_path / "b", begun, settled)) == []
 
 
-def test_what_is_told_again_at_a_head_is_found_once(tmp_path: Path) -> None:
+def test_what_is_reported_again_at_a_head_is_found_once(tmp_path: Path) -> None:
     log = Log()
     begun, head = log.tell(BEGUN), log.head(T0)
     assert len(unfinished_operations(logged(tmp_path / "a", begun, head))) == 1

@@ -67,7 +67,7 @@ def flipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(place=st.integers(0, 2**32 - 1), is_near_the_end=st.booleans(), bit=st.integers(0, 7))
 @settings(max_examples=examples() // 2)
-def test_a_bit_that_flips_anywhere_is_told(
+def test_a_bit_that_flips_anywhere_is_reported(
     place: int, bit: int, whole: bytes, flipped: Path, *, is_near_the_end: bool
 ) -> None:
     # Half of the times near the end, where the checksum itself stands.
@@ -80,7 +80,7 @@ def test_a_bit_that_flips_anywhere_is_told(
         checked(database, flipped)
 
 
-def test_a_column_whose_name_is_no_text_any_more_is_told(
+def test_a_column_whose_name_is_no_text_any_more_is_reported(
     database: DuckDBPyConnection, copy: Path, whole: bytes
 ) -> None:
     footer = whole[-8 - int.from_bytes(whole[-8:-4], "little") :]
@@ -115,7 +115,9 @@ def test_damage_to_either_entry_does_not_pass_for_a_file_without(
         checked(database, copy)
 
 
-def test_what_was_expected_and_found_is_told(database: DuckDBPyConnection, copy: Path, whole: bytes) -> None:
+def test_what_was_expected_and_found_is_reported(
+    database: DuckDBPyConnection, copy: Path, whole: bytes
+) -> None:
     offset = whole.index(b"queue") + 1
     copy.write_bytes(whole[:offset] + b"U" + whole[offset + 1 :])
     with pytest.raises(ChecksumError, match=r"expected octets with CRC [0-9a-f]{8}, found [0-9a-f]{8}"):

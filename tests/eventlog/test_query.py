@@ -56,7 +56,7 @@ def test_each_record_is_there_once(log: Path) -> None:
     assert seqs(log) == list(range(1, 76))
 
 
-def test_a_segment_beside_its_file_is_told_once(log: Path) -> None:
+def test_a_segment_beside_its_file_is_reported_once(log: Path) -> None:
     first = list_segments(log)[0]
     content = first.path.read_bytes()
     compact(log, 1)
@@ -151,7 +151,7 @@ def test_files_that_go_while_they_are_looked_up_are_looked_up_again(
     assert len(looked) == 2
 
 
-def test_a_log_that_is_damaged_is_told_with_what_to_do(log: Path) -> None:
+def test_a_log_that_is_damaged_is_reported_with_what_to_do(log: Path) -> None:
     damaged = list_segments(log)[0].path
     damaged.write_bytes(damaged.read_bytes().replace(b'"kind":"update"', b'"kind:"update"', 1))
     with pytest.raises(LogReadError, match=f"{damaged.name}.*log compact"):

@@ -99,7 +99,7 @@ def test_long_values_are_cut_unless_all_are_asked_for() -> None:
     assert line(record, whole=True).endswith("x" * 1000)
 
 
-def test_what_a_terminal_would_obey_is_shown() -> None:
+def test_control_sequences_of_a_terminal_are_shown() -> None:
     assert harmless("a\x1b[31m\n\u202eb\u00e9") == "a\\x1b[31m\\n\\u202ebé"
 
 

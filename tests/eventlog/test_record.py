@@ -66,13 +66,13 @@ def test_its_fields_are_those_of_a_record_in_their_order() -> None:
     assert sorted(fields, key=order.index) == list(fields)
 
 
-def test_changes_are_told_in_the_quick_form() -> None:
+def test_changes_are_reported_in_the_quick_form() -> None:
     _, change = mirrored(queue(1), update({DEPTH: 3, PUBLISHED: 4}, now=T0 + SECOND))
     assert isinstance(change, ObjectChange)
     assert (change.record().object_id, change.values) == ("shop/shop:queue/1", {"depth": 3, "published": 4})
 
 
-def test_a_change_that_is_too_large_is_told_without_its_values() -> None:
+def test_a_change_that_is_too_large_is_reported_without_its_values() -> None:
     draft = BlockDraft(LOG_ID, 1)
     draft.add(msgspec.structs.replace(CHANGE, values={"padding": "x" * MAX_RECORD_OCTETS}))
     line = msgspec.json.decode(draft.lines, type=LogRecord)

@@ -24,7 +24,7 @@ def start(late: RecordedDeliveries) -> LogRecord:
     return LogRecord(kind=RecordKind.START, ingest_ts=TIME, values={"version": 1, **late.values()})
 
 
-def test_as_many_are_told_as_a_consumer_may_not_have_acknowledged() -> None:
+def test_as_many_are_reported_as_a_consumer_may_not_have_acknowledged() -> None:
     assert MIN_OF_SOURCE >= KEPT_PREFETCH
     late = RecordedDeliveries(f"shop:{number}" for number in range(MIN_OF_SOURCE))
     late.add("a:b:c", KEPT_FOR + 1)
@@ -33,7 +33,7 @@ def test_as_many_are_told_as_a_consumer_may_not_have_acknowledged() -> None:
     assert list(deliveries_in(late.values()))[-1] == "a:b:c"
 
 
-def test_all_of_the_last_minutes_are_told_up_to_a_limit() -> None:
+def test_all_of_the_last_minutes_are_reported_up_to_a_limit() -> None:
     late = RecordedDeliveries(f"shop:{number}" for number in range(MAX_OF_SOURCE))
     assert len(list(deliveries_in(late.values()))) == MAX_OF_SOURCE
     late.add("shop:more", KEPT_FOR)
@@ -50,7 +50,7 @@ def test_one_that_came_again_may_come_once_more() -> None:
     assert (told[0], told[-2:]) == ("shop:2", ["shop:0", "shop:next"])
 
 
-def test_where_there_are_none_nothing_is_told() -> None:
+def test_where_there_are_none_nothing_is_reported() -> None:
     assert RecordedDeliveries().values() == {}
 
 

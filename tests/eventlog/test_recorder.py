@@ -37,7 +37,7 @@ MINUTE = 60 * SECOND
 EVERYTHING = RecorderSettings(statistics_interval=1)
 
 
-def test_an_object_that_begins_is_told_whole() -> None:
+def test_an_object_that_begins_is_reported_whole() -> None:
     (record,) = Shop().tell(queue(7, {NAME: "q7", VHOST: ROOT, DEPTH: 3, ARGUMENTS: {"x-max-length": 9}}))
     assert record == LogRecord(
         kind=RecordKind.CREATE,
@@ -61,7 +61,7 @@ def test_an_object_that_begins_is_told_whole() -> None:
     )
 
 
-def test_what_a_source_tells_before_it_is_known_was_there_already() -> None:
+def test_what_a_source_reports_before_it_is_known_was_there_already() -> None:
     shop = Shop(source=msgspec.structs.replace(SHOP, state=SourceState.SYNCHRONISING))
     assert kinds(shop.tell(queue(1))) == ["snapshot"]
     assert kinds(shop.tell(SHOP, queue(2))) == ["source", "create"]
@@ -70,7 +70,7 @@ def test_what_a_source_tells_before_it_is_known_was_there_already() -> None:
     assert kinds(shop.tell(queue(3))) == ["create"]
 
 
-def test_schemas_are_told_once_and_at_the_head_of_each_segment_that_needs_them() -> None:
+def test_schemas_are_reported_once_and_at_the_head_of_each_segment_that_needs_them() -> None:
     shop = Shop()
     assert kinds(shop.began) == ["source", "agent", "schema", "schema", "schema"]
     queue_schema = shop.began[2]
@@ -88,7 +88,7 @@ def test_schemas_are_told_once_and_at_the_head_of_each_segment_that_needs_them()
     assert kinds(shop.head()) == ["schema", "schema", "source", "agent", "snapshot", "snapshot"]
 
 
-def test_a_property_is_told_at_once_and_alone() -> None:
+def test_a_property_is_reported_at_once_and_alone() -> None:
     shop = Shop()
     shop.tell(queue())
     (record,) = shop.tell(update({PAUSED: True, DEPTH: 5}))
@@ -99,7 +99,7 @@ def test_a_property_is_told_at_once_and_alone() -> None:
     assert record.values == {"depth": 5}
 
 
-def test_statistics_are_told_once_in_an_interval_merged_to_the_latest() -> None:
+def test_statistics_are_reported_once_in_an_interval_merged_to_the_latest() -> None:
     shop = Shop()
     shop.tell(queue())
     recorded = []
@@ -111,7 +111,7 @@ def test_statistics_are_told_once_in_an_interval_merged_to_the_latest() -> None:
     assert (second - first, third - second) == (60, 60)
 
 
-def test_what_did_not_change_is_not_told() -> None:
+def test_what_did_not_change_is_not_reported() -> None:
     shop = Shop()
     shop.tell(queue())
     assert shop.tell(update({}, now=T0 + SECOND)) == []
@@ -129,7 +129,7 @@ def test_objects_are_due_at_instants_that_are_spread_over_the_interval() -> None
         assert 40 <= len(shop.wait(5 * SECOND)) <= 60
 
 
-def test_many_that_are_due_are_told_in_steps() -> None:
+def test_many_that_are_due_are_reported_in_steps() -> None:
     shop = Shop()
     for row in range(1, 2 * STEP_OBJECTS + 11):
         shop.tell(queue(row))
@@ -149,7 +149,7 @@ def test_the_interval_of_a_class_is_that_of_the_first_pattern_that_fits(
     assert settings.interval(class_name) == interval
 
 
-def test_an_interval_below_a_tenth_of_a_second_tells_each_change() -> None:
+def test_an_interval_below_a_tenth_of_a_second_reports_each_change() -> None:
     shop = Shop(EVERYTHING)
     shop.tell(queue())
     recorded = [record for depth in range(1, 6) for record in shop.tell(update({DEPTH: depth}))]
@@ -203,7 +203,7 @@ def test_a_counter_that_was_absent_when_all_began_again_has_counted_all_it_shows
     assert record.deltas == {"published": Delta(1, SECOND)}
 
 
-def test_what_came_and_went_before_it_was_told_is_not_told() -> None:
+def test_what_came_and_went_before_it_was_reported_is_not_reported() -> None:
     shop = Shop()
     shop.tell(queue(1, {DEPTH: 0}))
     shop.tell(update({DELIVERED: 1}))
@@ -211,7 +211,7 @@ def test_what_came_and_went_before_it_was_told_is_not_told() -> None:
     assert shop.wait(MINUTE) == []
 
 
-def test_what_was_told_to_be_absent_is_not_told_so_again() -> None:
+def test_what_was_reported_absent_is_not_reported_absent_again() -> None:
     shop = Shop()
     shop.tell(queue(1, {DEPTH: 3}))
     shop.tell(update({}, DEPTH))
@@ -221,7 +221,7 @@ def test_what_was_told_to_be_absent_is_not_told_so_again() -> None:
     assert shop.wait(MINUTE) == []
 
 
-def test_a_property_told_meanwhile_does_not_shorten_the_interval_of_counters() -> None:
+def test_a_property_reported_meanwhile_does_not_shorten_the_interval_of_counters() -> None:
     shop = Shop()
     shop.tell(queue(1, {PUBLISHED: 0}))
     shop.tell(update({PUBLISHED: 5}, now=T0 + 10 * SECOND))
@@ -231,7 +231,7 @@ def test_a_property_told_meanwhile_does_not_shorten_the_interval_of_counters() -
     assert record.deltas == {"published": Delta(5, 10 * SECOND)}
 
 
-def test_the_last_values_of_an_object_are_told_before_its_end() -> None:
+def test_the_last_values_of_an_object_are_reported_before_its_end() -> None:
     shop = Shop()
     created, last, end = shop.tell(
         queue(1, {PUBLISHED: 1}), update({PUBLISHED: 5}, now=T0 + SECOND), deletion(deleted=T0 + 2 * SECOND)
@@ -247,14 +247,14 @@ def test_the_last_values_of_an_object_are_told_before_its_end() -> None:
     assert shop.wait(10 * MINUTE) == []
 
 
-def test_an_end_that_nobody_told_has_no_time() -> None:
+def test_an_end_that_was_not_reported_has_no_time() -> None:
     shop = Shop()
     shop.tell(queue())
     (end,) = shop.tell(deletion(inferred=True))
     assert (end.inferred, end.delete_ts) == (True, None)
 
 
-def test_an_object_that_came_back_tells_all_that_is_new_at_once() -> None:
+def test_an_object_that_came_back_reports_all_that_is_new_at_once() -> None:
     shop = Shop()
     shop.tell(queue(1, {NAME: "q1", VHOST: ROOT, DEPTH: 9, PUBLISHED: 50}))
     again = msgspec.structs.replace(

@@ -167,7 +167,7 @@ class Ledger:
 
 
 @given(STEPS, st.sampled_from([1, 10 * SECOND, 60 * SECOND]))
-def test_each_segment_alone_tells_how_everything_stands(
+def test_each_segment_alone_says_how_everything_stands(
     steps: list[tuple[str, object]], interval: int
 ) -> None:
     ledger = Ledger(interval)
@@ -209,7 +209,7 @@ def test_properties_are_never_behind(steps: list[tuple[str, object]]) -> None:
 
 
 @given(STEPS, st.sampled_from([SECOND, 60 * SECOND]))
-def test_statistics_of_an_object_are_told_once_in_an_interval(
+def test_statistics_of_an_object_are_reported_once_in_an_interval(
     steps: list[tuple[str, object]], interval: int
 ) -> None:
     """But for a head, an end, and a return, which tell what waited."""

@@ -32,7 +32,7 @@ MINUTE = 60 * SECOND
 EVERYTHING = RecorderSettings(statistics_interval=1)
 
 
-def test_an_event_is_told_with_the_id_that_it_has_everywhere() -> None:
+def test_an_event_is_reported_with_the_id_that_it_has_everywhere() -> None:
     shop = Shop()
     (record,) = shop.tell(event())
     assert record == LogRecord(
@@ -70,7 +70,7 @@ def test_a_gap_says_from_when_to_when() -> None:
     assert (record.from_ts, record.to_ts) == ("2026-11-20T15:00:00.000000Z", "2026-11-20T15:00:01.000000Z")
 
 
-def test_a_source_is_told_when_its_state_changes_and_its_counters_once_in_an_interval() -> None:
+def test_a_source_is_reported_when_its_state_changes_and_its_counters_once_in_an_interval() -> None:
     shop = Shop()
     assert shop.tell(msgspec.structs.replace(SHOP, counters={"messages": 5})) == []
     down = msgspec.structs.replace(SHOP, state=SourceState.DOWN, detail="refused", since=T0 + 1)
@@ -91,14 +91,14 @@ def test_a_source_is_told_when_its_state_changes_and_its_counters_once_in_an_int
     assert shop.wait(10 * MINUTE) == []
 
 
-def test_an_agent_is_told_when_belief_in_it_changes_and_not_with_each_heartbeat() -> None:
+def test_an_agent_is_reported_when_its_freshness_changes_and_not_with_each_heartbeat() -> None:
     shop = Shop()
     assert shop.tell(msgspec.structs.replace(AGENT, confirmed=T0 + SECOND)) == []
     (record,) = shop.tell(msgspec.structs.replace(AGENT, fresh=False, since=T0 + SECOND))
     assert (record.kind, record.agent, record.state) == (RecordKind.AGENT, "1.0", "stale")
 
 
-def test_that_an_agent_is_gone_is_told_once_and_no_head_tells_it() -> None:
+def test_that_an_agent_is_gone_is_reported_once_and_no_head_reports_it() -> None:
     shop = Shop()
     gone = AgentGoneRecord(AGENT.source, AGENT.agent, T0 + SECOND)
     (record,) = shop.tell(gone)
@@ -108,7 +108,7 @@ def test_that_an_agent_is_gone_is_told_once_and_no_head_tells_it() -> None:
     assert kinds(with_all_fields(shop.mirror.head(lambda: shop.now))) == ["schema", "source"]
 
 
-def test_a_head_tells_each_object_as_it_is_when_its_turn_comes() -> None:
+def test_a_head_reports_each_object_as_it_is_when_its_turn_comes() -> None:
     shop = Shop()
     for row in (1, 2, 3):
         shop.tell(queue(row, {PUBLISHED: 0}))
@@ -128,7 +128,7 @@ def test_a_head_tells_each_object_as_it_is_when_its_turn_comes() -> None:
     assert shop.wait(MINUTE) == [], "nothing of it waits any more"
 
 
-def test_under_pressure_statistics_are_told_less_often() -> None:
+def test_under_pressure_statistics_are_reported_less_often() -> None:
     shop = Shop()
     shop.tell(queue())
     shop.mirror.pressure = Pressure.MERGE
@@ -139,7 +139,7 @@ def test_under_pressure_statistics_are_told_less_often() -> None:
     assert len(recorded) == 3
 
 
-def test_when_the_log_is_full_changes_wait_and_how_many_were_merged_is_told() -> None:
+def test_when_the_log_is_full_changes_wait_and_how_many_were_merged_is_reported() -> None:
     shop = Shop()
     shop.tell(queue())
     shop.mirror.pressure = Pressure.FULL
@@ -165,7 +165,7 @@ def test_a_clock_that_was_set_back_does_not_keep_values_waiting() -> None:
     assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 2}]
 
 
-def test_what_is_told_of_what_is_not_known_is_counted() -> None:
+def test_what_is_reported_of_unknown_objects_is_counted() -> None:
     shop = Shop()
     unknown = (
         update({DEPTH: 1}, row=99),

@@ -83,7 +83,7 @@ FORGED = b'{"log_id":"%s","kind":"_commit","seq":9,"n":1,"len":3,"crc":"00000000
         bytes(512) + blocks([2], 6)[0],  # a later page reached the disk, an earlier one did not
     ],
 )
-def test_what_was_promised_to_nobody_goes_to_lost(tmp_path: Path, tail: bytes) -> None:
+def test_what_was_promised_to_no_receiver_goes_to_lost(tmp_path: Path, tail: bytes) -> None:
     folder = made(tmp_path)
     octets = b"".join(blocks([2, 3]))
     write_segment(folder, 1, octets + tail, is_open=True)
@@ -169,7 +169,7 @@ def test_damage_of_what_was_acknowledged_long_ago_takes_nothing_behind_it_away(t
     assert lost(folder) == {}
 
 
-def test_seqs_that_are_missing_between_segments_are_told_unless_the_lake_has_them(tmp_path: Path) -> None:
+def test_seqs_that_are_missing_between_segments_are_reported_unless_the_lake_has_them(tmp_path: Path) -> None:
     folder = made(tmp_path, next_seq=30)
     write_segment(folder, 1, blocks([2])[0])
     write_segment(folder, 20, blocks([2], 20)[0])

@@ -105,7 +105,7 @@ def test_deletions_add_up() -> None:
     assert first + second == Deleted(3, 30, "max_age, max_size", "2026-11-19T15:00:00.000000Z")
 
 
-async def test_a_writer_stays_within_its_bounds_and_tells_what_that_cost(tmp_path: Path) -> None:
+async def test_a_writer_stays_within_its_bounds_and_reports_what_that_cost(tmp_path: Path) -> None:
     bound = 200_000
     settings = LogFileSettings(
         commit_interval=1_000_000, min_free=0, max_size=bound, segment_size=20_000
@@ -150,7 +150,7 @@ def test_a_clock_that_jumps_forward_makes_nothing_old() -> None:
     assert ages.now(BEGIN + HOUR + 2, HOUR + 2) == BEGIN + HOUR + 2
 
 
-def test_a_clock_that_was_set_is_believed_when_it_has_agreed_with_the_monotonic_clock_for_long() -> None:
+def test_a_clock_that_was_set_is_trusted_when_it_has_agreed_with_the_monotonic_clock_for_long() -> None:
     ages = AgeClock(BEGIN, 0)
     late = BEGIN + 90 * DAY
     assert ages.now(late, 1) == BEGIN + 1

@@ -79,7 +79,7 @@ def test_a_segment_beside_its_file_is_counted_once(log: Path) -> None:
     assert (problems, summary.records) == ([], 125)
 
 
-def test_a_bit_that_flipped_is_told_with_its_block_and_what_is_missing(log: Path) -> None:
+def test_a_bit_that_flipped_is_reported_with_its_block_and_what_is_missing(log: Path) -> None:
     path = segment_file(log, 76)
     octets = bytearray(path.read_bytes())
     octets[octets.index(b'"seq":90') + 60] ^= 1
@@ -88,7 +88,7 @@ def test_a_bit_that_flipped_is_told_with_its_block_and_what_is_missing(log: Path
     assert only(log).startswith(f"segments/{path.name}: octet {begins}: expected octets with CRC")
 
 
-def test_a_segment_cut_off_is_told_and_so_is_what_is_missing_behind(log: Path) -> None:
+def test_a_segment_cut_off_is_reported_and_so_is_what_is_missing_behind(log: Path) -> None:
     path = segment_file(log, 76)
     path.write_bytes(path.read_bytes()[:-10])
     problems, summary = verified(log)
@@ -101,7 +101,7 @@ def test_a_segment_cut_off_is_told_and_so_is_what_is_missing_behind(log: Path) -
 
 
 @pytest.mark.parametrize(("gone", "missing", "before"), [(26, "26 to 50", 51), (51, "51 to 75", 76)])
-def test_a_file_that_is_gone_is_told(log: Path, gone: int, missing: str, before: int) -> None:
+def test_a_file_that_is_gone_is_reported(log: Path, gone: int, missing: str, before: int) -> None:
     (lake_file(log, gone) if gone < 51 else segment_file(log, gone)).unlink()
     assert only(log) == f"segments/{before:020}.jsonl: seq {missing} are missing before it"
 
@@ -113,7 +113,9 @@ def test_the_oldest_files_may_be_gone(log: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", [1, 51])
-def test_a_segment_that_was_set_aside_is_told_from_one_that_retention_took(log: Path, gone: int) -> None:
+def test_a_segment_that_was_set_aside_is_distinguished_from_one_that_retention_took(
+    log: Path, gone: int
+) -> None:
     file = lake_file(log, gone) if gone == 1 else segment_file(log, gone)
     file.unlink()
     (log / "lost").mkdir()
@@ -132,7 +134,7 @@ def test_a_segment_that_was_set_aside_is_told_from_one_that_retention_took(log: 
         "segments/1.jsonl",
     ],
 )
-def test_a_file_that_is_none_of_the_logs_is_told(log: Path, name: str) -> None:
+def test_a_file_that_is_none_of_the_logs_is_reported(log: Path, name: str) -> None:
     path = log / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(lake_file(log, 1).read_bytes())
@@ -141,7 +143,7 @@ def test_a_file_that_is_none_of_the_logs_is_told(log: Path, name: str) -> None:
     assert verified(log)[0] == []
 
 
-def test_a_parquet_file_that_is_damaged_is_told(log: Path) -> None:
+def test_a_parquet_file_that_is_damaged_is_reported(log: Path) -> None:
     path = lake_file(log, 26)
     path.write_bytes(path.read_bytes()[:-20])
     problems, _ = verified(log)
@@ -165,7 +167,7 @@ def test_damage_for_which_duckdb_gives_a_database_up_is_of_one_file_only(log: Pa
     assert summary.records == 100
 
 
-def test_a_value_that_was_altered_is_told(log: Path) -> None:
+def test_a_value_that_was_altered_is_reported(log: Path) -> None:
     path = lake_file(log, 26)
     octets = bytearray(path.read_bytes())
     octets[octets.index(b"queue-") + len("queue-")] ^= 1
@@ -179,7 +181,7 @@ def test_a_file_without_a_checksum_is_counted_and_no_problem(log: Path) -> None:
     assert (problems, summary.unchecked, summary.lake_files) == ([], 1, 2)
 
 
-def test_a_file_under_anothers_name_is_told(log: Path) -> None:
+def test_a_file_under_anothers_name_is_reported(log: Path) -> None:
     other = lake_file(log, 26).parent.parent / "hour=09" / lake_file(log, 27).name
     other.parent.mkdir()
     lake_file(log, 26).rename(other)
@@ -190,19 +192,19 @@ def test_a_file_under_anothers_name_is_told(log: Path) -> None:
     ]
 
 
-def test_records_that_are_there_twice_are_told(log: Path) -> None:
+def test_records_that_are_there_twice_are_reported(log: Path) -> None:
     segment(log, 60, map(update, range(60, 70)))
     problems, _ = verified(log)
     assert "seq 60 to 69 are in" in str(problems[0])
 
 
-def test_a_segment_of_another_log_is_told(log: Path) -> None:
+def test_a_segment_of_another_log_is_reported(log: Path) -> None:
     segment(log, 126, [update(126)], log_id="another")
     assert only(log) == f"segments/{126:020}.jsonl: octet 0: is of log another, not of {LOG_ID}"
 
 
 @pytest.mark.parametrize("content", [None, "damaged"])
-def test_a_log_without_identity_is_told(log: Path, content: str | None) -> None:
+def test_a_log_without_identity_is_reported(log: Path, content: str | None) -> None:
     identity_path(log).unlink()
     if content is not None:
         identity_path(log).write_text(content, encoding="utf-8")

@@ -84,7 +84,7 @@ def test_a_gap_that_was_written_takes_no_more() -> None:
         st.sampled_from(["update", "create", "take", "done", "segment", "large", "several"]), max_size=300
     )
 )
-def test_whatever_happens_each_seq_is_told_once_and_in_order(steps: list[str]) -> None:
+def test_whatever_happens_each_seq_is_reported_once_and_in_order(steps: list[str]) -> None:
     waiting = WaitingRecords(LOG_ID, 1, 40)
     under_way: list[Batch] = []
     seqs: list[int] = []

@@ -36,7 +36,7 @@ async def test_what_is_appended_is_on_the_disk_when_it_is_reached(tmp_path: Path
     assert [segment.is_open for segment in list_segments(plant.folder)] == [False]
 
 
-async def test_the_first_record_tells_which_log_this_is_and_why(tmp_path: Path) -> None:
+async def test_the_first_record_says_which_log_this_is_and_why(tmp_path: Path) -> None:
     plant = Plant(tmp_path)
     async with plant.log():
         pass
@@ -79,7 +79,7 @@ async def test_each_segment_begins_with_how_all_stands(tmp_path: Path) -> None:
     assert [segment.first_seq for segment in list_segments(plant.folder)] == [1, 5]
 
 
-async def test_the_identity_tells_which_segments_say_how_all_stands(tmp_path: Path) -> None:
+async def test_the_identity_says_which_segments_say_how_all_stands(tmp_path: Path) -> None:
     plant = Plant(tmp_path)
     plant.standing = [1, 2, 3]
     async with plant.log() as log:
@@ -143,7 +143,7 @@ async def test_a_segment_ends_at_its_size_but_never_within_its_head(tmp_path: Pa
     assert 50_000 < first.path.stat().st_size < 70_000, "twice its head"
 
 
-async def test_a_head_holds_nobody_up(tmp_path: Path) -> None:
+async def test_a_head_delays_no_record(tmp_path: Path) -> None:
     plant = Plant(tmp_path)
     plant.standing = list(range(20_000))
     async with plant.log() as log:
@@ -300,7 +300,7 @@ async def test_a_log_that_was_refused_is_not_held(tmp_path: Path) -> None:
     assert reasons(read_log(plant.folder)) == ["began", "began"]
 
 
-async def test_no_seq_is_given_again_when_somebody_takes_a_segment_away(tmp_path: Path) -> None:
+async def test_no_seq_is_given_again_when_an_operator_removes_a_segment(tmp_path: Path) -> None:
     plant = Plant(tmp_path)
     async with plant.log() as log:
         await log.reached(log.append(plant.update(1)))
@@ -329,7 +329,7 @@ async def test_a_closed_log_reaches_nothing_more(tmp_path: Path) -> None:
         await log.reached(2)
 
 
-async def test_a_fault_in_telling_heads_is_told_and_records_are_still_written(tmp_path: Path) -> None:
+async def test_a_fault_in_reporting_heads_is_reported_and_records_are_still_written(tmp_path: Path) -> None:
     def head() -> Iterator[LogRecord]:
         raise LookupError("a fault")
         yield

@@ -111,7 +111,7 @@ async def test_answers_find_their_requests_in_any_order(tmp_path: Path) -> None:
         assert len({answer.request for answer in answers}) == 3
 
 
-async def test_who_gets_an_answer_has_been_told_what_it_led_to(tmp_path: Path) -> None:
+async def test_an_answer_comes_after_what_it_led_to(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         site.operations.script = nothing
         asked = asyncio.create_task(site.link.ask(PURGE))
@@ -124,7 +124,7 @@ async def test_who_gets_an_answer_has_been_told_what_it_led_to(tmp_path: Path) -
         assert [message for message in site.north.messages if isinstance(message, Batch)] == batches
 
 
-async def test_an_answer_waits_for_the_snapshot_of_a_north_that_has_none_yet(tmp_path: Path) -> None:
+async def test_an_answer_waits_for_the_snapshot_of_a_front_end_that_has_none_yet(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         assert (await site.link.ask(PURGE)).outcome is Outcome.APPLIED
         await site.north.until(Hello(VERSION, 1, "gw", 0))
@@ -179,7 +179,7 @@ async def test_a_core_that_hangs_is_not_waited_for_for_ever(
         assert site.link.asked == 0
 
 
-async def test_an_answer_that_nobody_waits_for_any_more_harms_nobody(tmp_path: Path) -> None:
+async def test_an_answer_that_comes_too_late_harms_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         site.operations.script = nothing
         asked = asyncio.create_task(site.link.ask(PURGE))
@@ -218,7 +218,7 @@ async def test_a_check_of_what_cannot_travel_is_not_recorded(tmp_path: Path) -> 
         assert [one.action for one in site.operations.requests] == [PURGE.action]
 
 
-async def test_a_north_has_so_many_requests_under_way_at_most(tmp_path: Path) -> None:
+async def test_a_front_end_has_so_many_requests_under_way_at_most(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         site.operations.script = nothing
         waiting = [asyncio.create_task(site.link.ask(PURGE)) for _ in range(MAX_UNANSWERED)]

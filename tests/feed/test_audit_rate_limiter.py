@@ -16,7 +16,7 @@ def attempt(
     return Attempt(principal, OperationKind.SET, outcome, text, times)
 
 
-def test_what_exceeds_the_limit_is_counted_and_told_when_the_minute_ends() -> None:
+def test_what_exceeds_the_limit_is_counted_and_reported_when_the_minute_ends() -> None:
     limit = AuditRateLimiter(recorded_in_full=2)
     assert [limit.admit(attempt(), NOW + n) for n in range(4)] == [True, True, False, False]
     other = attempt(outcome=Outcome.READ_ONLY, text="name cannot be set")

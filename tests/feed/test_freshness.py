@@ -33,19 +33,19 @@ def freshness(group: Group) -> Freshness:
     return group.freshness
 
 
-def test_what_belongs_to_a_believed_source_and_a_fresh_agent_is_fresh() -> None:
+def test_what_belongs_to_a_trusted_source_and_a_fresh_agent_is_fresh() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
     assert freshness(watched.tracker.group(1, "1.0", 10)) is Freshness.FRESH
     assert not watched.tracker.has_stale_parts(1)
 
 
-def test_a_source_not_told_yet_is_stale_from_now_on() -> None:
+def test_a_source_not_reported_yet_is_stale_from_now_on() -> None:
     group = Watched().tracker.group(7, "1.0", 10)
     assert (group.freshness, group.stale_since) == (Freshness.STALE, 10)
 
 
-def test_while_a_source_synchronises_it_is_believed_as_before() -> None:
+def test_while_a_source_synchronises_it_is_trusted_as_before() -> None:
     watched = Watched()
     watched.source(SourceState.CONNECTING, 10)
     group = watched.tracker.group(1, "1.0", 10)
@@ -88,7 +88,7 @@ def test_what_is_stale_for_a_second_reason_has_been_stale_since_the_first() -> N
     ]
 
 
-def test_without_the_core_everything_is_stale_until_it_is_told_anew() -> None:
+def test_without_the_core_everything_is_stale_until_it_is_reported_again() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
     watched.source(SourceState.SYNCHRONISED, 10, number=2)
@@ -123,7 +123,7 @@ def test_what_a_snapshot_says_of_a_source_counts_when_the_snapshot_is_whole() ->
     assert watched.tracker.confirm_sources(60) == []
 
 
-def test_a_source_that_is_lost_before_the_snapshot_is_whole_is_not_believed() -> None:
+def test_a_source_that_is_lost_before_the_snapshot_is_whole_is_not_trusted() -> None:
     watched = Watched()
     watched.tracker.source_received(SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40), 40)
     watched.tracker.source_received(SourceRecord(1, "r", "qmf", SourceState.DOWN, "", 45, 45), 45)
@@ -143,7 +143,7 @@ def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
     assert not watched.gone("1.10", 30), "it is known no more"
 
 
-def test_what_is_left_of_an_agent_that_is_gone_is_stale_until_nobody_wants_it() -> None:
+def test_what_is_left_of_an_agent_that_is_gone_is_stale_until_its_objects_are_gone() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
     watched.agent("1.10", 10, fresh=True)
@@ -157,7 +157,7 @@ def test_what_is_left_of_an_agent_that_is_gone_is_stale_until_nobody_wants_it() 
     assert list(watched.tracker) == []
 
 
-def test_an_agent_that_a_snapshot_does_not_tell_is_gone() -> None:
+def test_an_agent_that_a_snapshot_does_not_report_is_gone() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)
     for name in ("1.0", "1.10"):

@@ -37,7 +37,7 @@ def test_an_object_is_wanted_by_its_names_their_beginnings_and_its_row(interest:
     assert not any(interest.wants(other) for other in OTHERS)
 
 
-def test_a_snapshot_tells_of_the_wanted_objects_and_of_all_that_is_no_object(
+def test_a_snapshot_reports_the_wanted_objects_and_of_all_that_is_no_object(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subscriptions, "_LOOKED_AT", 10)

@@ -66,7 +66,7 @@ def test_every_request_comes_back_equal(action: Action, check_only: bool) -> Non
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_what_a_north_refused_comes_back_equal(outcome: Outcome) -> None:
+def test_what_a_front_end_refused_comes_back_equal(outcome: Outcome) -> None:
     request = msgspec.structs.replace(REQUEST, refusal=FrontEndRefusal(outcome, "a text", "maxQueues", 7))
     assert list(RequestReader().feed(encode(request))) == [request]
 
@@ -117,6 +117,6 @@ def test_a_request_announced_too_long_is_refused_before_it_is_read() -> None:
         list(RequestReader().feed(b"\x00\x10\x00\x01"))
 
 
-def test_the_core_says_nothing_that_a_north_says() -> None:
+def test_the_core_sends_no_record_of_a_front_end() -> None:
     with pytest.raises(FeedError):
         decode(encode(REQUEST)[4:])

@@ -44,7 +44,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_attempts_are_told_one_by_one_and_then_by_their_number() -> None:
+async def test_attempts_are_reported_one_by_one_and_then_by_their_number() -> None:
     core = Core()
     reports = core.reports()
     for _ in range(RECORDED_IN_FULL + 7):
@@ -60,7 +60,7 @@ async def test_attempts_are_told_one_by_one_and_then_by_their_number() -> None:
     await reports.close()
 
 
-async def test_what_a_core_that_is_down_does_not_take_is_told_to_the_next() -> None:
+async def test_what_a_core_that_is_down_does_not_take_is_sent_to_the_next() -> None:
     core = Core(Outcome.SOURCE_DOWN)
     reports = core.reports()
     for _ in range(3):

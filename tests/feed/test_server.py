@@ -55,7 +55,9 @@ async def following(path: Path, silence: float = DEADLINE) -> AsyncIterator[Reco
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_north_is_told_who_speaks_then_everything_then_what_changes(tmp_path: Path) -> None:
+async def test_a_front_end_receives_the_gateways_identity_then_everything_then_changes(
+    tmp_path: Path,
+) -> None:
     feed = server(tmp_path / "f.sock", 1, [OBJECT])
     await feed.start()
     async with following(tmp_path / "f.sock") as north:
@@ -72,7 +74,7 @@ async def test_a_north_is_told_who_speaks_then_everything_then_what_changes(tmp_
     await feed.close()
 
 
-async def test_a_north_finds_a_new_core_again_and_hears_that_it_is_another(tmp_path: Path) -> None:
+async def test_a_front_end_finds_a_new_core_and_sees_that_it_is_another(tmp_path: Path) -> None:
     path = tmp_path / "f.sock"
     first = server(path, 1, [])
     await first.start()
@@ -86,7 +88,7 @@ async def test_a_north_finds_a_new_core_again_and_hears_that_it_is_another(tmp_p
         await second.close()
 
 
-async def test_a_core_with_nothing_to_tell_says_that_it_lives(tmp_path: Path) -> None:
+async def test_a_core_with_nothing_to_report_says_that_it_lives(tmp_path: Path) -> None:
     path = tmp_path / "f.sock"
     feed = server(path, 1, [])
     await feed.start()
@@ -119,7 +121,7 @@ async def test_a_core_that_stands_still_is_taken_for_gone_and_found_again(tmp_pa
     still.close()
 
 
-async def test_a_north_that_stood_still_doubts_what_it_knows_before_it_shows_anything(tmp_path: Path) -> None:
+async def test_a_front_end_that_stood_still_marks_all_stale_before_it_shows_anything(tmp_path: Path) -> None:
     path = tmp_path / "f.sock"
     feed = server(path, 1, [])
     await feed.start()

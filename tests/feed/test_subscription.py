@@ -131,7 +131,7 @@ def test_states_of_alarms_and_agents_are_merged_where_they_began() -> None:
     assert taken(subscription) == [Batch(1, 6, (agent(2), alarm(7, cleared=5), event(1), alarm(8)))]
 
 
-def test_that_an_agent_is_gone_is_told_behind_the_end_of_its_objects() -> None:
+def test_that_an_agent_is_gone_is_reported_behind_the_end_of_its_objects() -> None:
     gone = AgentGoneRecord(1, "1.0", 9)
     subscription = fed(3, agent(1), alarm(7, cleared=5), event(1), gone)
     assert taken(subscription) == [Batch(1, 4, (alarm(7, cleared=5), event(1), gone))]

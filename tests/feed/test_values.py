@@ -87,7 +87,7 @@ def test_a_value_is_read_by_the_type_that_is_wanted(text: str, wanted: ValueType
         ("[" * 100_000, ValueType.LIST, Outcome.WRONG_VALUE, "not JSON: "),
     ],
 )  # fmt: skip
-def test_what_is_no_value_of_the_type_is_told(
+def test_what_is_no_value_of_the_type_is_reported(
     text: str, wanted: ValueType, outcome: Outcome, why: str
 ) -> None:
     with pytest.raises(TextValueError) as refused:
@@ -136,7 +136,7 @@ def test_the_same_in_json(text: str, wanted: ValueType, value: Value) -> None:
         ("5" * 400, ValueType.STRING),
     ],
 )
-def test_json_of_another_type_is_told(text: str, wanted: ValueType) -> None:
+def test_json_of_another_type_is_reported(text: str, wanted: ValueType) -> None:
     with pytest.raises(TextValueError) as refused:
         value_from_json(text, wanted)
     assert refused.value.outcome is Outcome.WRONG_TYPE

@@ -44,7 +44,7 @@ def read_without(playbook: Playbook, agent: str) -> list[Record]:
     return playbook.tell(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({agent})))
 
 
-def test_what_an_agent_has_that_a_reading_leaves_out_is_neither_gone_nor_believed(playbook: Playbook) -> None:
+def test_what_an_agent_has_that_a_reading_leaves_out_is_neither_gone_nor_trusted(playbook: Playbook) -> None:
     playbook.tell(AgentLost(FARM, "it hangs"))
     read_without(playbook, FARM)
     assert list(playbook.objects()) == ["barn"]
@@ -53,7 +53,7 @@ def test_what_an_agent_has_that_a_reading_leaves_out_is_neither_gone_nor_believe
     assert agents(playbook) == {"1.0": True, FARM: True}
 
 
-def test_an_agent_that_is_lost_while_another_is_read_is_not_believed_after_it(playbook: Playbook) -> None:
+def test_an_agent_that_is_lost_while_another_is_read_is_not_trusted_after_it(playbook: Playbook) -> None:
     playbook.tell(ResyncBegan(), AgentLost(FARM), ResyncBegan("1.11"))
     playbook.tell(ResyncEnded(complete=True, agent="1.11"), ResyncEnded(complete=True))
     assert agents(playbook)[FARM] is False
@@ -68,7 +68,7 @@ def test_an_agent_that_is_gone_takes_its_objects_with_it(playbook: Playbook) -> 
     assert list(playbook.objects()) == ["/"]
 
 
-def test_an_agent_that_nobody_knows_cannot_be_gone(playbook: Playbook) -> None:
+def test_an_agent_that_is_not_known_cannot_be_gone(playbook: Playbook) -> None:
     assert not of(AgentGoneRecord, playbook.tell(AgentGone("1.99")))
 
 
@@ -92,7 +92,7 @@ def test_an_agent_that_left_and_returned_under_another_bank_has_the_same_objects
     assert list(playbook.objects()) == ["/", "barn"]
 
 
-def test_an_agent_that_started_anew_has_its_objects_under_other_ids(
+def test_an_agent_that_restarted_has_its_objects_under_other_ids(
     playbook: Playbook,
 ) -> None:
     playbook.tell(theirs(vhost("shed", "f2")))
@@ -106,7 +106,7 @@ def test_an_agent_that_started_anew_has_its_objects_under_other_ids(
     assert list(playbook.objects()) == ["/", "barn"], "and nothing of another agent is touched"
 
 
-def test_what_is_told_under_a_name_of_an_agent_that_hangs_is_another_object(playbook: Playbook) -> None:
+def test_what_is_reported_under_a_name_of_an_agent_that_hangs_is_another_object(playbook: Playbook) -> None:
     playbook.tell(AgentLost(FARM, "it hangs"))
     playbook.tell(theirs(vhost("barn", "g1"), "1.11"))
     assert len(playbook.objects()) == 3
@@ -128,7 +128,7 @@ def test_agents_that_come_and_go_leave_nothing_behind(playbook: Playbook) -> Non
     assert len(playbook.objects()) == 2
 
 
-def test_which_of_several_agents_hangs_is_told_once_and_so_is_that_it_is_back(playbook: Playbook) -> None:
+def test_which_of_several_agents_hangs_is_reported_once_and_so_is_that_it_is_back(playbook: Playbook) -> None:
     lost = AgentLost(FARM, "agent 1.10: it does not answer; asked again in 5 s", remote=True)
     (event,) = of(EventRecord, playbook.tell(lost))
     assert (event.severity, event.text) == (Severity.WARNING, f"shop: {lost.detail}")
@@ -141,5 +141,5 @@ def test_which_of_several_agents_hangs_is_told_once_and_so_is_that_it_is_back(pl
     assert (event.severity, event.text) == (Severity.INFO, "shop: agent 1.10 was read again")
 
 
-def test_nothing_is_told_of_an_agent_that_was_never_heard(playbook: Playbook) -> None:
+def test_nothing_is_reported_of_an_agent_that_never_reported(playbook: Playbook) -> None:
     assert not of(EventRecord, playbook.tell(AgentLost("1.99", "it does not answer", remote=True)))

@@ -68,7 +68,7 @@ def test_what_an_object_shows_raises_an_alarm_with_an_event_of_the_gateway(playb
     )
 
 
-def test_it_is_told_once_however_often_it_is_shown(playbook: Playbook) -> None:
+def test_it_is_reported_once_however_often_it_is_shown(playbook: Playbook) -> None:
     playbook.tell(machine(hot=True))
     assert not events(playbook.tell(machine(hot=True, load=7)))
     assert len(standing(playbook)) == 1
@@ -129,20 +129,20 @@ def test_a_clearing_event_clears_it_whatever_severity_its_rule_has(playbook: Pla
     assert [alarm.cleared for alarm in alarms(records)] == [playbook.now]
 
 
-def test_a_clearing_event_is_told_as_one_also_where_nothing_stands(playbook: Playbook) -> None:
+def test_a_clearing_event_is_reported_as_one_also_where_nothing_stands(playbook: Playbook) -> None:
     """The gateway may have started since: then a receiver knows of an alarm of which the gateway does not."""
     records = playbook.tell(about("heatFell"))
     assert states(events(records)) == [(CLEARED, OVERHEATED)]
     assert not alarms(records)
 
 
-def test_in_one_body_the_event_is_believed_whatever_comes_first(playbook: Playbook) -> None:
+def test_in_one_body_the_event_counts_whatever_comes_first(playbook: Playbook) -> None:
     records = playbook.tell(machine(hot=True), about("heatRose"))
     assert states(events(records)) == [(RAISED, OVERHEATED)]
     assert len(alarms(records)) == 1
 
 
-def test_an_object_that_lags_behind_an_event_is_not_believed_for_a_while(playbook: Playbook) -> None:
+def test_an_object_that_lags_behind_an_event_is_not_trusted_for_a_while(playbook: Playbook) -> None:
     playbook.tell(about("heatRose"))
     playbook.now += HOLD - SECOND
     assert not events(playbook.tell(machine(hot=False, load=1)))
@@ -178,7 +178,7 @@ def test_an_object_that_is_stale_decides_nothing_until_it_is_current_again(playb
     assert states(events(playbook.tick(1))) == [(CLEARED, OVERHEATED)]
 
 
-def test_alarms_stand_while_the_source_is_down_and_are_judged_anew_by_the_resync(playbook: Playbook) -> None:
+def test_alarms_stand_while_the_source_is_down_and_are_judged_again_by_the_resync(playbook: Playbook) -> None:
     playbook.tell(machine(hot=True), machine("saw", "m2", hot=True))
     playbook.tell(SourceStateSeen(SourceState.DOWN, "no answer"))
     assert standing(playbook) == ["overheated", "overheated", "sourceDown"]
@@ -197,12 +197,12 @@ def test_an_alarm_ends_with_its_object(playbook: Playbook, name: str) -> None:
     assert not standing(playbook)
 
 
-def test_an_alarm_ends_with_an_object_that_a_resync_does_not_tell(playbook: Playbook) -> None:
+def test_an_alarm_ends_with_an_object_that_a_resync_does_not_report(playbook: Playbook) -> None:
     playbook.tell(about("doorOpened"))
     assert states(events(playbook.synchronise())) == [(CLEARED, 'open plant:machine "press"')]
 
 
-def test_a_condition_that_only_events_tell_lasts_over_a_resync(playbook: Playbook) -> None:
+def test_a_condition_that_only_events_report_lasts_over_a_resync(playbook: Playbook) -> None:
     playbook.tell(about("doorOpened"))
     assert not events(playbook.synchronise(machine()))
     assert not events(playbook.tick(60))
@@ -282,7 +282,7 @@ def test_more_alarms_than_the_bound_are_refused_and_counted(
     assert len(standing(playbook)) == 3, "one that ended makes room"
 
 
-def test_a_long_condition_is_cut_and_still_tells_objects_apart(playbook: Playbook) -> None:
+def test_a_long_condition_is_cut_and_still_distinguishes_objects(playbook: Playbook) -> None:
     long = "é" * 300
     playbook.tell(*(machine(long + end, f"m{end}", hot=True) for end in "ab"))
     one, other = (alarm.condition for alarm in alarms(playbook.snapshot()))

@@ -48,7 +48,9 @@ def told(playbook: Playbook, *objects: ObjectSeen) -> list[str]:
     return [e.text for e in events(playbook.synchronise(*objects)) if e.state is not ONE_SHOT]
 
 
-def test_an_alarm_that_still_stands_is_the_same_and_not_told_again(tmp_path: Path, before: Playbook) -> None:
+def test_an_alarm_that_still_stands_is_the_same_and_not_reported_again(
+    tmp_path: Path, before: Playbook
+) -> None:
     former = alarms(before.tell(machine(hot=True)))
     playbook = restarted(tmp_path)
     assert alarms(playbook.snapshot()) == former, "from the first moment"
@@ -65,7 +67,7 @@ def test_one_that_ended_meanwhile_is_cleared_by_the_first_look(tmp_path: Path, b
 
 
 @pytest.mark.parametrize("raising", ["heatRose", "doorOpened"])
-def test_one_whose_object_is_gone_is_cleared_when_all_is_told(
+def test_one_whose_object_is_gone_is_cleared_when_all_is_reported(
     tmp_path: Path, before: Playbook, raising: str
 ) -> None:
     before.tell(about(raising))
@@ -82,7 +84,7 @@ def test_a_resync_that_fell_short_ends_nothing(tmp_path: Path, before: Playbook)
     assert standing(playbook) == ["overheated"]
 
 
-def test_what_only_events_tell_lasts_until_its_event(tmp_path: Path, before: Playbook) -> None:
+def test_what_only_events_report_lasts_until_its_event(tmp_path: Path, before: Playbook) -> None:
     before.tell(about("doorOpened"), event("strikeBegan"))
     playbook = restarted(tmp_path)
     assert told(playbook, machine(native_id="m7")) == []
@@ -110,7 +112,7 @@ def test_a_new_incarnation_of_a_name_inherits_no_alarm(tmp_path: Path) -> None:
     assert new.subject != former.subject
 
 
-def test_an_alarm_of_which_no_rule_tells_any_more_is_cleared(tmp_path: Path, before: Playbook) -> None:
+def test_an_alarm_of_which_no_rule_reports_any_more_is_cleared(tmp_path: Path, before: Playbook) -> None:
     before.tell(about("doorOpened"), event("strikeBegan"))
     fewer = MAPPING.replace("clears: open", "").replace("clears: strike", "")
     mapping = parse_document(fewer, Mapping, Path("plant.yaml"))
@@ -121,7 +123,7 @@ def test_an_alarm_of_which_no_rule_tells_any_more_is_cleared(tmp_path: Path, bef
     ]
 
 
-def test_a_source_that_was_down_before_is_not_told_to_be_down_again(tmp_path: Path, before: Playbook) -> None:
+def test_a_source_that_was_down_before_is_not_reported_down_again(tmp_path: Path, before: Playbook) -> None:
     before.tell(SourceStateSeen(SourceState.DOWN, "no answer"))
     playbook = restarted(tmp_path)
     assert not events(playbook.tell(SourceStateSeen(SourceState.DOWN, "no answer")))
@@ -131,7 +133,7 @@ def test_a_source_that_was_down_before_is_not_told_to_be_down_again(tmp_path: Pa
     assert not standing(playbook)
 
 
-def test_an_alarm_that_cannot_be_read_is_raised_anew(tmp_path: Path, before: Playbook) -> None:
+def test_an_alarm_that_cannot_be_read_is_raised_again(tmp_path: Path, before: Playbook) -> None:
     before.tell(machine(hot=True))
     before.index.close()
     with closing(sqlite3.connect(tmp_path / "instances.sqlite3")) as database, database:

@@ -159,7 +159,7 @@ def test_objects_without_an_id_are_different_ones(relay: Relay) -> None:
     assert [one.row for one in tanks] == [1, 2, 3]
 
 
-def test_what_happens_is_told_as_events(relay: Relay) -> None:
+def test_what_happens_is_reported_as_events(relay: Relay) -> None:
     relay.says('L#5|I="x"', 'A|I="a1"|L=2|T="Leak"')
     records = relay.time_passes(2)
     assert [record.values for record in of(EventRecord, records)] == [
@@ -168,7 +168,7 @@ def test_what_happens_is_told_as_events(relay: Relay) -> None:
     ]
 
 
-def test_after_a_restart_an_object_that_is_told_again_has_its_row(tmp_path: Path) -> None:
+def test_after_a_restart_an_object_that_is_reported_again_has_its_row(tmp_path: Path) -> None:
     before = Relay(tmp_path)
     before.connects()
     before.says('O|T="Tank"|I="t1"|level=3', 'O|T="Tank"|I="t2"|level=4|note="x"')

@@ -181,7 +181,7 @@ class Receiver:
 
 
 @given(steps)
-def test_alarms_stand_as_long_as_their_conditions_and_are_told_once(
+def test_alarms_stand_as_long_as_their_conditions_and_are_reported_once(
     tmp_path_factory: pytest.TempPathFactory, script: list[Step]
 ) -> None:
     playbook = plant(tmp_path_factory.mktemp("state"))

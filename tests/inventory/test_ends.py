@@ -35,7 +35,7 @@ def playbook(tmp_path: Path) -> Playbook:
     return playbook
 
 
-def test_the_end_of_an_object_tells_what_it_was(playbook: Playbook) -> None:
+def test_the_end_of_an_object_reports_what_it_was(playbook: Playbook) -> None:
     playbook.tell(visitor("Bob", "v1", created=NOW))
     playbook.now += 9 * SECOND
     (end,) = of(DeleteRecord, playbook.tell(visitor("Bob", "v1", created=NOW, deleted=NOW + 5)))
@@ -57,7 +57,7 @@ def test_the_end_of_an_object_tells_what_it_was(playbook: Playbook) -> None:
     )
 
 
-def test_when_an_object_was_created_may_be_heard_after_it_was_seen(playbook: Playbook) -> None:
+def test_when_an_object_was_created_may_be_learned_after_it_was_seen(playbook: Playbook) -> None:
     (seen,) = of(ObjectRecord, playbook.tell(visitor("Bob", "v1")))
     (heard,) = of(ObjectRecord, playbook.tell(visitor("Bob", "v1", created=NOW - 7)))
     assert (seen.created, heard.created) == (0, NOW - 7)
@@ -67,7 +67,7 @@ def test_when_an_object_was_created_may_be_heard_after_it_was_seen(playbook: Pla
     assert end.created == NOW - 7
 
 
-def test_what_came_and_went_is_told_once_as_both_in_one_batch_with_both_times(playbook: Playbook) -> None:
+def test_what_came_and_went_is_reported_once_as_both_in_one_batch_with_both_times(playbook: Playbook) -> None:
     came, went = playbook.tell(visitor("Bob", "v1", created=NOW, deleted=NOW + 5))
     assert isinstance(came, ObjectRecord)
     assert isinstance(went, DeleteRecord)
@@ -87,7 +87,7 @@ def test_numbers_of_ends_ascend_over_a_restart_of_the_core(tmp_path: Path) -> No
     assert len(numbers) == 6
 
 
-def test_a_snapshot_tells_ends_before_objects_and_events_and_alarms_last(playbook: Playbook) -> None:
+def test_a_snapshot_reports_ends_before_objects_and_events_and_alarms_last(playbook: Playbook) -> None:
     playbook.tell(machine(hot=True), visitor("Bob", "v1", created=1, deleted=2))
     order = [EventClassRecord, ClassRecord, SourceRecord, AgentRecord, DeleteRecord, ObjectRecord]
     order += [EventRecord, AlarmRecord]
@@ -96,7 +96,7 @@ def test_a_snapshot_tells_ends_before_objects_and_events_and_alarms_last(playboo
     assert set(kinds[:2]) == set(order[:2])
 
 
-def test_a_snapshot_tells_the_last_ends_and_events_as_they_were_told_first(playbook: Playbook) -> None:
+def test_a_snapshot_reports_the_last_ends_and_events_as_they_were_reported_first(playbook: Playbook) -> None:
     limits = HistoryLimits()
     told = [
         playbook.tell(visitor("Bob", f"v{n}", created=n, deleted=NOW), event("whistle", "", n))
@@ -150,7 +150,7 @@ def test_what_a_session_could_not_read_is_a_gap(playbook: Playbook) -> None:
     assert gap.reason == "1 events or short-lived objects came before their schema"
 
 
-def test_such_gaps_are_told_once_a_second_and_count_all(tmp_path: Path) -> None:
+def test_such_gaps_are_reported_once_a_second_and_count_all(tmp_path: Path) -> None:
     playbook = plant(tmp_path)
     start = playbook.now
     gaps = of(GapRecord, playbook.tell(visitor("Bob", "v1", deleted=2)))
@@ -164,7 +164,7 @@ def test_such_gaps_are_told_once_a_second_and_count_all(tmp_path: Path) -> None:
     assert not of(GapRecord, playbook.tick(5))
 
 
-def test_an_object_that_lives_is_no_loss_since_a_resync_tells_it_again(tmp_path: Path) -> None:
+def test_an_object_that_lives_is_no_loss_since_a_resync_reports_it_again(tmp_path: Path) -> None:
     playbook = plant(tmp_path)
     assert not of(GapRecord, playbook.tell(visitor("Bob", "v1")))
 
@@ -198,7 +198,7 @@ def test_a_source_taken_out_and_in_again_has_its_number_and_its_objects_their_ro
     assert playbook.objects()["press"].row == 1
 
 
-def test_a_class_learnt_late_is_told_from_then_on(tmp_path: Path) -> None:
+def test_a_class_learnt_late_is_reported_from_then_on(tmp_path: Path) -> None:
     playbook = plant(tmp_path)
     playbook.tell(visitor("Bob", "v1", created=1, deleted=2))
     playbook.tell(ClassLearned(VISITOR), EventLearned(EVENTS["whistle"]))

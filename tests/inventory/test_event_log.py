@@ -61,7 +61,7 @@ def told(tmp_path: Path) -> Iterator[Told]:
     told.index.close()
 
 
-def test_that_the_log_is_written_is_told_once(told: Told) -> None:
+def test_that_the_log_is_written_is_reported_once(told: Told) -> None:
     record, event = told.stands(WELL, NOW)
     assert record == WELL
     assert told.event_name(event) == "gateway:logWritten"
@@ -118,7 +118,7 @@ def test_trouble_that_comes_and_goes_is_one_condition(told: Told) -> None:
         assert told.stands(SLOW, NOW + second * 10**9 + 1) == [SLOW]
 
 
-def test_trouble_of_another_kind_is_told_anew_and_is_the_same_alarm(told: Told) -> None:
+def test_trouble_of_another_kind_is_reported_again_and_is_the_same_alarm(told: Told) -> None:
     _, first, began = told.stands(SLOW, NOW)
     _, second, goes_on = told.stands(FULL, NOW + 9)
     assert isinstance(began, AlarmRecord)

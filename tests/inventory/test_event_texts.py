@@ -85,7 +85,7 @@ def test_values_of_each_type(value: FeedValue | None, type_: ValueType, text: st
     assert value_text(value, Argument("x", type_)) == text
 
 
-def test_an_enumeration_is_told_by_its_label() -> None:
+def test_an_enumeration_is_reported_by_its_label() -> None:
     state = Argument("state", ValueType.U8, values=(NamedValue("closed", 0), NamedValue("open", 1)))
     assert [value_text(value, state) for value in (0, 1, 2)] == ["closed", "open", "2"]
 

@@ -23,7 +23,7 @@ def playbook(tmp_path: Path) -> Playbook:
     return playbook
 
 
-def test_an_event_is_told_with_id_number_subject_text_and_both_times(playbook: Playbook) -> None:
+def test_an_event_is_reported_with_id_number_subject_text_and_both_times(playbook: Playbook) -> None:
     playbook.now += 5 * SECOND
     arguments = (Reference("m1"), 200 * SECOND, NOW, "Ann")
     (told,) = events(playbook.tell(event("heatRose", *arguments)))
@@ -108,7 +108,7 @@ def test_what_an_agent_takes_back_is_not_urgent_whatever_the_rule_says(playbook:
     assert ruled.severity is Severity.INFO
 
 
-def test_an_event_without_a_template_is_told_by_its_name_and_arguments(playbook: Playbook) -> None:
+def test_an_event_without_a_template_is_reported_by_its_name_and_arguments(playbook: Playbook) -> None:
     long = "very " * 100
     told = events(
         playbook.tell(event("whistle", "high", 3), event("whistle", "", 1), event("whistle", long, 1))
@@ -120,7 +120,7 @@ def test_an_event_without_a_template_is_told_by_its_name_and_arguments(playbook:
     assert told[2].text.endswith("very…, times=1")
 
 
-def test_an_event_that_no_mapping_knows_is_told_all_the_same(playbook: Playbook) -> None:
+def test_an_event_that_no_mapping_knows_is_reported_all_the_same(playbook: Playbook) -> None:
     unknown = EventSchema(ClassKey("other", "bang", b"1" * 16))
     playbook.tell(EventLearned(unknown))
     (told,) = events(playbook.tell(EventSeen(unknown.key, AGENT, 0, Severity.MINOR, ())))
@@ -138,7 +138,7 @@ def test_the_gateways_own_events_are_known_from_the_start(tmp_path: Path) -> Non
     assert [record.schema for record in of(EventClassRecord, records)] == list(OWN_EVENTS)
 
 
-def test_nobody_speaks_in_the_gateways_name(playbook: Playbook) -> None:
+def test_no_source_speaks_in_the_gateways_name(playbook: Playbook) -> None:
     forged = EventSchema(ClassKey("gateway", "sourceUp", b"f" * 16))
     seen = EventSeen(forged.key, AGENT, 0, Severity.INFO, ())
     genuine = EventSeen(OWN_EVENTS[0].key, AGENT, 0, Severity.INFO, ())
@@ -146,7 +146,7 @@ def test_nobody_speaks_in_the_gateways_name(playbook: Playbook) -> None:
     assert playbook.source_record().counters["refused"] == 2
 
 
-def test_links_of_a_told_event_do_not_change_with_what_they_lead_to(playbook: Playbook) -> None:
+def test_links_of_a_reported_event_do_not_change_with_what_they_lead_to(playbook: Playbook) -> None:
     (told,) = events(playbook.tell(about("doorOpened")))
     playbook.tell(machine(deleted=NOW + 5))
     again = [record for record in events(playbook.snapshot()) if record.number == told.number]

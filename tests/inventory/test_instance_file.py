@@ -92,7 +92,7 @@ def test_a_step_that_fails_leaves_the_old_version(old: Path, monkeypatch: pytest
 # -- damage
 
 
-def test_a_used_index_that_is_missing_is_not_begun_anew(tmp_path: Path) -> None:
+def test_a_used_index_that_is_missing_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "instances.sqlite3"
     assert refusal(path) == (
         f"{path}: the index of row numbers is missing: restore a backup with `amqp-gateway state restore`. "
@@ -102,7 +102,7 @@ def test_a_used_index_that_is_missing_is_not_begun_anew(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_used_index_that_is_empty_is_not_begun_anew(used: Path) -> None:
+def test_a_used_index_that_is_empty_is_not_replaced(used: Path) -> None:
     used.write_bytes(b"")
     assert f"{used}: the index of row numbers is empty: restore a backup" in refusal(used)
 
@@ -186,7 +186,7 @@ def test_a_full_disk_is_no_damage_and_what_was_not_written_was_not_given(used: P
         assert again.durable_row(1, "rabbitmq:queue", "/|queue 7") == before
 
 
-def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "absent" / "instances.sqlite3"
     assert refusal(path, must_exist=False) == (
         f"{path}: cannot be written: No such file or directory: see to space on the disk and to the rights "
@@ -194,7 +194,9 @@ def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_another_program_that_holds_the_index_is_told(used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_program_that_holds_the_index_is_reported(
+    used: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gateway.inventory.instance_file._BUSY_SECONDS", 0.01)
     with closing(InstanceIndex(used)) as index, closing(sqlite3.connect(used)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -106,7 +106,7 @@ def test_a_reservation_that_comes_too_late_lowers_no_mark(index: InstanceIndex, 
     assert high_water(tmp_path / "i") == mark >= last
 
 
-def test_a_reservation_told_too_late_means_nothing_to_a_new_lap(
+def test_a_reservation_reported_too_late_means_nothing_to_a_new_lap(
     index: InstanceIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = use(index, BLOCK // 2) + BLOCK
@@ -180,6 +180,6 @@ def test_a_log_that_grew_too_long_is_cut(
     assert (tmp_path / "i-wal").stat().st_size < grown / 20
 
 
-def test_a_disk_that_fails_is_told_by_the_thread(tmp_path: Path) -> None:
+def test_a_disk_that_fails_is_reported_by_the_thread(tmp_path: Path) -> None:
     with pytest.raises(instance_file.InstanceIndexError, match="cannot be used: unable to open"):
         keep_on_disk(tmp_path / "absent" / "i", ())

@@ -104,7 +104,7 @@ def test_a_resync_that_misses_very_many_ends_them_a_slice_at_a_time(sliced: Slic
     assert list(playbook.objects()) == ["/"]
 
 
-def test_a_snapshot_between_two_slices_tells_each_object_once_and_none_that_ended(sliced: Sliced) -> None:
+def test_a_snapshot_between_two_slices_reports_each_object_once_and_none_that_ended(sliced: Sliced) -> None:
     playbook = sliced.playbook
     playbook.tell(ResyncBegan())
     playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
@@ -131,7 +131,7 @@ def test_a_source_is_synchronised_and_its_agent_fresh_when_the_last_slice_is_app
     assert playbook.objects() == {}
 
 
-def test_what_is_told_between_two_slices_is_applied_behind_them(sliced: Sliced) -> None:
+def test_what_is_reported_between_two_slices_is_applied_behind_them(sliced: Sliced) -> None:
     playbook = sliced.playbook
     playbook.tell(ResyncBegan())
     playbook.tell(vhost("/", "v1"))
@@ -198,7 +198,7 @@ def test_a_restart_between_two_slices_finds_the_objects_that_are_left_again(slic
     assert of(DeleteRecord, sliced.records()) == []
 
 
-def test_an_answer_comes_behind_all_that_was_told_before_it(sliced: Sliced) -> None:
+def test_an_answer_comes_behind_all_that_was_reported_before_it(sliced: Sliced) -> None:
     playbook = sliced.playbook
     seen: list[int] = []
 
@@ -294,7 +294,7 @@ def test_a_source_that_is_to_be_applied_whole_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_the_same_is_told_in_slices_as_at_once(tmp_path: Path, size: int) -> None:
+def test_the_same_is_reported_in_slices_as_at_once(tmp_path: Path, size: int) -> None:
     told = []
     for folder, slicing in (("whole", None), ("sliced", BatchSettings(lambda: None, size))):
         (tmp_path / folder).mkdir()

@@ -50,7 +50,7 @@ def playbook(tmp_path: Path) -> Playbook:
     return Playbook(tmp_path)
 
 
-def test_an_object_is_told_whole_with_its_name_parent_and_row(playbook: Playbook) -> None:
+def test_an_object_is_reported_whole_with_its_name_parent_and_row(playbook: Playbook) -> None:
     records = playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", depth=7))
     told = of(ObjectRecord, records)[-1]
     assert told.stable_name == "/|orders"
@@ -75,7 +75,7 @@ def test_a_durable_object_has_its_row_again_after_every_kind_of_restart(tmp_path
     assert {name: record.row for name, record in again.objects().items()} == rows, "the core restarted"
 
 
-def test_a_durable_object_deleted_and_declared_anew_has_its_old_row(playbook: Playbook) -> None:
+def test_a_durable_object_deleted_and_declared_again_has_its_old_row(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"), queue("other", "q2"))
     row = playbook.objects()["/|orders"].row
     gone = of(DeleteRecord, playbook.tell(queue("orders", "q1", deleted=NOW + 5)))
@@ -114,7 +114,7 @@ def test_a_restarted_core_gives_no_transient_object_a_row_used_before(tmp_path: 
     assert used.isdisjoint(record.row for record in again.objects().values())
 
 
-def test_what_came_and_went_between_two_looks_is_told_as_both(playbook: Playbook) -> None:
+def test_what_came_and_went_between_two_looks_is_reported_as_both(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
     records = playbook.tell(queue("brief", "q1", exclusive=True, created=NOW, deleted=NOW + 3, depth=2))
     created, gone = of(ObjectRecord, records)[0], of(DeleteRecord, records)[0]
@@ -123,7 +123,7 @@ def test_what_came_and_went_between_two_looks_is_told_as_both(playbook: Playbook
     assert list(playbook.objects()) == ["/"]
 
 
-def test_a_complete_resync_sweeps_what_it_did_not_tell_and_marks_that_as_inferred(
+def test_a_complete_resync_sweeps_what_it_did_not_report_and_marks_that_as_inferred(
     playbook: Playbook,
 ) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1"), queue("b", "q2"))
@@ -196,7 +196,7 @@ def test_a_native_id_reused_before_anybody_noticed_a_restart_is_another_object(p
     assert playbook.objects()["/|a"].row == row
 
 
-def test_a_native_id_told_with_another_birth_is_another_object(playbook: Playbook) -> None:
+def test_a_native_id_reported_with_another_birth_is_another_object(playbook: Playbook) -> None:
     playbook.synchronise(connection("peer", "c1", created=NOW - SECOND))
     (former,) = playbook.objects().values()
     playbook.tell(connection("peer", "c1", created=NOW))
@@ -226,14 +226,14 @@ def test_a_transient_object_without_a_birth_is_another_after_a_restart(playbook:
     assert [record.row for record in playbook.objects().values()] != [row]
 
 
-def test_only_what_changed_is_told(playbook: Playbook) -> None:
+def test_only_what_changed_is_reported(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1, published=5))
     (update,) = of(UpdateRecord, playbook.tell(statistics("q1", 1, 9, sampled=NOW + SECOND)))
     assert (dict(update.values), update.absent) == ({PUBLISHED: 9}, ())
     assert (update.statistics_sampled, update.properties_sampled) == (NOW + SECOND, NOW)
 
 
-def test_absent_is_told_and_is_not_zero(playbook: Playbook) -> None:
+def test_absent_is_reported_and_is_not_zero(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1, published=5))
     (update,) = of(UpdateRecord, playbook.tell(statistics("q1", None, 5)))
     assert (dict(update.values), update.absent) == ({}, (DEPTH,))
@@ -279,7 +279,7 @@ def test_a_name_waits_for_the_target_of_its_reference(playbook: Playbook) -> Non
     assert [record.stable_name for record in records] == ["/", "/|orders"]
 
 
-def test_whoever_waits_in_vain_is_shown_under_a_provisional_name_and_named_when_it_can_be(
+def test_an_object_that_waits_in_vain_has_a_provisional_name_and_is_named_when_it_can_be(
     playbook: Playbook,
 ) -> None:
     playbook.synchronise()
@@ -294,7 +294,7 @@ def test_whoever_waits_in_vain_is_shown_under_a_provisional_name_and_named_when_
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_whoever_waited_before_a_resync_and_is_not_told_in_it_is_told_and_is_gone(
+def test_an_object_that_waited_before_a_resync_that_lacks_it_is_reported_and_is_gone(
     playbook: Playbook, *, restarted: bool
 ) -> None:
     playbook.synchronise()
@@ -345,7 +345,7 @@ def test_a_later_duplicate_never_renames_the_first(playbook: Playbook) -> None:
     assert after["/|orders#q2"].lifetime is Lifetime.TRANSIENT
 
 
-def test_a_duplicate_told_again_keeps_its_row_until_the_name_is_free(playbook: Playbook) -> None:
+def test_a_duplicate_reported_again_keeps_its_row_until_the_name_is_free(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"), queue("orders", "q2"))
     row = playbook.objects()["/|orders#q2"].row
     assert not of(DeleteRecord, playbook.tell(queue("orders", "q2", depth=4)))
@@ -392,7 +392,7 @@ def test_a_silent_agent_or_source_makes_its_objects_stale_until_the_next_resync(
     assert of(AgentRecord, records)[-1].fresh
 
 
-def test_an_agent_without_any_object_is_believed_again_after_a_resync(playbook: Playbook) -> None:
+def test_an_agent_without_any_object_is_trusted_again_after_a_resync(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
     playbook.tell(AgentLost(AGENT))
     playbook.synchronise()
@@ -401,7 +401,7 @@ def test_an_agent_without_any_object_is_believed_again_after_a_resync(playbook: 
     assert agent.fresh
 
 
-def test_an_agent_that_was_lost_during_a_resync_is_not_believed_after_it(playbook: Playbook) -> None:
+def test_an_agent_that_was_lost_during_a_resync_is_not_trusted_after_it(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
     playbook.tell(ResyncBegan(), vhost("/", "v1"), AgentLost(AGENT))
     playbook.tell(ResyncEnded(complete=True))
@@ -409,20 +409,20 @@ def test_an_agent_that_was_lost_during_a_resync_is_not_believed_after_it(playboo
     assert not agent.fresh
 
 
-def test_a_heartbeat_vouches_for_what_the_agent_did_not_mention(playbook: Playbook) -> None:
+def test_a_heartbeat_confirms_what_the_agent_did_not_mention(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
     playbook.now += 10 * SECOND
     (agent,) = of(AgentRecord, playbook.tell(HeartbeatSeen(AGENT, NOW)))
     assert (agent.fresh, agent.confirmed) == (True, playbook.now)
 
 
-def test_a_gap_is_told_and_counted(playbook: Playbook) -> None:
+def test_a_gap_is_reported_and_counted(playbook: Playbook) -> None:
     records = playbook.tell(Gap(1, 2, "the queue overflowed"))
     assert of(GapRecord, records) == [GapRecord(1, 1, 2, "the queue overflowed")]
     assert playbook.source_record().counters["gaps"] == 1
 
 
-def test_an_object_that_gets_its_name_late_keeps_what_it_told_before(playbook: Playbook) -> None:
+def test_an_object_that_gets_its_name_late_keeps_what_it_reported_before(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
     playbook.tell(queue("orders", "q1", "gone", depth=7))
     playbook.tick(11)  # it waited long enough: shown under a provisional name

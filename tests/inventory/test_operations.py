@@ -105,7 +105,7 @@ def test_a_dialect_with_a_request_of_its_own_sets_what_agent_and_mapping_say(
     assert limit_of(*methods, mapped=mapped, access=told, sets_natively=True).access is shown
 
 
-def test_sources_of_two_kinds_may_tell_the_same_class() -> None:
+def test_sources_of_two_kinds_may_report_the_same_class() -> None:
     registry = ClassRegistry({})
     by_methods, natively = registry.class_record(till()), registry.class_record(till(), sets_natively=True)
     assert by_methods.number != natively.number
@@ -149,7 +149,7 @@ def test_sources_are_found_by_their_numbers(tmp_path: Path) -> None:
     assert book.inventory.source(99) is None
 
 
-def test_an_operation_is_told_to_all_and_again_to_who_comes_later(tmp_path: Path) -> None:
+def test_an_operation_is_reported_to_all_and_again_to_later_subscribers(tmp_path: Path) -> None:
     book = plant(tmp_path)
     book.inventory.publish_operation(BEGUN)
     book.inventory.publish_operation(RECORD)

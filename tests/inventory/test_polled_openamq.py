@@ -109,7 +109,7 @@ def test_a_queue_that_is_listed_no_more_ends_with_its_binding(polled: Polled) ->
     assert polled.ended() == [BINDING, QUEUE]
 
 
-def test_a_queue_that_is_declared_anew_keeps_its_row(polled: Polled) -> None:
+def test_a_queue_that_is_declared_again_keeps_its_row(polled: Polled) -> None:
     row = polled.rows()[QUEUE]
     polled.broker.remove(20)
     polled.play.time_passes(6)

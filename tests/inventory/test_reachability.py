@@ -33,7 +33,7 @@ def test_a_source_that_is_known_for_the_first_time_is_up(playbook: Playbook) -> 
 
 @pytest.mark.parametrize("state", [SourceState.DOWN, SourceState.CONNECTING])
 @pytest.mark.parametrize("before", [SourceState.SYNCHRONISED, SourceState.DEGRADED])
-def test_a_source_that_was_believed_and_is_not_reached_is_down(
+def test_a_source_that_was_trusted_and_is_not_reached_is_down(
     playbook: Playbook, before: SourceState, state: SourceState
 ) -> None:
     told(playbook, before)
@@ -45,25 +45,25 @@ def test_a_source_that_was_believed_and_is_not_reached_is_down(
     assert brief([up]) == [(f"source shop is {before.value}", Severity.CLEARED, CLEARED, "sourceDown")]
 
 
-def test_a_source_that_is_down_from_the_start_is_told_but_one_that_only_tries_is_not(
+def test_a_source_that_is_down_from_the_start_is_reported_but_one_that_only_tries_is_not(
     playbook: Playbook,
 ) -> None:
     assert not told(playbook, SourceState.CONNECTING, SourceState.SYNCHRONISING, SourceState.CONNECTING)
     assert [event.state for event in told(playbook, SourceState.DOWN)] == [RAISED]
 
 
-def test_trying_again_and_again_is_told_once(playbook: Playbook) -> None:
+def test_trying_again_and_again_is_reported_once(playbook: Playbook) -> None:
     told(playbook, SourceState.SYNCHRONISED)
     states = (SourceState.CONNECTING, SourceState.DOWN, SourceState.SYNCHRONISING) * 3
     assert len(told(playbook, *states)) == 1
 
 
-def test_doubt_is_not_the_end(playbook: Playbook) -> None:
+def test_staleness_is_not_the_end(playbook: Playbook) -> None:
     told(playbook, SourceState.SYNCHRONISED)
     assert not told(playbook, SourceState.DEGRADED, SourceState.SYNCHRONISING, SourceState.SYNCHRONISED)
 
 
-def test_a_source_that_is_lost_during_a_resync_was_believed_before(playbook: Playbook) -> None:
+def test_a_source_that_is_lost_during_a_resync_was_trusted_before(playbook: Playbook) -> None:
     told(playbook, SourceState.SYNCHRONISED)
     assert len(told(playbook, SourceState.SYNCHRONISING, SourceState.CONNECTING)) == 1
 

@@ -83,7 +83,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_what_an_agent_of_0_6_created_is_shown_although_it_tells_properties_once(site: Site) -> None:
+def test_what_an_agent_of_0_6_created_is_shown_although_it_reports_properties_once(site: Site) -> None:
     """Another console asked first, so that the agent published the statistics of its children only."""
     replay, source = site.hears("farm", "console-and-agent-0.6")
     replay.plays(24)

@@ -48,7 +48,7 @@ def remembered(playbook: Playbook) -> list[RestoredObject]:
     return objects
 
 
-def test_an_end_told_before_anything_is_read_has_the_name_and_row_of_its_object(tmp_path: Path) -> None:
+def test_an_end_reported_before_anything_is_read_has_the_name_and_row_of_its_object(tmp_path: Path) -> None:
     first = Playbook(tmp_path)
     first.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     row = first.objects()["/|orders"].row
@@ -75,7 +75,7 @@ def test_a_transient_object_that_lives_on_keeps_its_row(tmp_path: Path) -> None:
     assert len(set(shown.values())) == 3
 
 
-def test_a_row_is_nobodys_twice(tmp_path: Path) -> None:
+def test_a_row_is_never_given_twice(tmp_path: Path) -> None:
     """Another incarnation has another name; and what was told again is told once."""
     first = Playbook(tmp_path)
     first.synchronise(connection("a", "c1", NOW))
@@ -89,14 +89,14 @@ def test_a_row_is_nobodys_twice(tmp_path: Path) -> None:
     assert playbook.objects()[f"a#{NOW}"].row != former.row, "everything had been told again meanwhile"
 
 
-def test_a_row_that_an_older_index_may_give_anew_does_not_return(tmp_path: Path) -> None:
+def test_a_row_that_an_older_index_may_give_again_does_not_return(tmp_path: Path) -> None:
     former = RestoredObject("shop:connection", f"a#{NOW}", 5000, "c1", durable=False)
     playbook = returned(tmp_path, former)
     playbook.synchronise(connection("a", "c1", NOW))
     assert playbook.objects()[f"a#{NOW}"].row == 1
 
 
-def test_an_agent_that_started_anew_calls_its_objects_otherwise(tmp_path: Path) -> None:
+def test_an_agent_that_restarted_calls_its_objects_otherwise(tmp_path: Path) -> None:
     first = Playbook(tmp_path)
     first.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     playbook = returned(tmp_path, *remembered(first))
@@ -104,7 +104,7 @@ def test_an_agent_that_started_anew_calls_its_objects_otherwise(tmp_path: Path) 
     assert of(ObjectRecord, playbook.tell(queue("orders", "q1"))) == [], "it waits for its virtual host"
 
 
-def test_what_is_not_told_again_is_not_referred_to(tmp_path: Path) -> None:
+def test_what_is_not_reported_again_is_not_referred_to(tmp_path: Path) -> None:
     first = Playbook(tmp_path)
     first.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     playbook = returned(tmp_path, *remembered(first))

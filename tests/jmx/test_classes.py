@@ -34,7 +34,7 @@ def test_descriptors_say_what_the_schema_does(gateway: Gateway) -> None:
     assert gateway.machine.attribute(till_name(), "state").legal == ("open", "closed")
 
 
-def test_changes_of_states_and_configuration_are_told_and_of_nothing_else(gateway: Gateway) -> None:
+def test_changes_of_states_and_configuration_are_reported_and_of_nothing_else(gateway: Gateway) -> None:
     definition = gateway.machine.beans[gateway.machine.names[till_name()]].definition
     assert [a.name for a in definition.attributes if a.notifies] == ["state", "next", "number", "tags"]
     assert [n.type for n in definition.notifications] == [
@@ -98,7 +98,7 @@ def test_a_later_version_of_a_class_lives_beside_the_former(gateway: Gateway) ->
     assert gateway.till(1)["returns"] == 5
 
 
-def test_a_new_core_may_number_classes_anew_and_nothing_is_registered_again(gateway: Gateway) -> None:
+def test_a_new_core_may_number_classes_again_and_nothing_is_registered_again(gateway: Gateway) -> None:
     history = list(gateway.machine.history)
     gateway.disconnect()
     gateway.hello(epoch=2)

@@ -62,7 +62,7 @@ async def test_health_asks_whether_jmx_takes_connections(jmx: JmxSite) -> None:
     assert "has a JMX agent: this gateway's, if it runs\n" in checked.output
 
 
-async def test_health_needs_somebody_to_ask(jmx: JmxSite) -> None:
+async def test_health_needs_a_process_that_answers(jmx: JmxSite) -> None:
     jmx.site.configure(snmp={"enabled": False})
     ended = await command("health", jmx)
     assert ended.code is ExitCode.CONFIGURATION

@@ -127,7 +127,7 @@ async def test_it_is_complete_when_the_machine_has_the_whole_snapshot() -> None:
         assert machine.registered() == ["1", "2", "3"]
 
 
-async def test_it_is_complete_when_there_is_nobody_to_tell_it() -> None:
+async def test_it_is_complete_when_there_is_no_one_to_notify() -> None:
     machine = SlowMachine()
     machine.let.set()
     async with delivering(machine) as delivery:
@@ -168,7 +168,7 @@ async def test_what_the_machine_could_not_do_is_logged_and_bounded() -> None:
     }
 
 
-async def test_who_waits_for_the_machine_to_catch_up_waits_for_what_was_told_before() -> None:
+async def test_waiting_for_the_virtual_machine_covers_what_was_sent_before() -> None:
     machine = SlowMachine()
     async with delivering(machine) as delivery:
         begin(delivery)
@@ -191,7 +191,7 @@ async def test_who_waits_for_the_machine_to_catch_up_waits_for_what_was_told_bef
     await asyncio.wait_for(delivery.caught_up(), 60)
 
 
-async def test_a_machine_that_is_told_nothing_is_told_that_we_live() -> None:
+async def test_a_virtual_machine_that_gets_no_updates_gets_signs_of_life() -> None:
     machine = SlowMachine()
     machine.let.set()
     async with delivering(machine):

@@ -81,7 +81,7 @@ def test_the_exceptions_of_each_outcome() -> None:
     }
 
 
-def test_the_page_for_all_norths_tells_the_same() -> None:
+def test_the_page_for_all_front_ends_says_the_same() -> None:
     rows = [line.strip("| ").split(" | ") for line in OPERATIONS.splitlines() if line.startswith("| `")]
     told = {cells[0].strip("`"): cells[-2] for cells in rows}
     for outcome in Outcome:

@@ -37,7 +37,7 @@ def alarms(gateway: Gateway) -> tuple[object, object]:
     return values["ActiveAlarmCount"], values["WorstSeverity"]
 
 
-def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
+def test_the_log_is_shown_as_the_core_reports_it(gateway: Gateway) -> None:
     gateway.tell(FULL_LOG)
     assert shown(gateway) == {
         "State": "disk-full",
@@ -53,7 +53,7 @@ def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
     }
 
 
-def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None:
+def test_while_the_core_is_gone_the_state_is_unknown(gateway: Gateway) -> None:
     gateway.tell(FULL_LOG)
     gateway.disconnect()
     told = shown(gateway)
@@ -78,7 +78,7 @@ def test_its_alarm_counts_until_it_is_over(gateway: Gateway) -> None:
     assert alarms(gateway) == (0, "cleared")
 
 
-def test_an_alarm_that_a_new_core_does_not_tell_is_over(gateway: Gateway) -> None:
+def test_an_alarm_that_a_new_core_does_not_report_is_over(gateway: Gateway) -> None:
     gateway.tell(TROUBLE)
     gateway.disconnect()
     gateway.hello(epoch=2)

@@ -35,7 +35,7 @@ def numbers(gateway: Gateway) -> list[str]:
     return [str(data["eventId"]).removeprefix("7b0c.") for data in told]
 
 
-def test_an_event_is_told_by_its_subject_its_source_and_the_gateway(gateway: Gateway) -> None:
+def test_an_event_is_reported_by_its_subject_its_source_and_the_gateway(gateway: Gateway) -> None:
     gateway.tell(event(1, link(1, "shop:till")))
     ((emitters, emit),) = gateway.machine.emitted
     assert emitters == (till_name(), SOURCE, GATEWAY)
@@ -64,7 +64,7 @@ def test_an_event_is_told_by_its_subject_its_source_and_the_gateway(gateway: Gat
     )
 
 
-def test_an_event_without_subject_is_told_by_its_source_and_the_gateway(gateway: Gateway) -> None:
+def test_an_event_without_subject_is_reported_by_its_source_and_the_gateway(gateway: Gateway) -> None:
     gateway.tell(
         msgspec.structs.replace(
             event(1), agent="", condition="", state=EventState.ONE_SHOT, text="", time=0, received=5
@@ -78,7 +78,7 @@ def test_an_event_without_subject_is_told_by_its_source_and_the_gateway(gateway:
     assert (data["state"], emit.message, emit.time) == ("oneShot", "amqp.gateway.shop.tillBurns", 5)
 
 
-def test_the_name_of_an_object_that_has_gone_is_told_still(gateway: Gateway) -> None:
+def test_the_name_of_an_object_that_has_gone_is_still_reported(gateway: Gateway) -> None:
     gateway.tell(delete(1), event(1, link(1, "shop:till")))
     ((emitters, emit),) = gateway.machine.emitted
     data = {name: value for name, _, value in emit.data}
@@ -109,7 +109,7 @@ def test_an_unknown_event_is_counted(gateway: Gateway) -> None:
     assert gateway.machine.read(GATEWAY)["RefusedRecords"] == 2
 
 
-def test_arguments_with_odd_names_are_all_told(gateway: Gateway) -> None:
+def test_arguments_with_odd_names_are_all_reported(gateway: Gateway) -> None:
     odd = EventSchema(
         ClassKey("odd", "event"),
         (
@@ -144,7 +144,7 @@ def test_events_of_before_anybody_could_listen_are_remembered_only() -> None:
     assert numbers(gateway) == ["1.3"]
 
 
-def test_what_a_later_snapshot_repeats_is_told_if_it_was_missed(gateway: Gateway) -> None:
+def test_what_a_later_snapshot_repeats_is_reported_if_it_was_missed(gateway: Gateway) -> None:
     gateway.tell(event(1), event(2))
     snapshot(gateway, 1, 2, 3, 4)
     assert numbers(gateway) == ["1.1", "1.2", "1.3", "1.4"]
@@ -152,7 +152,7 @@ def test_what_a_later_snapshot_repeats_is_told_if_it_was_missed(gateway: Gateway
     assert gateway.machine.read(GATEWAY)["EventsEmitted"] == 4
 
 
-def test_a_new_core_numbers_events_anew(gateway: Gateway) -> None:
+def test_a_new_core_numbers_events_again(gateway: Gateway) -> None:
     gateway.tell(event(1), event(2))
     gateway.disconnect()
     gateway.hello(epoch=2)
@@ -171,7 +171,7 @@ def test_a_first_snapshot_that_broke_off_is_not_the_first() -> None:
     assert numbers(gateway) == []
 
 
-def test_another_virtual_machine_is_not_told_again_what_the_former_was(gateway: Gateway) -> None:
+def test_another_virtual_machine_is_not_sent_again_what_the_former_was(gateway: Gateway) -> None:
     gateway.tell(event(1), event(2))
     later = Gateway(cursor=gateway.cursor)
     later.hello()
@@ -179,7 +179,7 @@ def test_another_virtual_machine_is_not_told_again_what_the_former_was(gateway: 
     assert numbers(later) == ["1.3"]
 
 
-def test_what_a_later_snapshot_tells_is_marked_as_late(gateway: Gateway) -> None:
+def test_what_a_later_snapshot_reports_is_marked_as_late(gateway: Gateway) -> None:
     gateway.tell(event(1))
     gateway.disconnect()
     gateway.hello(epoch=3)
@@ -214,7 +214,7 @@ def test_what_happened_while_there_was_no_process_is_counted() -> None:
     assert gateway.cursor.place == (1, 8)
 
 
-def test_events_without_a_number_are_told_when_they_happen_only() -> None:
+def test_events_without_a_number_are_reported_when_they_happen_only() -> None:
     cursor = EventCursor()
     cursor.snapshot_ended()
     assert [cursor.is_new(1, 0, repeated=repeated) for repeated in (False, False, True)] == [
@@ -224,7 +224,7 @@ def test_events_without_a_number_are_told_when_they_happen_only() -> None:
     ]
 
 
-def test_what_no_snapshot_tells_any_more_is_counted() -> None:
+def test_what_no_snapshot_reports_any_more_is_counted() -> None:
     gateway = Gateway(cursor=EventCursor(1, 3))
     gateway.hello(epoch=4)
     snapshot(gateway)

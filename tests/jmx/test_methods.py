@@ -77,12 +77,12 @@ def test_names_that_java_or_we_could_not_take_are_others() -> None:
     assert shown["x_"].method.name == "x"
 
 
-def test_a_default_that_does_not_fit_its_type_is_not_told() -> None:
+def test_a_default_that_does_not_fit_its_type_is_not_reported() -> None:
     argument = Argument("a", ValueType.U8, default="many")
     (parameter,) = shown_methods(schema(Method("m", (argument,))))["m"].operation.parameters
     assert parameter.default is None
 
 
-def test_every_object_can_be_read_anew(gateway: Gateway) -> None:
+def test_every_object_can_be_read_again(gateway: Gateway) -> None:
     bean = gateway.machine.beans[gateway.machine.names[till_name()]]
     assert bean.definition.operations[-1] == READ_FRESH

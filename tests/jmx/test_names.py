@@ -62,7 +62,7 @@ def test_a_transient_object_has_its_row_as_id() -> None:
     )
 
 
-def test_a_parent_that_is_part_of_its_stable_name_is_told_of_a_transient_object_too() -> None:
+def test_a_parent_that_is_part_of_its_stable_name_is_reported_for_a_transient_object_too() -> None:
     assert name_of(transient("reply", 17, "/"), "r1", QUEUE, has_parent=True) == (
         'amqp.gateway:source=r1,package=rabbitmq,type=queue,parent="/",name=reply,id=17'
     )
@@ -76,7 +76,7 @@ def test_a_name_does_not_change_when_the_parent_is_found_or_lost() -> None:
         assert len(names) == 1
 
 
-def test_a_parent_that_is_not_known_yet_is_not_told() -> None:
+def test_a_parent_that_is_not_known_yet_is_not_reported() -> None:
     provisional = msgspec.structs.replace(transient("reply", 17), stable_name=r"\?0-1-1-0-9|reply#1700000000")
     assert name_of(provisional, "r1", QUEUE, has_parent=True) == (
         "amqp.gateway:source=r1,package=rabbitmq,type=queue,name=reply,id=17"

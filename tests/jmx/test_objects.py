@@ -29,7 +29,7 @@ from tests.jmx.shop import (
 )
 
 
-def test_an_mbean_tells_the_object_and_what_the_gateway_knows_of_it(gateway: Gateway) -> None:
+def test_an_mbean_reports_the_object_and_what_the_gateway_knows_of_it(gateway: Gateway) -> None:
     assert gateway.till() == {
         "Name": "till1",
         "StableName": "hall1|till1#1",
@@ -68,13 +68,13 @@ def test_unknown_times_are_null(gateway: Gateway) -> None:
     assert [shown[attribute] for attribute in times] == [None] * 5
 
 
-def test_the_properties_sample_time_stands_for_that_of_statistics_that_were_never_told(
+def test_the_properties_sample_time_stands_for_that_of_statistics_that_were_never_reported(
     gateway: Gateway,
 ) -> None:
     assert gateway.machine.read(hall_name())["SampleTime"] == START
 
 
-def test_an_update_changes_what_it_tells_and_nothing_else(gateway: Gateway) -> None:
+def test_an_update_changes_what_it_reports_and_nothing_else(gateway: Gateway) -> None:
     before = gateway.till()
     gateway.tell(update(1, {SALES: 99, TAGS: {"b": 1, "a": "x"}}, absent=(STATE,)))
     assert gateway.till() == before | {
@@ -85,7 +85,7 @@ def test_an_update_changes_what_it_tells_and_nothing_else(gateway: Gateway) -> N
     }
 
 
-def test_an_object_told_again_loses_what_it_no_longer_has_and_stays_registered(gateway: Gateway) -> None:
+def test_an_object_reported_again_loses_what_it_no_longer_has_and_stays_registered(gateway: Gateway) -> None:
     history = list(gateway.machine.history)
     gateway.tell(till(1, {NAME: "till1"}))
     assert (gateway.till()["sales"], gateway.till()["name"]) == (None, "till1")
@@ -131,7 +131,7 @@ def test_a_parent_that_comes_later_is_a_reference_too() -> None:
     assert gateway.till()["Parent"] == gateway.till()["hall"] == hall_name()
 
 
-def test_who_is_gone_waits_for_nobody(gateway: Gateway) -> None:
+def test_an_object_that_is_gone_waits_for_no_other(gateway: Gateway) -> None:
     gateway.tell(update(1, {NEXT: link(3, "shop:till")}), delete(1), till(3))
     assert gateway.names() == ["till2,id=2", "till3,id=3"]
 

@@ -112,7 +112,7 @@ async def test_who_was_answered_reads_what_was_set(jmx: JmxSite, client: Client)
         assert await client.read(SAFE_NAME, "limit") == f"java.math.BigInteger {value}"
 
 
-async def test_the_core_is_told_who_wants_what(jmx: JmxSite, client: Client) -> None:
+async def test_the_core_learns_which_front_end_wants_what(jmx: JmxSite, client: Client) -> None:
     monitor = Principal("jmx", "monitor", "127.0.0.1")
     assert await client("setAll", SAFE_NAME, ["limit", 7, "notes", 1, "code", "1234"]) == ["limit", "code"]
     assert await client("tryInvoke", SAFE_NAME, "readFresh", "", None) == ""
@@ -161,7 +161,7 @@ async def test_a_core_that_ends_leaves_operations_unknown_and_is_not_asked_again
     assert len(jmx.core.operations.requests) == 1
 
 
-async def test_a_client_hears_of_operations_of_whoever_asked(jmx: JmxSite, client: Client) -> None:
+async def test_a_client_receives_operations_of_every_requester(jmx: JmxSite, client: Client) -> None:
     await client.listen(GATEWAY)
     jmx.core.publish(operation(2, state=OperationState.BEGUN, outcome=None), safe_update({NOTES: 0}))
     jmx.core.publish(operation(1))

@@ -37,7 +37,7 @@ def told(gateway: Gateway) -> list[tuple[object, object]]:
     return [(str(item["operationId"]).rpartition("o")[2], item["outcome"]) for item in data]
 
 
-def test_an_operation_that_ended_is_told_by_the_gateway(gateway: Gateway) -> None:
+def test_an_operation_that_ended_is_reported_by_the_gateway(gateway: Gateway) -> None:
     gateway.tell(operation(**BEGUN))
     assert gateway.machine.emitted == []
     gateway.tell(operation())
@@ -73,7 +73,7 @@ def test_an_operation_that_ended_is_told_by_the_gateway(gateway: Gateway) -> Non
     )
 
 
-def test_an_operation_on_what_is_not_there_is_told_too(gateway: Gateway) -> None:
+def test_an_operation_on_what_is_not_there_is_reported_too(gateway: Gateway) -> None:
     gateway.tell(operation(row=0, stable_name="", source=9, kind=OperationKind.INVOKE, method="empty"))
     ((_, emit),) = gateway.machine.emitted
     data = {name: value for name, _, value in emit.data}
@@ -91,7 +91,7 @@ def test_the_gateway_says_which_notices_it_sends() -> None:
     assert {f"amqp.gateway.operation.{kind.value}" for kind in OperationKind} <= types
 
 
-def test_the_object_and_the_gateway_tell_of_the_last_operations(gateway: Gateway) -> None:
+def test_the_object_and_the_gateway_report_the_last_operations(gateway: Gateway) -> None:
     gateway.tell(operation(**UNKNOWN))
     assert "unknown: set limit" in str(gateway.machine.read(SAFE_NAME)["LastOperation"])
     gateway.tell(operation(**SETTLED))
@@ -100,25 +100,25 @@ def test_the_object_and_the_gateway_tell_of_the_last_operations(gateway: Gateway
     assert gateway.machine.read(GATEWAY)["LastOperations"] == (f"{LINE} shop:safe safe1",)
 
 
-def test_an_object_told_again_keeps_its_last_operation(gateway: Gateway) -> None:
+def test_an_object_reported_again_keeps_its_last_operation(gateway: Gateway) -> None:
     gateway.tell(operation())
     gateway.snapshot(source(), agent(fresh=True), *safe())
     assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
 
 
-def test_what_is_told_of_an_operation_after_its_end_is_told_on_once(gateway: Gateway) -> None:
+def test_what_is_reported_of_an_operation_after_its_end_is_passed_on_once(gateway: Gateway) -> None:
     gateway.tell(operation(**UNKNOWN), operation(**UNKNOWN), operation(**SETTLED), operation(**SETTLED))
     gateway.tell(operation(**UNKNOWN))
     assert told(gateway) == [("1", "unknown"), ("1", "applied")]
 
 
-def test_what_a_later_snapshot_repeats_is_told_if_it_was_missed(gateway: Gateway) -> None:
+def test_what_a_later_snapshot_repeats_is_reported_if_it_was_missed(gateway: Gateway) -> None:
     gateway.tell(operation(1), operation(2, **BEGUN))
     gateway.snapshot(source(), agent(fresh=True), *safe(), operation(1), operation(2), operation(3))
     assert told(gateway) == [("1", "applied"), ("2", "applied"), ("3", "applied")]
 
 
-def test_what_ended_before_anybody_could_listen_is_shown_and_not_told() -> None:
+def test_what_ended_before_there_was_a_listener_is_shown_and_not_notified() -> None:
     gateway = Gateway()
     gateway.hello()
     gateway.snapshot(source(), agent(fresh=True), *safe(), operation())
@@ -128,7 +128,7 @@ def test_what_ended_before_anybody_could_listen_is_shown_and_not_told() -> None:
     assert told(gateway) == [("2", "applied")]
 
 
-def test_another_virtual_machine_is_not_told_again_and_a_new_core_numbers_anew(gateway: Gateway) -> None:
+def test_another_virtual_machine_is_not_sent_it_again_and_a_new_core_numbers_again(gateway: Gateway) -> None:
     gateway.tell(operation())
     later = Gateway(cursor=gateway.cursor, operations=gateway.operations)
     later.hello()

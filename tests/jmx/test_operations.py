@@ -118,7 +118,7 @@ async def test_an_invocation_names_its_arguments_and_leaves_out_what_is_null(
     assert request.action == InvokeMethod("move", {"to": link_of_till})
 
 
-async def test_results_that_are_not_told_or_do_not_fit_are_null(
+async def test_results_that_are_not_reported_or_do_not_fit_are_null(
     operations: Operations, core: Core, number: int
 ) -> None:
     core.answer = ended(Outcome.APPLIED, values={"moved": "many"})
@@ -205,7 +205,7 @@ def test_an_element_is_named_once(text: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED])
-def test_the_value_found_is_told(outcome: Outcome) -> None:
+def test_the_value_found_is_reported(outcome: Outcome) -> None:
     answer = ended(outcome, element="labels", text="t", values={"labels": {"a": 1}})
     assert explanation(answer) == f'{outcome.value}: labels: t: found {{"a":1}} [7b0c.1.o1]'
     nested: tuple[object, ...] = ()

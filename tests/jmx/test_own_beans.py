@@ -11,7 +11,7 @@ from tests.components.shop import START, source
 from tests.jmx.shop import GATEWAY, SOURCE, Gateway, alarm, classes, delete
 
 
-def test_the_gateway_tells_of_itself(gateway: Gateway) -> None:
+def test_the_gateway_reports_itself(gateway: Gateway) -> None:
     gateway.settle()
     shown = gateway.machine.read(GATEWAY)
     assert shown == {
@@ -49,7 +49,7 @@ def test_the_gateway_tells_of_itself(gateway: Gateway) -> None:
     }
 
 
-def test_a_source_tells_of_itself(gateway: Gateway) -> None:
+def test_a_source_reports_itself(gateway: Gateway) -> None:
     gateway.tell(source(SourceState.DEGRADED, messages=7, protocol_errors=1))
     gateway.settle()
     shown = gateway.machine.read(SOURCE)
@@ -69,7 +69,7 @@ def test_every_counter_of_a_source_has_an_attribute() -> None:
     assert set(COUNTERS) == set(SHOWN_COUNTERS)
 
 
-def test_alarms_are_told_while_they_last(gateway: Gateway) -> None:
+def test_alarms_are_reported_while_they_last(gateway: Gateway) -> None:
     gateway.tell(alarm(1), alarm(2, "flooding"))
     gateway.settle()
     shown = gateway.machine.read(SOURCE)
@@ -87,7 +87,7 @@ def test_alarms_are_told_while_they_last(gateway: Gateway) -> None:
     assert gateway.machine.read(SOURCE)["WorstSeverity"] == "cleared"
 
 
-def test_alarms_that_a_snapshot_does_not_tell_have_ended(gateway: Gateway) -> None:
+def test_alarms_that_a_snapshot_does_not_report_have_ended(gateway: Gateway) -> None:
     gateway.tell(alarm(1), alarm(2, "flooding"))
     gateway.disconnect()
     gateway.hello(epoch=2)
@@ -99,7 +99,7 @@ def test_alarms_that_a_snapshot_does_not_tell_have_ended(gateway: Gateway) -> No
     assert gateway.machine.read(SOURCE)["ActiveAlarmCount"] == 1
 
 
-def test_what_was_deleted_lately_is_told_once(gateway: Gateway) -> None:
+def test_what_was_deleted_lately_is_reported_once(gateway: Gateway) -> None:
     gateway.tell(delete(1, number=5), delete(2, number=6))
     gateway.snapshot(source(), *classes(), delete(1, number=5), delete(2, number=6), delete(3, number=7))
     gateway.settle()
@@ -109,7 +109,7 @@ def test_what_was_deleted_lately_is_told_once(gateway: Gateway) -> None:
     )
 
 
-def test_an_end_that_nobody_told_has_happened_before_it_was_noticed(gateway: Gateway) -> None:
+def test_an_end_that_was_not_reported_happened_before_it_was_noticed(gateway: Gateway) -> None:
     gateway.tell(msgspec.structs.replace(delete(1, number=5), deleted=0, created=0))
     gateway.settle()
     assert gateway.machine.read(SOURCE)["RecentlyDeleted"] == (

@@ -24,7 +24,7 @@ from tests.jmx.shop import GATEWAY, SALES, SOURCE, STATE, event, hall_name, link
 NAMES = sorted(map(canonical, (GATEWAY, SOURCE, hall_name(), till_name(1), till_name(2))))
 
 
-async def test_a_client_reads_what_the_feed_tells(jmx: JmxSite) -> None:
+async def test_a_client_reads_what_the_feed_reports(jmx: JmxSite) -> None:
     async with jmx.running(), jmx.client() as client:
         assert sorted(await client.names()) == NAMES
         assert await client.read(till_name(), "sales") == "java.lang.Long 10"
@@ -37,7 +37,7 @@ async def test_a_client_reads_what_the_feed_tells(jmx: JmxSite) -> None:
         await client.reads(till_name(), "sales", "java.lang.Long 99")
 
 
-async def test_a_client_hears_events_and_changes(jmx: JmxSite) -> None:
+async def test_a_client_receives_events_and_changes(jmx: JmxSite) -> None:
     async with jmx.running(), jmx.client() as client:
         await client.listen(GATEWAY)
         await client.listen(till_name())

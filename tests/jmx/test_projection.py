@@ -42,7 +42,7 @@ def test_a_new_core_keeps_objects_as_stale_until_the_source_is_synchronised(gate
     assert till_name(1) not in gateway.machine.names
 
 
-def test_a_new_snapshot_of_the_same_core_sweeps_what_it_does_not_tell(gateway: Gateway) -> None:
+def test_a_new_snapshot_of_the_same_core_sweeps_what_it_does_not_report(gateway: Gateway) -> None:
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(2))
     assert gateway.names() == ["till2,id=2"]
 
@@ -61,12 +61,12 @@ def test_an_incomplete_snapshot_takes_nothing_away(gateway: Gateway) -> None:
     assert gateway.names() == ["till1,id=1", "till2,id=2"]
 
 
-def test_a_deletion_that_a_snapshot_repeats_touches_nobody(gateway: Gateway) -> None:
+def test_a_deletion_that_a_snapshot_repeats_changes_nothing(gateway: Gateway) -> None:
     gateway.snapshot(source(), *classes(), delete(1, number=5), agent(fresh=True), hall(), till(1), till(2))
     assert gateway.names() == ["till1,id=1", "till2,id=2"]
 
 
-def test_a_source_that_a_snapshot_does_not_tell_is_gone_with_everything(gateway: Gateway) -> None:
+def test_a_source_that_a_snapshot_does_not_report_is_gone_with_everything(gateway: Gateway) -> None:
     gateway.snapshot(source(number=2), *classes())
     gateway.settle()
     assert gateway.machine.names.keys() == {GATEWAY, "amqp.gateway:type=Source,source=shop2"}

@@ -134,7 +134,7 @@ def test_an_object_has_one_name_for_as_long_as_it_lives(history: list[tuple[Any,
 
 
 @given(steps)
-def test_nothing_that_is_not_vouched_for_is_shown_as_if_it_were(history: list[tuple[Any, ...]]) -> None:
+def test_nothing_stale_is_shown_as_if_it_were_fresh(history: list[tuple[Any, ...]]) -> None:
     core = Core()
     for step in history:
         core.run([step])

@@ -76,7 +76,7 @@ def test_attributes_are_writable_where_the_dialect_sets_them(
     assert {name for name in writable | others if found[name]} == writable
 
 
-def test_a_queue_looks_the_same_in_both_brokers_as_far_as_both_tell_it() -> None:
+def test_a_queue_looks_the_same_in_both_brokers_as_far_as_both_report_it() -> None:
     cpp, java = (shown(recorded_class("queue", QPID, peer)) for peer in (QPIDD, JAVA))
     both = {each.name for each in java.attributes}
     assert len(both) > 40

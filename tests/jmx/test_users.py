@@ -16,7 +16,7 @@ async def test_a_user_with_the_right_password() -> None:
     assert await USERS.authenticate("other", "ö")
 
 
-async def test_nobody_else() -> None:
+async def test_no_other_user() -> None:
     for user, password in [
         ("monitor", "wrong"),
         ("monitor", ""),

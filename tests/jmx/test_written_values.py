@@ -153,6 +153,6 @@ def test_what_is_no_json_without_null_is_text(text: str) -> None:
     assert from_shown(text) == text
 
 
-def test_maps_and_lists_that_nobody_can_set_are_shown_without_quotes() -> None:
+def test_maps_and_lists_that_cannot_be_set_are_shown_without_quotes() -> None:
     assert types.converter(Element("e", ValueType.LIST))(("5", "a")) == ("5", "a")
     assert types.converter(element(ValueType.LIST))(("5", "a")) == ('"5"', "a")

@@ -73,7 +73,7 @@ async def test_an_operator_is_asked_by_whom_for_what() -> None:
     ]
 
 
-async def test_a_request_that_arrives_twice_is_carried_out_once_and_nobody_knows_how() -> None:
+async def test_a_request_that_arrives_twice_is_carried_out_once_and_its_outcome_is_unknown() -> None:
     backend, operator = Backend(authenticate, 60), ScriptedOperator()
     backend.operator = operator
     answers = [msgpack.unpackb(await backend.answer(SET)) for _ in range(2)]

@@ -50,7 +50,7 @@ MISTAKES: tuple[tuple[Command, str], ...] = (
 )
 
 
-async def test_a_mistake_is_told_and_what_follows_is_carried_out(
+async def test_a_mistake_is_reported_and_what_follows_is_carried_out(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     for number, (wrong, text) in enumerate(MISTAKES):
@@ -83,14 +83,14 @@ async def test_a_value_that_is_wrong_is_absent_and_the_object_is_there(
     ]
 
 
-async def test_data_of_an_event_that_cannot_be_is_told(machine: JavaMachine) -> None:
+async def test_data_of_an_event_that_cannot_be_is_reported(machine: JavaMachine) -> None:
     twice = (("a", AttributeType.LONG, 1), ("a", AttributeType.LONG, 2))
     result = await tell(machine, *WELL, Emit((1,), "t", "m", 1, 1, twice))
     assert result.errors == 1
     assert "the items of event t" in result.texts[0]
 
 
-async def test_of_many_mistakes_the_first_are_told_and_all_are_counted(machine: JavaMachine) -> None:
+async def test_of_many_mistakes_the_first_are_reported_and_all_are_counted(machine: JavaMachine) -> None:
     result = await tell(machine, *(Change(number, {0: "x" * 2000}) for number in range(1000)))
     assert result.errors == 1000
     assert len(result.texts) == 20
@@ -116,7 +116,7 @@ NO_BATCHES = (
 )
 
 
-async def test_octets_that_are_no_batch_are_told(machine: JavaMachine) -> None:
+async def test_octets_that_are_no_batch_are_reported(machine: JavaMachine) -> None:
     for octets, text in NO_BATCHES:
         result = await machine.push(octets)
         assert result.errors >= 1
@@ -146,7 +146,7 @@ COMMANDS = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(octets=st.binary(max_size=100) | COMMANDS.map(packed))
-async def test_any_octets_are_carried_out_or_told(machine: JavaMachine, octets: bytes) -> None:
+async def test_any_octets_are_carried_out_or_reported(machine: JavaMachine, octets: bytes) -> None:
     await machine.push(octets)
     assert (await machine.push(encode_batch(WELL))) == PushResult(0, ())
 

@@ -59,7 +59,7 @@ async def test_who_shows_the_token_is_answered(bridge: Bridge) -> None:
         (b"A\n" + b"x" * (1 << 21),),
     ],
 )
-async def test_nobody_else_is(bridge: Bridge, parts: tuple[bytes, ...]) -> None:
+async def test_no_other_user_is(bridge: Bridge, parts: tuple[bytes, ...]) -> None:
     assert ANSWERED not in await said(bridge.listen(), *parts)
 
 

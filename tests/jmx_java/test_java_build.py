@@ -93,7 +93,7 @@ def test_sources_that_do_not_compile_leave_nothing_and_say_where(tmp_path: Path)
     assert not (tmp_path / "jars").exists()
 
 
-def test_without_a_compiler_it_is_told_what_to_install(tmp_path: Path) -> None:
+def test_without_a_compiler_the_message_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(JavaBuildError, match="install ecj or a JDK"):
         build_jar(tmp_path / "a.jar", compilers=[])
 
@@ -131,7 +131,7 @@ def test_several_may_compile_at_a_time(cache: Path) -> None:
     assert [path.name for path in cache.iterdir()] == [jar.name for jar in jars]
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(JavaMissingError, match="set XDG_CACHE_HOME to a folder of yours"):

@@ -54,7 +54,7 @@ CREATED = Emit(
 LONG_ENOUGH = int(DEADLINE * 1000)
 
 
-async def test_a_change_of_a_flagged_attribute_is_told_with_both_values(
+async def test_a_change_of_a_flagged_attribute_is_reported_with_both_values(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
@@ -69,7 +69,7 @@ async def test_a_change_of_a_flagged_attribute_is_told_with_both_values(
     )
 
 
-async def test_what_did_not_change_and_what_is_not_flagged_is_not_told(
+async def test_what_did_not_change_and_what_is_not_flagged_is_not_reported(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
@@ -84,7 +84,7 @@ async def test_what_did_not_change_and_what_is_not_flagged_is_not_told(
     assert "java.lang.String running -> null" in await client("heard", LONG_ENOUGH)
 
 
-async def test_an_object_told_again_tells_what_changed_to_those_who_listened_before(
+async def test_an_object_reported_again_notifies_its_listeners_of_what_changed(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
@@ -93,7 +93,7 @@ async def test_an_object_told_again_tells_what_changed_to_those_who_listened_bef
     assert "state" in await client("heard", LONG_ENOUGH)
 
 
-async def test_a_withheld_value_is_not_told_either(machine: JavaMachine, client: AsyncClient) -> None:
+async def test_a_withheld_value_is_not_reported_either(machine: JavaMachine, client: AsyncClient) -> None:
     await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
     await tell_well(machine, SetGroup(1, Freshness.WITHHELD), Change(1, {0: "idle"}))
@@ -101,7 +101,7 @@ async def test_a_withheld_value_is_not_told_either(machine: JavaMachine, client:
     assert "java.lang.String idle -> java.lang.String flow" in await client("heard", LONG_ENOUGH)
 
 
-async def test_an_event_is_told_by_its_emitters_with_its_data(
+async def test_an_event_is_reported_by_its_emitters_with_its_data(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Register(2, 1, 1, PARCELS, VALUES))
@@ -145,7 +145,7 @@ async def test_which_notifications_a_class_has_stands_in_its_description(
     )
 
 
-async def test_only_objects_that_have_something_to_tell_can_be_listened_to(
+async def test_only_objects_with_notifications_can_be_listened_to(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     quiet = DefineClass(2, "rabbitmq:user", "d", (Attribute("name", AttributeType.STRING, "d"),))
@@ -160,7 +160,7 @@ async def test_only_objects_that_have_something_to_tell_can_be_listened_to(
     assert "without notifications" in result.texts[0]
 
 
-async def test_the_delegate_tells_which_objects_come_and_go(
+async def test_the_delegate_notifies_which_objects_come_and_go(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await client("listen", DELEGATE)

@@ -66,7 +66,7 @@ VALUES: tuple[tuple[AttributeType, JmxValue, str], ...] = (
 )
 
 
-async def test_nothing_is_believed_while_nobody_says_that_it_lives(connect: Connect) -> None:
+async def test_nothing_is_trusted_without_a_sign_of_life(connect: Connect) -> None:
     state = Attribute("state", AttributeType.STRING, "d", always=True, when_abandoned="unknown")
     told = (
         DefineClass(1, "test:source", "d", (state,)),
@@ -113,7 +113,7 @@ async def test_clients_find_what_was_registered_and_no_more_what_was_unregistere
     assert await client("names", "amqp.gateway:*") == [CANONICAL_ORDERS]
 
 
-async def test_a_change_replaces_the_values_it_tells(machine: JavaMachine, client: AsyncClient) -> None:
+async def test_a_change_replaces_the_values_it_reports(machine: JavaMachine, client: AsyncClient) -> None:
     await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)), Change(1, {1: 20}))
     found = await client("attributes", ORDERS, ["name", "messages", "Stale", "unknown"])
     assert found == [
@@ -123,7 +123,7 @@ async def test_a_change_replaces_the_values_it_tells(machine: JavaMachine, clien
     ]
 
 
-async def test_an_object_told_again_is_the_same_mbean_with_new_values(
+async def test_an_object_reported_again_is_the_same_mbean_with_new_values(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
@@ -148,7 +148,7 @@ async def test_an_object_can_change_its_name(machine: JavaMachine, client: Async
     assert await client("names", "amqp.gateway:*") == [CANONICAL_ORDERS]
 
 
-async def test_a_class_told_anew_is_that_of_objects_told_later(
+async def test_a_class_reported_again_is_that_of_objects_reported_later(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
@@ -166,7 +166,7 @@ async def test_a_class_told_anew_is_that_of_objects_told_later(
         (Freshness.WITHHELD, "null", "true"),
     ],
 )
-async def test_freshness_is_told_for_a_group_at_once(
+async def test_freshness_is_reported_for_a_group_at_once(
     machine: JavaMachine, client: AsyncClient, freshness: Freshness, messages: str, stale: str
 ) -> None:
     await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 3)), SetGroup(1, freshness))
@@ -175,12 +175,14 @@ async def test_freshness_is_told_for_a_group_at_once(
     assert await client("attribute", ORDERS, "Stale") == f"java.lang.Boolean {stale}"
 
 
-async def test_a_group_of_which_nothing_was_told_is_stale(machine: JavaMachine, client: AsyncClient) -> None:
+async def test_a_group_of_which_nothing_was_reported_is_stale(
+    machine: JavaMachine, client: AsyncClient
+) -> None:
     await tell_well(machine, QUEUE, Register(1, 1, 42, ORDERS, ("orders", 3)))
     assert await client("attribute", ORDERS, "Stale") == "java.lang.Boolean true"
 
 
-async def test_the_description_tells_types_ranges_units_and_that_it_never_changes(
+async def test_the_description_reports_types_ranges_units_and_that_it_never_changes(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 3)))
@@ -234,7 +236,7 @@ async def test_no_attribute_is_lost_for_a_description_that_java_refuses(
     assert lines[1:-1] == [f"{attribute.name} {seen}" for attribute, seen in ODD]
 
 
-async def test_the_second_attribute_of_a_name_is_not_shown_and_told(
+async def test_the_second_attribute_of_a_name_is_not_shown_and_reported(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     name = "amqp.gateway:type=twice"

@@ -50,7 +50,7 @@ REFUSED = "java.lang.SecurityException"
         ["x" * 2000, "y"],
     ],
 )
-async def test_nobody_comes_in_without_user_and_password(
+async def test_no_login_succeeds_without_user_and_password(
     machine: JavaMachine,
     stranger: AsyncClient,
     java_strings: JavaStrings,
@@ -76,7 +76,7 @@ async def test_a_refused_login_is_logged_without_the_password(
     ]
 
 
-async def test_nobody_comes_in_when_python_fails(stranger: AsyncClient, java_strings: JavaStrings) -> None:
+async def test_no_login_succeeds_when_python_fails(stranger: AsyncClient, java_strings: JavaStrings) -> None:
     async def fail(_user: str, _password: str) -> bool:
         raise RuntimeError("some secret inside")
 
@@ -87,7 +87,7 @@ async def test_nobody_comes_in_when_python_fails(stranger: AsyncClient, java_str
     assert "some secret inside" not in failure
 
 
-async def test_nobody_comes_in_when_python_does_not_answer(
+async def test_no_login_succeeds_when_python_does_not_answer(
     stranger: AsyncClient, java_strings: JavaStrings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(_user: str, _password: str) -> bool:
@@ -118,7 +118,7 @@ async def test_credentials_of_any_size_do_not_fill_the_memory(
         assert await client("names", "java.lang:type=Memory") == ["java.lang:type=Memory"]
 
 
-async def test_the_name_in_the_registry_cannot_be_bound_to_somebody_else(
+async def test_the_name_in_the_registry_cannot_be_bound_to_another_object(
     machine: JavaMachine, stranger: AsyncClient, connect: Connect
 ) -> None:
     assert "REJECTED" in await stranger("tryRebind", machine.port)

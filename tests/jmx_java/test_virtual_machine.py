@@ -50,7 +50,7 @@ async def test_it_starts_listens_and_ends_with_the_block() -> None:
     assert not process.is_running()
 
 
-async def test_it_tells_what_it_uses(machine: JavaMachine, connect: Connect) -> None:
+async def test_it_reports_what_it_uses(machine: JavaMachine, connect: Connect) -> None:
     before = await machine.usage()
     assert (before.clients, before.max_clients) == (0, 50)
     assert 0 < before.heap <= before.max_heap <= 128 << 20
@@ -88,7 +88,7 @@ async def test_a_killed_machine_is_seen_at_once_and_the_next_has_the_port(connec
                 await tell_well(second, TWELVE)
 
 
-async def test_a_machine_that_dies_during_a_call_is_told() -> None:
+async def test_a_machine_that_dies_during_a_call_is_reported() -> None:
     async with JavaMachine(settings(), authenticate) as machine:
         stop(machine.pid)
         push = asyncio.create_task(machine.push(encode_batch([TWELVE])))
@@ -153,7 +153,7 @@ def test_a_machine_does_not_outlive_its_parent(
     assert not list(tmp_path.iterdir())
 
 
-async def test_a_taken_port_is_told_with_what_to_do() -> None:
+async def test_a_taken_port_is_reported_with_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError) as caught:
@@ -185,7 +185,7 @@ def _tries(machine: JavaMachine) -> bool:
         return False
 
 
-async def test_an_address_that_is_not_ours_is_told_at_once() -> None:
+async def test_an_address_that_is_not_ours_is_reported_at_once() -> None:
     with pytest.raises(ListenError, match=r"192\.0\.2\.1 port .*: Cannot assign requested address"):
         async with JavaMachine(settings(address="192.0.2.1", listen_for=DEADLINE), authenticate):
             pass
@@ -198,14 +198,14 @@ async def test_only_the_configured_address_is_listened_on() -> None:
             socket.create_connection(("127.0.0.1", machine.port))
 
 
-async def test_a_folder_without_java_is_told(tmp_path: Path) -> None:
+async def test_a_folder_without_java_is_reported(tmp_path: Path) -> None:
     with pytest.raises(JavaMissingError, match="holds no Java runtime") as caught:
         async with JavaMachine(settings(java=tmp_path), authenticate):
             pass
     assert "default-jre-headless" in str(caught.value)
 
 
-async def test_without_any_java_it_is_told_what_to_install(
+async def test_without_any_java_the_message_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -215,7 +215,7 @@ async def test_without_any_java_it_is_told_what_to_install(
             pass
 
 
-async def test_a_java_too_old_for_our_classes_is_told(
+async def test_a_java_too_old_for_our_classes_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     jar, py4j = class_path()

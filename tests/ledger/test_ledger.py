@@ -40,7 +40,7 @@ Look: TypeAlias = Callable[[], Iterable[str]]
 @pytest.mark.long
 @pytest.mark.each_rabbitmq(until="4.0")
 @pytest.mark.timeout(7200 if PROVING else 900)
-def test_what_is_told_over_kills_is_what_the_ledger_says(
+def test_log_and_front_ends_agree_with_the_ledger_over_kills(
     tmp_path: Path,
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
     rabbitmq_release: str,

@@ -33,7 +33,7 @@ asyncio.run(AmqpLink(endpoint, role(), conversation, clock).run())
 """
 
 
-async def test_deliveries_tell_what_the_broker_knows(virtual_host: VirtualHost) -> None:
+async def test_deliveries_report_what_the_broker_knows(virtual_host: VirtualHost) -> None:
     broker = virtual_host.broker
     async with linked(endpoint_of(broker, virtual_host.name), role("amq.topic")) as link:
         await link.up()
@@ -184,7 +184,7 @@ def test_no_queue_is_left_when_its_process_is_killed(virtual_host: VirtualHost) 
     wait_until(lambda: queues(virtual_host) == set(), "the queue went with its process")
 
 
-async def test_up_and_down_are_told_in_one_line_each(
+async def test_up_and_down_are_logged_in_one_line_each(
     virtual_host: VirtualHost, logged: list[structlog.typing.EventDict]
 ) -> None:
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)

@@ -64,7 +64,7 @@ async def test_it_goes_on_at_another_node_and_leaves_out_one_that_does_not_answe
     assert [one.split(" (")[0].split(": ")[0] for one in said] == [endpoint.url, nobody, address]
 
 
-async def test_it_begins_anew_with_another_queue_when_its_session_wants_it_bound_anew(
+async def test_it_connects_again_with_another_queue_when_its_session_wants_it_bound_again(
     virtual_host: VirtualHost,
 ) -> None:
     async with linked(endpoint_of(virtual_host.broker, virtual_host.name), role()) as link:
@@ -92,7 +92,7 @@ async def test_it_comes_back_when_its_exchange_was_deleted_and_made_again(virtua
     )
 
 
-async def test_it_comes_back_when_its_exchange_was_made_anew_before_anyone_missed_it(
+async def test_it_comes_back_when_its_exchange_was_made_again_before_anyone_missed_it(
     virtual_host: VirtualHost,
 ) -> None:
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
@@ -141,7 +141,7 @@ async def test_it_ends_in_the_middle_of_deliveries_without_an_error_in_the_broke
     assert errors == []
 
 
-async def test_its_probes_are_nobody_elses_business(virtual_host: VirtualHost) -> None:
+async def test_its_probes_change_nothing_else(virtual_host: VirtualHost) -> None:
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     tapped: list[aio_pika.abc.AbstractIncomingMessage] = []
 

@@ -159,7 +159,7 @@ def test_what_is_said_no_more_or_only_now_is_shown(tmp_path: Path) -> None:
     ]
 
 
-def test_doubt_and_what_was_not_sent_are_replayed_too(tmp_path: Path) -> None:
+def test_losses_and_what_was_not_sent_are_replayed_too(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     session = AskingSession()
     captured = CapturedSession(session, capture_file(path))
@@ -184,7 +184,7 @@ def test_a_session_is_woken_where_the_captured_one_was_not(tmp_path: Path) -> No
     assert (outcome.events, outcome.same, outcome.different) == (4, 1, 1)
 
 
-def test_a_waking_that_nobody_wants_is_left_out(tmp_path: Path) -> None:
+def test_a_waking_that_is_not_wanted_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     CapturedSession(AskingSession(), capture_file(path)).handle(TimerExpired(), START)
 

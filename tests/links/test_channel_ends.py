@@ -12,7 +12,9 @@ from tests.components.amqp_peer import AmqpPeer
 from tests.components.rabbitmq import VirtualHost
 
 
-async def test_whoever_is_cancelled_while_a_channel_closes_is_cancelled(virtual_host: VirtualHost) -> None:
+async def test_a_task_that_is_cancelled_while_a_channel_closes_is_cancelled(
+    virtual_host: VirtualHost,
+) -> None:
     cancelled = 0
     for turns in range(0, 160, 4):  # of the loop: until some moment between the channel's request and its end
         async with await aio_pika.connect(virtual_host.amqp_url()) as connection:

@@ -117,7 +117,7 @@ async def test_a_new_queue_says_that_what_was_before_is_missed(virtual_host: Vir
         assert waiting == 0
 
 
-async def test_what_was_said_meanwhile_is_heard_before_the_session_is_connected(
+async def test_what_was_sent_meanwhile_is_taken_before_the_session_is_connected(
     virtual_host: VirtualHost,
 ) -> None:
     ledger = MemoryLedger()
@@ -138,7 +138,7 @@ async def test_what_was_said_meanwhile_is_heard_before_the_session_is_connected(
     assert await left(virtual_host) == 0
 
 
-async def test_what_is_not_lasting_comes_again_and_is_told_once(virtual_host: VirtualHost) -> None:
+async def test_what_is_not_lasting_comes_again_and_is_reported_once(virtual_host: VirtualHost) -> None:
     """As after the end of the process: the former connection's messages belong to the next one."""
     ledger, counts = MemoryLedger(prompt=False), DurableQueueCounts()
     async with subscribed(virtual_host, ledger, counts=counts) as (_, link):
@@ -185,7 +185,7 @@ async def test_a_disk_that_stands_still_leaves_the_rest_in_the_queue(virtual_hos
         await link.received(KEPT_PREFETCH + 50)
 
 
-async def test_a_queue_that_was_full_is_told(virtual_host: VirtualHost) -> None:
+async def test_a_queue_that_was_full_is_reported(virtual_host: VirtualHost) -> None:
     ledger, counts = MemoryLedger(), DurableQueueCounts()
     async with subscribed(virtual_host, ledger, max_length=20):
         pass
@@ -201,7 +201,7 @@ async def test_a_queue_that_was_full_is_told(virtual_host: VirtualHost) -> None:
         assert (counts.declared, dict(counts.losses)) == (0, {Loss.FULL: 1})
 
 
-async def test_a_queue_that_expired_is_told(virtual_host: VirtualHost) -> None:
+async def test_a_queue_that_expired_is_reported(virtual_host: VirtualHost) -> None:
     ledger = MemoryLedger()
     async with subscribed(virtual_host, ledger, expires=SECOND // 10):
         pass
@@ -236,7 +236,7 @@ async def test_a_second_gateway_is_refused(virtual_host: VirtualHost) -> None:
     assert first.down == []
 
 
-async def test_a_queue_that_was_declared_otherwise_is_told(virtual_host: VirtualHost) -> None:
+async def test_a_queue_that_was_declared_otherwise_is_reported(virtual_host: VirtualHost) -> None:
     session, counts = ResumingSession(), DurableQueueCounts()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     async with subscribed(virtual_host, MemoryLedger(), max_length=20):
@@ -303,7 +303,7 @@ async def test_a_quorum_queue_is_used_and_remarked_on(virtual_host: VirtualHost)
     assert "is a quorum queue" in DurableSubscription(QUEUE, 5000, 60 * SECOND, MemoryLedger(), counts).remark
 
 
-async def test_probes_of_a_former_connection_are_nobodys_business(virtual_host: VirtualHost) -> None:
+async def test_probes_of_a_former_connection_change_nothing(virtual_host: VirtualHost) -> None:
     session, ledger = ResumingSession(), MemoryLedger()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     probing = replace(keeping(ledger), probed="amq.topic")
@@ -336,7 +336,7 @@ async def test_a_queue_that_cannot_be_bound_is_missed_once_and_again_when_it_is_
     assert ["did not exist" in missed for missed, _ in session.resumed] == [True, True]
 
 
-async def test_a_queue_that_is_not_bound_any_more_is_told(virtual_host: VirtualHost) -> None:
+async def test_a_queue_that_is_not_bound_any_more_is_reported(virtual_host: VirtualHost) -> None:
     session = ResumingSession()
     endpoint = endpoint_of(virtual_host.broker, virtual_host.name)
     subscription = DurableSubscription(QUEUE, 1000, 60 * SECOND, MemoryLedger())

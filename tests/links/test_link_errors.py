@@ -222,7 +222,7 @@ async def test_nothing_listens() -> None:
     )
 
 
-async def test_a_host_that_nobody_knows() -> None:
+async def test_a_host_whose_name_is_not_known() -> None:
     assert await trouble(nowhere("amqp://broker.invalid")) == (
         Trouble.UNREACHABLE,
         "the name of the host is not known: check the URL",

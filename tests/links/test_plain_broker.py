@@ -66,7 +66,7 @@ async def test_bodies_of_many_frames_pass_both_ways() -> None:
     assert reply.body == body
 
 
-async def test_answers_in_any_order_are_told_apart() -> None:
+async def test_answers_in_any_order_are_distinguished() -> None:
     async with AmqpPeer(script=Backwards(3)) as peer, linked(endpoint_of(peer), CONSOLE) as link:
         queue = await link.up()
         link.send(*(request(queue, f"object {number}".encode(), number) for number in (1, 2, 3)))
@@ -117,7 +117,7 @@ async def test_a_broker_that_insists_on_heartbeats_gets_them() -> None:
     assert not peer.complaints
 
 
-async def test_after_a_cut_everything_is_declared_anew() -> None:
+async def test_after_a_cut_everything_is_declared_again() -> None:
     async with AmqpPeer() as peer, linked(endpoint_of(peer), CONSOLE) as link:
         before = await link.up()
         peer.cut()
@@ -142,7 +142,7 @@ async def test_exchanges_are_not_looked_at_which_such_a_broker_takes_for_declara
         assert not peer.complaints
 
 
-async def test_a_queue_that_nobody_bounds_is_given_up_when_it_grows() -> None:
+async def test_a_queue_without_a_limit_is_given_up_when_it_grows() -> None:
     role = replace(CONSOLE, max_queue_length=100)
     async with AmqpPeer() as peer, linked(endpoint_of(peer), role) as link:
         peer.routing.queues[await link.up()].said_to_wait = 101
@@ -153,7 +153,7 @@ async def test_a_queue_that_nobody_bounds_is_given_up_when_it_grows() -> None:
     assert not link.session.resyncs, "a new connection reads everything again"
 
 
-async def test_a_queue_that_was_long_for_a_while_casts_doubt() -> None:
+async def test_a_queue_that_was_long_for_a_while_may_have_lost_events() -> None:
     role = replace(CONSOLE, max_queue_length=100)
     async with AmqpPeer() as peer, linked(endpoint_of(peer), role) as link:
         queue = peer.routing.queues[await link.up()]

@@ -19,7 +19,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.0)
 
 
-async def test_each_end_is_told_and_the_next_attempt_follows() -> None:
+async def test_each_end_is_reported_and_the_next_attempt_follows() -> None:
     told: list[str] = []
     enough = asyncio.Event()
 

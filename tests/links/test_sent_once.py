@@ -70,7 +70,9 @@ async def test_what_was_to_be_sent_while_there_was_no_link_is_not_sent_later(
         assert link.session.unsent == [(b"1", "there was no connection to the broker")]
 
 
-async def test_what_waits_when_the_link_goes_down_is_told_before_its_end(virtual_host: VirtualHost) -> None:
+async def test_what_waits_when_the_link_goes_down_is_reported_before_its_end(
+    virtual_host: VirtualHost,
+) -> None:
     broker = virtual_host.broker
     async with linked(endpoint_of(broker, virtual_host.name), role("amq.topic")) as link:
         await link.up()

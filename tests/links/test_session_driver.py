@@ -111,7 +111,7 @@ async def test_sends_of_a_link_that_went_down_are_forgotten() -> None:
     assert await talk.driver.next_send() == send(2)
 
 
-def test_a_session_hears_what_of_it_was_not_sent_if_it_is_sent_once_only() -> None:
+def test_a_session_receives_what_of_it_was_not_sent_if_it_is_sent_once_only() -> None:
     answer = Answer(1, Outcome.SOURCE_DOWN, "not sent")
     told: list[object] = []
 
@@ -237,7 +237,7 @@ class FaultySession(ConstantSession):
         raise LookupError(f"at {now}")
 
 
-async def test_a_session_that_needs_its_queue_bound_anew_gets_a_new_link() -> None:
+async def test_a_session_that_needs_its_queue_bound_again_gets_a_new_link() -> None:
     talk = Talk()
     talk.driver.perform([Rebind("agents tell everything to whoever binds")])
     with pytest.raises(LinkError, match="bound again: agents tell everything to whoever binds"):

@@ -35,7 +35,7 @@ def test_a_kind_of_note_is_logged_once_a_minute_and_counted_always(
     assert counters == {"protocol_errors": 4}
 
 
-def test_what_somebody_should_look_at_is_a_warning(logged: list[structlog.typing.EventDict]) -> None:
+def test_what_an_operator_should_look_at_is_a_warning(logged: list[structlog.typing.EventDict]) -> None:
     notes = SessionNotes("shop", HandClock(), Counter())
     for event in ("management-unavailable", "management-answers", "refused-sender", "resync"):
         notes.take(Note(event, ""))

@@ -142,7 +142,7 @@ async def test_what_arrives_and_what_is_said() -> None:
         assert here.session.heard == {1: b"one\ntwo\n"}
 
 
-async def test_connections_are_told_apart() -> None:
+async def test_connections_are_distinguished() -> None:
     async with listening() as here, here.client() as first, here.client() as second:
         for reader, writer in (first, second):
             await reader.readline()

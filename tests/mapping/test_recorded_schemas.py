@@ -29,7 +29,7 @@ from tests.mapping.recorded_schemas import (
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_element_that_is_told_is_in_the_mapping_and_nothing_else(package: str) -> None:
+def test_every_element_that_is_reported_is_in_the_mapping_and_nothing_else(package: str) -> None:
     told = {name: type_ for schema in reversed(recorded(package)) for name, type_ in told_names(schema)}
     mapped = {name: rule.type for name, rule in mapped_names(MAPPINGS[package])}
     if package == OPENAMQ:
@@ -38,7 +38,9 @@ def test_every_element_that_is_told_is_in_the_mapping_and_nothing_else(package: 
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_class_method_and_event_that_is_told_is_in_the_mapping_and_nothing_else(package: str) -> None:
+def test_every_class_method_and_event_that_is_reported_is_in_the_mapping_and_nothing_else(
+    package: str,
+) -> None:
     mapping = MAPPINGS[package]
     classes = [schema for schema in recorded(package) if isinstance(schema, ClassSchema)]
     events = [schema for schema in recorded(package) if isinstance(schema, EventSchema)]
@@ -174,7 +176,7 @@ def test_texts_of_a_subject_lead_to_a_class_of_the_package() -> None:
                 assert (argument.references in MAPPINGS[QPID].classes) is (argument.name == rule.subject)
 
 
-def test_openamq_tells_settings_and_parents_as_the_model_has_them() -> None:
+def test_openamq_reports_settings_and_parents_as_the_model_has_them() -> None:
     broker = applied(MAPPINGS[OPENAMQ], recorded_class("broker", OPENAMQ))
     assert element(broker, "config").references == "config"
     assert [each.name for each in broker.statistics] == [

@@ -56,7 +56,7 @@ def test_without_index_the_name_and_without_that_the_native_id_names() -> None:
     assert stable_name(SINGLETON, ("",), "0-1", lambda _: None).text == "#0-1"
 
 
-def test_incarnations_and_duplicates_are_told_apart() -> None:
+def test_incarnations_and_duplicates_are_distinguished() -> None:
     assert incarnation_name("/|q", 17, "id") == "/|q#17"
     assert incarnation_name("/|q", 0, "id") == duplicate_name("/|q", "id") == "/|q#id"
 

@@ -65,7 +65,7 @@ def test_a_setting_is_set_by_snmp_and_read_back(gateway: OpenAmqGateway, broker:
     assert list(gateway.walk("oamqConfigMonitor").values()) == ["7 seconds"]
 
 
-def test_a_setting_that_has_no_effect_is_told_as_that(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
+def test_a_setting_that_has_no_effect_is_reported_as_that(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
     """OpenAMQ says ok whatever it makes of a value."""
     broker.deaf.add("record_stats")
     ended = gateway.command("set", _SETTINGS, "record_stats=true")
@@ -110,7 +110,7 @@ def test_objects_come_and_go(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
     gateway.shows("oamqQueueName", "orders", "reply-1")
 
 
-def test_a_connection_that_is_cut_is_made_anew(
+def test_a_connection_that_is_cut_is_made_again(
     gateway: OpenAmqGateway, background: Background[tuple[OpenAmq, AmqpPeer]]
 ) -> None:
     broker, peer = background.is_

@@ -18,7 +18,9 @@ from tests.components.waiting import wait_until
 from tests.openamq.gateway import SOURCE, gateway_at
 
 
-def test_a_server_is_shown_set_called_and_heard(virtual_host: VirtualHost, tmp_path: Path) -> None:
+def test_a_server_is_shown_set_and_called_and_its_notices_arrive(
+    virtual_host: VirtualHost, tmp_path: Path
+) -> None:
     broker, user = virtual_host.broker, virtual_host.broker.administrator
     exchanges = (("amq.system", "direct"), ("amq.notify", "topic"))
     expressions = (Exchange(virtual_host.name, name, kind).expression for name, kind in exchanges)

@@ -40,7 +40,7 @@ def test_a_call_is_made_once_and_its_outputs_are_answered_by_name(works: Works) 
     assert len(works.sent) == 1
 
 
-def test_every_record_tells_what_the_north_calls_the_request(works: Works) -> None:
+def test_every_record_has_the_front_ends_name_of_the_request(works: Works) -> None:
     for method, reference in ("purge", "table.7"), ("explode", "x" * 1000):
         action = InvokeMethod(method)
         request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, DEADLINE, reference=reference)
@@ -49,13 +49,13 @@ def test_every_record_tells_what_the_north_calls_the_request(works: Works) -> No
     assert [record.reference for record in works.told] == ["table.7", "table.7", "x" * MAX_REFERENCE]
 
 
-def test_outputs_that_were_not_told_are_left_out(works: Works) -> None:
+def test_outputs_that_were_not_reported_are_left_out(works: Works) -> None:
     request = works.invoke("move", to=SOUTH, litres=3)
     works.answer(Outcome.REMOTE_FAILURE, "no", code=7)
     assert works.answers[request].values == {}
 
 
-def test_a_reference_to_what_is_not_known_is_told_by_its_native_id(works: Works) -> None:
+def test_a_reference_to_what_is_not_known_is_reported_by_its_native_id(works: Works) -> None:
     request = works.invoke("move", to=SOUTH, litres=3)
     works.answer(outputs=(None, Reference("id-east")))
     assert works.answers[request].values == {"inTank": "id-east"}
@@ -76,7 +76,7 @@ def test_a_call_without_an_answer_is_unknown(works: Works) -> None:
     assert works.record.state is OperationState.ENDED
 
 
-def test_secrets_are_passed_on_and_never_told(works: Works) -> None:
+def test_secrets_are_passed_on_and_never_reported(works: Works) -> None:
     works.invoke("move", to=SOUTH, litres=3, apiToken="hush", pin="1234", note="amqp://u:p@host")
     works.answer()
     assert works.calls[0].arguments[2:] == ("amqp://u:p@host", "hush", "1234")
@@ -90,7 +90,7 @@ def test_secrets_are_passed_on_and_never_told(works: Works) -> None:
         }
 
 
-def test_what_an_agent_says_is_told_on_one_line_without_passwords(works: Works) -> None:
+def test_what_an_agent_says_is_reported_on_one_line_without_passwords(works: Works) -> None:
     request = works.invoke("purge")
     works.answer(Outcome.REMOTE_FAILURE, "failed:\n amqp://u:p@host " + "x" * 2000)
     text = works.answers[request].text
@@ -134,7 +134,7 @@ def test_a_reading_of_what_ends_meanwhile(works: Works) -> None:
     assert works.answers[request].outcome is Outcome.OBJECT_GONE
 
 
-def test_a_reading_without_an_answer_is_told_so_and_settled_by_nothing(works: Works) -> None:
+def test_a_reading_without_an_answer_is_reported_so_and_settled_by_nothing(works: Works) -> None:
     request = works.read()
     works.wait(DEADLINE)
     assert works.answers[request].outcome is Outcome.UNKNOWN

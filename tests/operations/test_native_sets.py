@@ -29,7 +29,7 @@ def steps(works: Works) -> list[object]:
     ]
 
 
-def test_it_is_recorded_read_sent_read_back_told_and_answered(works: Works) -> None:
+def test_it_is_recorded_read_sent_read_back_reported_and_answered(works: Works) -> None:
     request = works.set(speed=30)
     works.answer(found=boiler())
     works.answer()
@@ -129,7 +129,7 @@ def test_a_value_can_be_taken_away_where_it_may_be_absent(works: Works) -> None:
         (boiler(deleted=NOW), Outcome.OBJECT_GONE),
     ],
 )
-def test_what_is_read_back_counts_and_what_was_noted_is_told(
+def test_what_is_read_back_counts_and_what_was_noted_is_reported(
     works: Works, found: ObjectSeen, outcome: Outcome
 ) -> None:
     request = works.set(speed=30)
@@ -142,7 +142,7 @@ def test_what_is_read_back_counts_and_what_was_noted_is_told(
     assert works.record.text == answer.text
 
 
-def test_what_methods_and_the_request_noted_is_told_together(works: Works) -> None:
+def test_what_methods_and_the_request_noted_is_reported_together(works: Works) -> None:
     request = works.set(limit=7, mode="cold", speed=30)
     works.answer(found=boiler())
     works.answer(text="OK")
@@ -152,7 +152,7 @@ def test_what_methods_and_the_request_noted_is_told_together(works: Works) -> No
     assert works.answers[request].text == f"after a restart; {NOTICE}"
 
 
-def test_what_nobody_can_read_back_is_told_as_reported(works: Works) -> None:
+def test_what_cannot_be_read_back_is_recorded_as_answered(works: Works) -> None:
     request = works.set(seal="lead", speed=30)
     works.answer(found=boiler())
     works.answer(text=NOTICE)
@@ -182,7 +182,7 @@ def test_one_of_several_that_the_peer_refuses_may_have_left_others_set(works: Wo
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_failure_of_several_that_cannot_be_read_back_is_unknown_until_somebody_looks(
+def test_a_failure_of_several_that_cannot_be_read_back_is_unknown_until_an_operator_looks(
     works: Works,
     answered: bool,  # noqa: FBT001  expected
 ) -> None:
@@ -256,7 +256,7 @@ def assert_settled(works: Works, outcome: Outcome) -> None:
     assert len(works.answers) == 1
 
 
-def test_a_late_answer_is_verified_and_its_notice_told(unanswered: Works) -> None:
+def test_a_late_answer_is_verified_and_its_notice_reported(unanswered: Works) -> None:
     unanswered.answer(text=NOTICE, to=unanswered.modifications[0])
     unanswered.answer(found=boiler(speed=30, tag="east"))
     assert_settled(unanswered, Outcome.APPLIED)
@@ -270,7 +270,7 @@ def test_a_late_answer_that_is_half_true(unanswered: Works) -> None:
     assert unanswered.record.element == "tag"
 
 
-def test_the_object_tells_what_came_of_it(unanswered: Works) -> None:
+def test_the_object_reports_what_came_of_it(unanswered: Works) -> None:
     unanswered.wait(2 * SECOND)
     unanswered.answer(found=boiler(speed=30, tag="east"))
     assert_settled(unanswered, Outcome.APPLIED)
@@ -293,7 +293,7 @@ def test_a_late_answer_says_nothing_of_what_was_not_sent_any_more(works: Works) 
     assert works.record.text == "answered late; the time was up before limit was set"
 
 
-def test_passwords_in_values_are_sent_and_never_told(works: Works) -> None:
+def test_passwords_in_values_are_sent_and_never_reported(works: Works) -> None:
     works.set(tag="a://n@b")
     works.answer(found=boiler(tag="a://o@b"))
     works.answer(text="a://n@b is taken")

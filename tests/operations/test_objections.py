@@ -32,7 +32,7 @@ def test_it_is_recorded_as_refused_and_nothing_is_sent(works: Works) -> None:
     assert (works.record.state, works.record.outcome) == (OperationState.ENDED, Outcome.WRONG_VALUE)
 
 
-def test_what_is_written_back_would_not_be_sent_and_nobody_objects(works: Works) -> None:
+def test_a_value_that_would_not_be_sent_is_accepted_where_it_is_unchanged(works: Works) -> None:
     works.tell(boiler(tag=""))
     request = works.ask(SetElements({"tag": ""}))
     works.answer(found=boiler(tag=""))

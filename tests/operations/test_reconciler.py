@@ -82,12 +82,12 @@ def test_unknown_said_again_says_nothing(works: Works) -> None:
     assert works.manager.pending_outcomes == 1
 
 
-def test_the_value_asked_for_settles_it_when_it_is_told(works: Works) -> None:
+def test_the_value_asked_for_settles_it_when_it_is_reported(works: Works) -> None:
     works.tell(boiler(limit=7))
     assert_settled(works, Outcome.APPLIED)
 
 
-def test_the_object_is_read_soon_and_tells_that_it_was_applied(works: Works) -> None:
+def test_the_object_is_read_soon_and_reports_that_it_was_applied(works: Works) -> None:
     works.wait(2 * SECOND)
     assert isinstance(works.sent[-1], ObjectFetch)
     works.answer(found=boiler(limit=7))
@@ -170,14 +170,14 @@ def test_it_is_read_when_the_source_is_reached_again(works: Works) -> None:
     assert_settled(works, Outcome.APPLIED)
 
 
-def test_what_is_told_anew_without_the_value_counts_like_a_reading(works: Works) -> None:
+def test_what_is_reported_again_without_the_value_counts_like_a_reading(works: Works) -> None:
     works.tell(boiler(sampled=NOW + 11 * SECOND))
     works.wait(CERTAIN_AFTER)
     works.tell(boiler(sampled=LATER))
     assert_settled(works, Outcome.NOT_APPLIED)
 
 
-def test_what_somebody_else_set_since_will_never_be_known(works: Works) -> None:
+def test_what_another_user_set_since_will_never_be_known(works: Works) -> None:
     works.tell(boiler(limit=9, sampled=NOW + 11 * SECOND))
     works.wait(CERTAIN_AFTER)
     works.tell(boiler(limit=9, sampled=LATER))
@@ -221,7 +221,7 @@ def test_a_late_answer_to_a_call_settles_it_with_its_outputs(tmp_path: Path) -> 
     assert works.manager.wake_at is None
 
 
-def test_nothing_that_is_told_of_an_object_settles_a_call(tmp_path: Path) -> None:
+def test_no_report_of_an_object_settles_a_call(tmp_path: Path) -> None:
     works = Works(tmp_path)
     works.invoke("purge")
     works.wait(DEADLINE)
@@ -232,7 +232,7 @@ def test_nothing_that_is_told_of_an_object_settles_a_call(tmp_path: Path) -> Non
     assert len(works.sent) == 1
 
 
-def test_a_late_answer_to_what_nobody_can_read_back_settles_it(tmp_path: Path) -> None:
+def test_a_late_answer_to_what_cannot_be_read_back_settles_it(tmp_path: Path) -> None:
     works = Works(tmp_path)
     works.set(code="1234")
     works.answer(found=boiler())

@@ -128,7 +128,7 @@ def test_what_a_source_that_was_never_read_whole_lacks_is_not_said_to_be_gone(wo
 
 @pytest.mark.parametrize("action", [SET, PURGE, MOVE, ReadFresh()])
 @pytest.mark.parametrize("check_only", [True, False])
-def test_whom_nothing_is_allowed_is_refused_and_that_is_told(
+def test_a_principal_without_a_rule_is_refused_and_that_is_recorded(
     works: Works,
     action: Action,
     check_only: bool,  # noqa: FBT001  a case
@@ -148,7 +148,7 @@ def test_a_failed_check_that_the_front_end_reports_itself_is_not_recorded(works:
     assert (works.told, works.sent) == ([], [])
 
 
-def test_what_the_policy_refuses_is_recorded_whoever_reports(works: Works) -> None:
+def test_what_the_policy_refuses_is_recorded_whichever_process_reports(works: Works) -> None:
     answer = works.answers[works.ask_of_snmp(SET, VISITOR)]
     assert answer.has_failed_check
     assert works.record.outcome is Outcome.REFUSED
@@ -176,7 +176,7 @@ def test_what_is_dangerous_or_not_known_to_any_mapping_is_allowed_by_name_only(t
     assert works.check(MOVE).outcome is Outcome.APPLIED
 
 
-def test_what_nobody_can_reach_is_not_tried(works: Works) -> None:
+def test_what_cannot_be_reached_is_not_tried(works: Works) -> None:
     works.tell(SourceStateSeen(SourceState.DOWN, "connection refused"))
     answer = works.check(SET)
     assert answer.outcome is Outcome.SOURCE_DOWN
@@ -195,14 +195,14 @@ def test_who_gives_no_time_gets_nothing(works: Works) -> None:
     assert works.sent == []
 
 
-def test_secrets_of_what_is_refused_are_not_told_either(works: Works) -> None:
+def test_secrets_of_what_is_refused_are_not_reported_either(works: Works) -> None:
     works.ask(SetElements({"lidPassword": "hush", "limit": 7}))
     assert works.record.values == {"lidPassword": "***", "limit": 7}
     works.ask(InvokeMethod("explode", {"pin": "1234"}))
     assert works.record.values == {"pin": "?"}
 
 
-def test_what_is_no_value_is_not_told(works: Works) -> None:
+def test_what_is_no_value_is_not_reported(works: Works) -> None:
     deep: object = "x"
     for _ in range(100):
         deep = (deep,)
@@ -241,14 +241,14 @@ def test_a_loop_of_refused_attempts_does_not_fill_the_log(works: Works) -> None:
     assert works.manager.wake_at is None
 
 
-def test_what_was_counted_is_told_when_the_core_ends(works: Works) -> None:
+def test_what_was_counted_is_reported_when_the_core_ends(works: Works) -> None:
     for _ in range(RECORDED_IN_FULL + 1):
         works.ask(SET, principal=VISITOR)
     works.perform(works.manager.close(works.now))
     assert works.record.attempts == 1
 
 
-def test_what_a_north_has_refused_is_recorded_and_not_done(works: Works) -> None:
+def test_what_a_front_end_has_refused_is_recorded_and_not_done(works: Works) -> None:
     refusal = FrontEndRefusal(Outcome.READ_ONLY, "name cannot be\nset", "name")
     answer = works.answers[works.ask(SetElements({"name": None}), refusal=refusal)]
     assert answer.outcome is Outcome.APPLIED, "it is recorded"

@@ -58,7 +58,7 @@ def test_one_that_comes_again_while_it_is_carried_out_waits_for_the_same_end(wor
     assert [record.state.value for record in works.told] == ["begun", "ended"]
 
 
-def test_one_that_comes_again_afterwards_is_told_what_the_first_was(works: Asker) -> None:
+def test_one_that_comes_again_soon_gets_the_operation_of_the_first(works: Asker) -> None:
     first = works.ask_as("set1")
     works.answer()
     works.wait(KEEP - SECOND)

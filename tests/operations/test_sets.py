@@ -22,7 +22,7 @@ def calls(works: Works) -> list[tuple[str, Values]]:
     return [(call.method, call.arguments) for call in works.calls]
 
 
-def test_a_set_is_recorded_read_sent_read_back_told_and_answered(works: Works) -> None:
+def test_a_set_is_recorded_read_sent_read_back_reported_and_answered(works: Works) -> None:
     request = works.set(limit=7)
     works.answer(found=boiler())
     works.answer()
@@ -133,7 +133,7 @@ def test_what_is_read_back_counts(works: Works, found: ObjectSeen, outcome: Outc
     assert works.answers[request].outcome is outcome
 
 
-def test_the_first_that_fails_ends_it_and_what_was_done_is_told(works: Works) -> None:
+def test_the_first_that_fails_ends_it_and_what_was_done_is_reported(works: Works) -> None:
     request = works.set(mode="cold", limit=7, label="new")
     works.answer(found=boiler())
     works.answer()
@@ -232,7 +232,7 @@ def test_a_call_that_could_only_be_late_is_not_sent(works: Works) -> None:
     assert answer.text.endswith("mode was set before")
 
 
-def test_what_nobody_can_read_back_is_what_is_reported(works: Works) -> None:
+def test_what_cannot_be_read_back_is_taken_as_answered(works: Works) -> None:
     request = works.set(code="1234")
     works.answer(found=boiler())
     works.answer()
@@ -252,7 +252,7 @@ def test_sets_of_one_object_come_one_after_the_other_and_others_do_not_wait(work
     assert (other.native_id, purge.native_id) == ("id-south", "id-north")
 
 
-def test_an_object_whose_agent_started_anew_meanwhile_is_sent_nothing(works: Works) -> None:
+def test_an_object_whose_agent_restarted_meanwhile_is_sent_nothing(works: Works) -> None:
     request = works.set(limit=7)
     works.synchronise(restarted=True)  # nothing told of it yet: it is gone
     works.answer()
@@ -260,7 +260,7 @@ def test_an_object_whose_agent_started_anew_meanwhile_is_sent_nothing(works: Wor
     assert works.calls == []
 
 
-def test_time_of_the_norths_counts_where_it_is_shorter(works: Works) -> None:
+def test_the_front_ends_time_limit_counts_where_it_is_shorter(works: Works) -> None:
     request = works.ask(SetElements({"limit": 7}), timeout=2 * SECOND)
     works.answer(found=boiler())
     works.wait(2 * SECOND)

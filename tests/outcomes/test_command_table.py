@@ -42,7 +42,7 @@ def test_what_a_backup_writes_back_purges_nothing(there: Scene, manager: Manager
     assert there.depth() == 0
 
 
-def test_what_no_rule_allows_and_what_there_is_not_is_told_by_the_outcome(
+def test_what_no_rule_allows_and_what_there_is_not_is_reported_by_the_outcome(
     there: Scene, manager: Manager
 ) -> None:
     target = manager.row_of(ORDERS)

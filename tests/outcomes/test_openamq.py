@@ -117,7 +117,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             yield there
 
 
-def test_what_is_set_is_found_and_the_brokers_notice_is_told(scene: Scene) -> None:
+def test_what_is_set_is_found_and_the_brokers_notice_is_reported(scene: Scene) -> None:
     scene.broker.change(CONFIG, port="5672", monitor="0")
     ended = scene.settings("port=6673", "monitor=60")
     assert ended.code is ExitCode.OK, ended.errors
@@ -167,7 +167,7 @@ def test_what_the_broker_puts_within_its_bounds_was_applied_differently(scene: S
         ("name=x", ExitCode.REFUSED),
     ],
 )
-def test_what_openamq_would_cut_or_should_not_be_told_is_refused(
+def test_what_openamq_would_cut_or_should_not_be_reported_is_refused(
     scene: Scene, setting: str, code: ExitCode
 ) -> None:
     requests = len(scene.broker.requests)
@@ -205,7 +205,7 @@ def test_what_was_read_is_written_back_and_nothing_is_sent(scene: Scene) -> None
     assert len(scene.broker.requests) == requests
 
 
-def test_what_is_not_answered_is_unknown_until_the_object_tells(scene: Scene) -> None:
+def test_what_is_not_answered_is_unknown_until_the_object_reports(scene: Scene) -> None:
     scene.broker.is_mute = True
     ended = scene.settings("queue_timeout=17")
     scene.broker.is_mute = False

@@ -83,7 +83,7 @@ def test_an_argument_out_of_range(attempts: Attempts, there: Scene) -> None:
     assert there.limits() == {}
 
 
-def test_an_element_that_nobody_can_set(attempts: Attempts) -> None:
+def test_an_element_that_cannot_be_set(attempts: Attempts) -> None:
     told = attempts.set("messages", 5)
     missing = ("AttributeNotFoundException",)
     assert told == Told(ExitCode.REFUSED, "notWritable", missing, ("read-only",) * 3)
@@ -140,7 +140,7 @@ def _delete(there: Scene, collection: str, objects: tuple[Target, ...]) -> None:
             http.delete(f"{collection}/{VHOST}/{target.names[-1]}").raise_for_status()
 
 
-def test_an_object_whose_end_was_told(there: Scene, java: JavaClient) -> None:
+def test_an_object_whose_end_was_reported(there: Scene, java: JavaClient) -> None:
     queue = Target("queue", (VHOST, "short-lived"))
     with there.broker.http() as http:
         http.put(f"queues/{VHOST}/short-lived", json={"durable": True}).raise_for_status()

@@ -54,7 +54,7 @@ def test_a_set_of_who_may_not_send_any(there: Scene, manager: Manager) -> None:
     assert "guess" not in str(record)
 
 
-def test_a_set_of_what_nobody_can_set(there: Scene, manager: Manager) -> None:
+def test_a_set_of_what_cannot_be_set(there: Scene, manager: Manager) -> None:
     community = there.site.state.secret(f"community-{OPERATOR}")
     assert "notWritable" in " ".join(snmpset(there, manager, community))
     record = logged(there, f"snmp:{OPERATOR}", f"SET of {LOCATION}")

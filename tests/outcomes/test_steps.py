@@ -36,7 +36,7 @@ def test_rights_that_are_revoked_between_test_and_commit(attempts: Attempts, the
     assert there.limits() == {}
 
 
-def test_another_value_that_somebody_sets_behind_it(attempts: Attempts, there: Scene) -> None:
+def test_another_value_that_another_user_sets_behind_it(attempts: Attempts, there: Scene) -> None:
     numbers = itertools.count(900)
 
     @contextmanager
@@ -52,7 +52,9 @@ def test_another_value_that_somebody_sets_behind_it(attempts: Attempts, there: S
     assert there.limits() == {"max-connections": 902}
 
 
-def test_the_value_from_before_that_somebody_puts_back_behind_it(attempts: Attempts, there: Scene) -> None:
+def test_the_value_from_before_that_another_user_puts_back_behind_it(
+    attempts: Attempts, there: Scene
+) -> None:
     there.limit_behind_its_back(900)
 
     @contextmanager

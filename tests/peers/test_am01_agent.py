@@ -49,7 +49,7 @@ def test_packages_are_announced_by_who_can_be_asked(revision: Revision) -> None:
 
 
 @REVISIONS
-def test_everything_is_told_at_the_first_interval_and_what_changed_at_each(revision: Revision) -> None:
+def test_everything_is_reported_at_the_first_interval_and_what_changed_at_each(revision: Revision) -> None:
     scene = Scene(revision)
     assert scene.starts()[-1] == WakeAt(START + 10 * SECOND)
     told = scene.published()
@@ -93,7 +93,7 @@ def test_a_schema_is_published_with_the_first_object_of_its_class(revision: Revi
 
 
 @REVISIONS
-def test_an_end_is_told_with_its_time(revision: Revision) -> None:
+def test_an_end_is_reported_with_its_time(revision: Revision) -> None:
     scene = started(revision)
     assert scene.session.delete(1, START + 5)
     assert not scene.session.delete(1, START + 5)
@@ -104,7 +104,7 @@ def test_an_end_is_told_with_its_time(revision: Revision) -> None:
     assert len(scene.session.objects) == 0
 
 
-def test_what_came_and_went_within_an_interval_is_told_with_its_statistics() -> None:
+def test_what_came_and_went_within_an_interval_is_reported_with_its_statistics() -> None:
     scene = started(Revision.JANUARY_2008)
     scene.session.put(tank_object(2))
     scene.session.delete(2, START + 5)
@@ -116,7 +116,7 @@ def test_what_came_and_went_within_an_interval_is_told_with_its_statistics() -> 
 
 
 @HEARD
-def test_a_queue_that_is_bound_is_told_everything_at_the_next_interval(revision: Revision) -> None:
+def test_a_queue_that_is_bound_receives_everything_at_the_next_interval(revision: Revision) -> None:
     scene = started(revision)
     assert scene.session.console_bound(scene.now) == [WakeAt(scene.now + 10 * SECOND)]
     assert [type(message) for _, message in scene.published()] == [
@@ -133,12 +133,12 @@ def test_later_agents_take_no_notice_of_bindings() -> None:
 
 
 @REVISIONS
-def test_everything_is_told_at_times_where_that_is_wanted(revision: Revision) -> None:
+def test_everything_is_reported_at_times_where_that_is_wanted(revision: Revision) -> None:
     scene = started(revision, {"republish_interval": 30 * SECOND})
     assert [len(scene.published()) > 0 for _ in range(6)] == [False, False, True, False, False, True]
 
 
-def test_nothing_is_told_or_answered_before_the_start_and_while_suspended() -> None:
+def test_nothing_is_published_or_answered_before_the_start_and_while_suspended() -> None:
     scene = Scene(Revision.FEBRUARY_2008)
     key = ClassKey("shop", "tank.leak")
     for _ in range(2):
@@ -176,7 +176,9 @@ def test_an_event_travels_under_its_class_and_severity() -> None:
         (Revision.DESIGN_NOTES, True, "ship.leak"),
     ],
 )
-def test_an_event_that_cannot_be_told_is_a_mistake(revision: Revision, name: str, *, events: bool) -> None:
+def test_an_event_that_cannot_be_reported_is_a_mistake(
+    revision: Revision, name: str, *, events: bool
+) -> None:
     scene = started(revision, {"events": events})
     with pytest.raises(LocalProtocolError):
         scene.session.raise_event(ClassKey("shop", name), START, Severity.MAJOR, (12,))

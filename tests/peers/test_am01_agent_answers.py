@@ -45,7 +45,7 @@ def test_march_2008_answers_with_an_end_and_the_number() -> None:
     ]
 
 
-def test_an_answered_request_for_a_schema_is_a_reason_to_tell_everything() -> None:
+def test_an_answered_request_for_a_schema_is_a_reason_to_report_everything() -> None:
     scene = started(Revision.FEBRUARY_2008)
     assert scene.asks(SchemaRequest(0, KEY)) == [], "the hash is another"
     assert scene.published() == []
@@ -55,7 +55,7 @@ def test_an_answered_request_for_a_schema_is_a_reason_to_tell_everything() -> No
     assert len(scene.published()) == 2
 
 
-def test_march_2008_tells_the_objects_of_a_class() -> None:
+def test_march_2008_reports_the_objects_of_a_class() -> None:
     scene = started(Revision.MARCH_2008)
     found, end = (message for _, message in scene.messages(scene.asks(GetQuery(3, {"_class": "tank"}))))
     assert isinstance(found, ObjectContent)

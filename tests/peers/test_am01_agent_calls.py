@@ -56,7 +56,7 @@ def test_another_package_is_another_class() -> None:
     assert answer.status == 4
 
 
-def test_a_long_text_is_cut_to_what_its_length_can_tell() -> None:
+def test_a_long_text_is_cut_to_what_its_length_can_report() -> None:
     scene = started(Revision.JANUARY_2008)
     (called,) = scene.calls()
     assert isinstance(called, Called)

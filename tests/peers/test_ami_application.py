@@ -70,7 +70,7 @@ class Conversation:
                 self.carry(self.session.received(f"{step[3:]}\n".encode()))
 
 
-def test_an_application_publishes_and_is_told_that_it_was_heard() -> None:
+def test_an_application_publishes_and_gets_its_acknowledgement() -> None:
     talk = Conversation(application(replace(NAMED, metrics={"site": "north"})))
     talk.says(ObjectUpdate("Tank", "t1", values={"level": 3}))
     talk.says(ObjectUpdate("Tank", "t1", values={"a": 1, "_": "x" * 300}))
@@ -136,7 +136,7 @@ def test_a_quiet_application_waits_for_nothing() -> None:
     assert session.ended() == []
 
 
-def test_what_was_not_answered_is_told_when_the_connection_ends() -> None:
+def test_what_was_not_answered_is_reported_when_the_connection_ends() -> None:
     session = application()
     session.connected(NOW)
     session.send(Help(), NOW)

@@ -44,7 +44,7 @@ def _inspected(play: ServerPlay, number: int = 7, message_id: str = "m1") -> Ins
     return reply
 
 
-def test_the_schema_is_told_with_the_message_id_of_the_request() -> None:
+def test_the_schema_is_reported_with_the_message_id_of_the_request() -> None:
     play = ServerPlay()
     play.asks(SchemaRequest(), message_id="é" * 100)
     [sent] = play.left()
@@ -71,7 +71,7 @@ def test_an_object_is_shown_in_the_order_of_the_schema() -> None:
     )
 
 
-def test_absent_is_empty_and_what_nobody_may_read_is_not_there() -> None:
+def test_absent_is_empty_and_what_may_not_be_read_is_not_there() -> None:
     play = ServerPlay()
     assert _inspected(play) == InspectReply(
         Status.OK, 7, "tank", fields(name="t1", level="5", state="", high="")
@@ -96,7 +96,7 @@ def test_objects_come_and_go() -> None:
     assert play.session.objects.find(9) == tank(9, parent=8)
 
 
-def test_who_asks_again_is_told_what_is_true_by_now() -> None:
+def test_a_repeated_request_gets_what_is_true_by_now() -> None:
     play = ServerPlay()
     for _ in range(2):
         assert [field.object_id for field in _inspected(play, 0).fields if field.name == "tank"] == [7, 8]
@@ -143,7 +143,7 @@ def test_the_root_is_in_no_other() -> None:
         play.session.put(tank(0, parent=7))
 
 
-def test_a_schema_that_cannot_be_told_is_refused() -> None:
+def test_a_schema_that_cannot_be_reported_is_refused() -> None:
     with pytest.raises(LocalProtocolError):
         ServerSession(ServerConfig(), replace(SHOP, version="1\x01"))
 
@@ -163,7 +163,7 @@ def test_characters_that_no_document_carries_are_replaced() -> None:
     assert _inspected(play).fields[0].text == "a\x01b\ufffdc"
 
 
-def test_what_would_end_the_shell_is_not_told_to_who_may_be_it() -> None:
+def test_what_would_end_the_shell_is_not_sent_to_what_may_be_the_shell() -> None:
     for spelling in Spelling:
         play = ServerPlay(ServerConfig(spelling))
         long = "é%s" * 100

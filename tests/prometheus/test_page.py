@@ -68,7 +68,7 @@ def test_series_of_what_is_gone_disappear() -> None:
     assert {dict(labels)["name"] for _, labels in shown.series("amqp_shop_till_")} == {"till2"}
 
 
-def test_nothing_is_shown_of_a_source_that_is_not_believed() -> None:
+def test_nothing_is_shown_of_a_source_that_is_not_trusted() -> None:
     shown = gateway()
     for state, believed in (
         (SourceState.DOWN, False),
@@ -90,7 +90,7 @@ def test_nothing_is_shown_of_a_silent_agent() -> None:
     assert {dict(labels)["agent"] for _, labels in shown.series()} == {"1.0", "2.0"}
 
 
-def test_nothing_is_shown_without_the_core_or_before_it_has_told_everything() -> None:
+def test_nothing_is_shown_without_the_core_or_before_it_has_reported_everything() -> None:
     shown = gateway()
     assert shown.value(UP) == 1
     shown.disconnect()
@@ -100,7 +100,7 @@ def test_nothing_is_shown_without_the_core_or_before_it_has_told_everything() ->
     assert (shown.value(UP), shown.series()) == (0, {})
 
 
-def test_what_a_second_snapshot_does_not_tell_is_gone() -> None:
+def test_what_a_second_snapshot_does_not_report_is_gone() -> None:
     """The core tells everything again to whoever reads too slowly; meanwhile what is known stays."""
     shown = gateway(till(2))
     shown.begin_snapshot(source(), agent(fresh=True), HALL, TILL)
@@ -144,7 +144,7 @@ def test_two_versions_of_a_class_are_one_family() -> None:
     assert {dict(labels)["name"] for _, labels in shown.series("amqp_shop_till_coins")} == {"till1", "till3"}
 
 
-def test_open_metrics_are_told_to_who_asks_for_them() -> None:
+def test_open_metrics_are_sent_when_they_are_asked_for() -> None:
     text = gateway().text(accept="application/openmetrics-text; version=1.0.0")
     told = {family.name: family.type for family in openmetrics_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
     assert told["amqp_shop_till_sales"] == "counter"

@@ -115,7 +115,7 @@ def test_two_objects_of_one_set_are_refused_and_nothing_is_sent(there: Cellar) -
     there.shows("siteCellarVatName", "v1", "v1")
 
 
-def test_what_has_no_effect_is_told_as_that(there: Cellar) -> None:
+def test_what_has_no_effect_is_reported_as_that(there: Cellar) -> None:
     agent = there.agents.is_.written
     agent.deaf.add("label")
     ended = there.command("set", f"{WRITTEN}/vat/v1", "label=unheard")

@@ -408,7 +408,7 @@ async def test_a_candidate_whose_connection_ends_does_not_wait_for_ever(virtual_
         assert isinstance(end, Exception)
 
 
-def test_queues_of_long_names_are_told_apart_too() -> None:
+def test_queues_of_long_names_are_distinguished_too() -> None:
     assert manager_queue("qpid.management") == "amqp-gateway.manager.qpid.management"
     names = {manager_queue("x" * 250), manager_queue("x" * 251)}
     assert len(names) == 2

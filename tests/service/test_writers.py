@@ -42,7 +42,7 @@ def test_a_community_may_be_configured(site: Site) -> None:
 @pytest.mark.parametrize(
     ("night", "whose"), [("reading", "the community that reads"), ("shared", "snmp.writers.noc")]
 )
-def test_nobody_writes_with_the_community_of_another(site: Site, night: str, whose: str) -> None:
+def test_no_manager_writes_with_the_community_of_another(site: Site, night: str, whose: str) -> None:
     noc = {"community": site.secret("shared")}
     configuration = loaded(site, noc=noc, night={"community": site.secret(night)})
     with pytest.raises(CommandError, match=f"snmp.writers.night: has the same community as {whose}") as ended:

@@ -21,7 +21,7 @@ MUTANT_SEEDS = 60
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_each_delivery_is_told_and_no_event_twice(part: int) -> None:
+def test_each_delivery_is_reported_and_no_event_twice(part: int) -> None:
     first = secrets.randbelow(2**32) if PROVING else part * SEEDS_OF_A_PART
     for seed in range(first, first + SEEDS_OF_A_PART):
         try:

@@ -74,7 +74,7 @@ def check(run: OperatedBoiler, name: str) -> Counter[str]:
     ids=["set", "native", "invoke"],
 )
 @pytest.mark.parametrize(("dialect", "part"), PARTS)
-def test_nothing_is_done_twice_and_nothing_told_that_was_not(
+def test_nothing_is_done_twice_and_nothing_reported_that_was_not(
     dialect: Dialect, part: int, make: Callable[[int], Action], name: str, tmp_path: Path
 ) -> None:
     first = secrets.randbelow(2**32) if PROVING else part * SEEDS_OF_A_PART

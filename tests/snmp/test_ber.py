@@ -125,7 +125,7 @@ def test_longer_forms_than_needed_are_read_and_written_short(sent: str, canonica
         ("3000", 0, "a value that SNMP knows"),
     ],
 )
-def test_what_is_no_value_is_told_with_its_place(sent: str, offset: int, expected: str) -> None:
+def test_what_is_no_value_is_reported_with_its_place(sent: str, offset: int, expected: str) -> None:
     data = bytes.fromhex(sent)
     with pytest.raises(BerError) as caught:
         ber.read_value(data, 0, len(data))

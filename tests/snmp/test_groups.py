@@ -33,7 +33,7 @@ def system_group(
     return store, SystemGroup(store, told, clock)
 
 
-def test_the_scalars_say_what_the_operator_told() -> None:
+def test_the_scalars_say_what_the_operator_configured() -> None:
     store, _ = system_group(Clock(), location="rack 7")
     values = [store.get((*SYSTEM, number, 0)) for number in (1, 2, 4, 5, 6, 7)]
     assert values == [

@@ -26,7 +26,7 @@ def test_get_answers_each_name_in_the_order_asked() -> None:
     )
 
 
-def test_get_tells_a_missing_instance_from_a_missing_object() -> None:
+def test_get_distinguishes_a_missing_instance_from_a_missing_object() -> None:
     answer = SmallAgent().ask(request(GET, [(*ENTRY, 100, 1, 1), (*ENTRY, 3, 1, 1), DESCRIPTION]))
     assert [value for _, value in answer.varbinds] == [ber.NO_SUCH_INSTANCE, ber.NO_SUCH_OBJECT, TEXT]
     assert (answer.status, answer.index) == (0, 0)
@@ -324,7 +324,7 @@ def test_an_empty_name_stands_for_the_very_beginning() -> None:
 # ---- our own faults -----------------------------------------------------------------------------------
 
 
-def test_an_error_of_our_own_is_answered_and_told() -> None:
+def test_an_error_of_our_own_is_answered_and_reported() -> None:
     agent = SmallAgent()
     fault = RuntimeError("no clock")
 

@@ -110,7 +110,7 @@ async def test_silence_is_no_datagram_and_not_the_end(managers: list[socket.sock
     echo.server.close()
 
 
-async def test_an_error_of_the_answer_is_told_and_the_next_datagram_answered(
+async def test_an_error_of_the_answer_is_reported_and_the_next_datagram_answered(
     managers: list[socket.socket],
 ) -> None:
     fault = RuntimeError("a fault")
@@ -204,7 +204,7 @@ async def test_a_port_in_use_is_one_clear_error_and_nothing_stays_open() -> None
         (("192.0.2.1", 1161), "192.0.2.1:1161/udp: no interface of this host has the address"),
     ],
 )
-async def test_an_address_of_no_use_is_told_with_what_to_do(address: ListenAddress, says: str) -> None:
+async def test_an_address_of_no_use_is_reported_with_what_to_do(address: ListenAddress, says: str) -> None:
     with pytest.raises(ListenError) as caught:
         Echo(upper).server.open([address])
     assert says in str(caught.value)
@@ -242,7 +242,7 @@ async def test_an_answer_that_takes_time_holds_up_no_other(managers: list[socket
     echo.server.close()
 
 
-async def test_an_error_of_an_answer_that_takes_time_is_told(managers: list[socket.socket]) -> None:
+async def test_an_error_of_an_answer_that_takes_time_is_reported(managers: list[socket.socket]) -> None:
     fault = RuntimeError("a fault")
 
     async def later() -> bytes:

@@ -53,7 +53,7 @@ def test_a_cell_is_read_by_column_and_index() -> None:
         ((0, 0), ber.NO_SUCH_OBJECT),
     ],
 )
-def test_what_is_not_there_is_told_from_what_never_will_be(oid: Oid, answer: bytes) -> None:
+def test_what_is_not_there_is_distinguished_from_what_never_will_be(oid: Oid, answer: bytes) -> None:
     store = Store()
     store.table(ENTRY, [2, 100]).put((1, 7), {2: NAME})
     store.scalar((1, 3, 6, 1, 2, 1, 1, 1, 0), NAME)

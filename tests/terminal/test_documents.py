@@ -253,7 +253,7 @@ def test_each_happening_has_a_line() -> None:
     ("pattern", "told"),
     [("", True), ("shop1", True), ("other", False), ("shop1/till", True), ("//*2", False), ("/hall", False)],
 )
-def test_who_watches_a_part_is_told_of_that_part(pattern: str, told: bool) -> None:  # noqa: FBT001  a parameter
+def test_a_subscriber_to_a_part_receives_that_part(pattern: str, told: bool) -> None:  # noqa: FBT001  a parameter
     view = known_shop(till(1))
     for happening in (*tell(view, update(1, {3: 9})), *tell(view, rang(3))):
         assert concerns(Pattern.of(pattern), happening, view) is told

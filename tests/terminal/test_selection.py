@@ -54,7 +54,7 @@ def test_who_changes_something_cannot_shorten(text: str) -> None:
     assert "shop1/shop:till/hall1|till1" in refused.value.candidates
 
 
-def test_several_objects_are_told_apart_by_listing_them() -> None:
+def test_several_objects_are_distinguished_by_listing_them() -> None:
     with pytest.raises(NotOneObjectError) as refused:
         find_object(shop(), "shop1/till/till")
     assert refused.value.several == 4  # the leaf names of all of them begin so

@@ -80,7 +80,7 @@ def test_an_update_that_changes_no_value_is_nothing_that_happens() -> None:
     assert view.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
 
 
-def test_what_is_told_twice_happens_once() -> None:
+def test_what_is_reported_twice_happens_once() -> None:
     view = known_shop(till(1), rang(1))
     assert tell(view, rang(1), till(1)) == []
     (event,) = tell(view, rang(2))
@@ -88,7 +88,7 @@ def test_what_is_told_twice_happens_once() -> None:
     assert event.in_class == RANG
 
 
-def test_another_core_tells_what_changed_meanwhile() -> None:
+def test_another_core_reports_what_changed_meanwhile() -> None:
     view = known_shop(till(1), till(2), rang(1))
     assert view.disconnected("it ended") == [CoreChanged("it ended")]
     assert view.disconnected("still") == []
@@ -107,7 +107,7 @@ def test_another_core_tells_what_changed_meanwhile() -> None:
     assert view.is_whole
 
 
-def test_what_a_new_core_does_not_tell_is_kept_until_its_source_is_believed() -> None:
+def test_what_a_new_core_does_not_report_is_kept_until_its_source_is_trusted() -> None:
     view = known_shop(till(1))
     view.disconnected("it ended")
     connecting = source(SourceState.SYNCHRONISING)
@@ -139,7 +139,7 @@ def test_alarms_last_from_one_record_to_another() -> None:
     assert view.alarms == {}
 
 
-def test_what_the_gateway_tells_of_itself() -> None:
+def test_what_the_gateway_reports_itself() -> None:
     view = known_shop()
     gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL, "no room")
     assert tell(view, gap, full, msgspec.structs.replace(full, waiting=5)) == [
@@ -149,7 +149,7 @@ def test_what_the_gateway_tells_of_itself() -> None:
     assert view.event_log == msgspec.structs.replace(full, waiting=5)
 
 
-def test_operations_are_told_as_they_go_on() -> None:
+def test_operations_are_reported_as_they_go_on() -> None:
     view = known_shop(till(1))
     who = Principal("cli", "alice")
     begun = OperationRecord(
@@ -192,7 +192,7 @@ def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
     assert view.stale_since(view.objects[FIRST]) == 0
 
 
-def test_what_nobody_could_know_changes_nothing() -> None:
+def test_what_could_not_be_known_changes_nothing() -> None:
     view = known_shop()
     strange = msgspec.structs.replace(till(1), class_number=99)
     assert tell(view, update(1, {3: 1}), strange, msgspec.structs.replace(till(1), source=9)) == []

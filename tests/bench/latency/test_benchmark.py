@@ -14,7 +14,7 @@ ROWS = ["latency", "latency-jmx", "latency-log", "latency-snmp", "latency-trap"]
 
 
 @pytest.mark.prove
-def test_every_way_north_is_measured_beside_the_yardstick(tmp_path: Path) -> None:
+def test_every_front_end_is_measured_beside_the_yardstick(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["latency", "--quick", "--json", str(file)]) == 0
     rows = json.loads(file.read_text())

@@ -31,7 +31,7 @@ def test_every_row_is_measured_beside_every_peer(tmp_path: Path) -> None:
     assert "## SNMP: " in (docs / "benchmarks.md").read_text()
 
 
-def test_rows_are_unpacked_as_they_are_told(tmp_path: Path) -> None:
+def test_rows_are_unpacked_as_they_are_reported(tmp_path: Path) -> None:
     table.pack(3, tmp_path / "rows")
     unpacked = table.unpack(tmp_path / "rows")
     assert list(unpacked) == [1, 2, 3]

@@ -84,7 +84,7 @@ def test_pieces_make_no_difference(parts: list[bytes], data: st.DataObject) -> N
     assert found == _lines(octets, 12)
 
 
-def test_the_end_of_a_connection_tells_what_is_lost() -> None:
+def test_the_end_of_a_connection_reports_what_is_lost() -> None:
     lines = Lines()
     lines.feed(b"H\n\r")
     assert lines.end() == 0

@@ -38,7 +38,7 @@ def test_both_ways(value: AmiValue, model: Value, kind: ValueType) -> None:
     assert (back, type(back)) == (value, type(value))
 
 
-def test_what_the_model_does_not_tell_apart() -> None:
+def test_what_the_model_does_not_distinguish() -> None:
     for value in (Enum("a"), Json('"a"')):
         assert type(to_model(value)) is str
         assert value_type(value) is ValueType.STRING

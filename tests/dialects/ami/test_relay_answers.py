@@ -122,7 +122,7 @@ def test_an_answer_is_waited_for_as_long_as_form_and_caller_say(
     assert (answer.outcome, answer.text) == (Outcome.UNKNOWN, "the application has not answered in time")
 
 
-def test_a_late_answer_still_tells_what_became_of_it() -> None:
+def test_a_late_answer_still_reports_what_became_of_it() -> None:
     play = ready(ALONE)
     play.left()
     play.calls("stop", wait=5)
@@ -146,7 +146,7 @@ def test_only_the_last_calls_without_an_answer_are_remembered() -> None:
     assert len(play.answers()) == 1
 
 
-def test_what_a_connection_left_open_nobody_knows() -> None:
+def test_what_a_connection_left_open_is_unknown() -> None:
     play = ready(ALONE)
     play.left()
     play.calls("stop", wait=5)
@@ -174,7 +174,7 @@ def test_commands_go_with_their_connection_and_are_shown_until_it_is_back() -> N
     assert "class application" not in play.told()  # they are the same ones
 
 
-def test_nothing_can_be_read_anew() -> None:
+def test_nothing_can_be_read_again() -> None:
     play = ready('O|T="Tank"|I="t1"')
     play.left()
     play.fetches("pump-7|Tank|t1")

@@ -113,7 +113,7 @@ def test_applications_that_come_once_do_not_keep_others_out() -> None:
     ]
 
 
-def test_what_was_refused_of_an_application_is_told_before_it_is_forgotten() -> None:
+def test_what_was_refused_of_an_application_is_reported_before_it_is_forgotten() -> None:
     play = play_with(applications=1)
     play.logs_in()
     play.says("bad line")
@@ -130,7 +130,7 @@ def test_what_was_refused_of_an_application_is_told_before_it_is_forgotten() -> 
     assert refused < told.index("AgentGone")
 
 
-def test_a_login_that_is_refused_forgets_nobody_and_tells_nothing() -> None:
+def test_a_login_that_is_refused_removes_nothing_and_reports_nothing() -> None:
     play = play_with(applications=1, keys=1)
     play.logs_in("a", 1)
     play.ends(number=1)
@@ -157,7 +157,7 @@ def test_who_has_many_objects_does_not_come_and_go_all_the_time() -> None:
     assert statuses(play) == ["0"]
 
 
-def test_a_goodbye_and_an_end_are_told_once() -> None:
+def test_a_goodbye_and_an_end_are_reported_once() -> None:
     play = RelayPlay()
     play.logs_in()
     play.says("X")

@@ -153,7 +153,7 @@ def test_a_form_whose_unseen_input_is_left_empty_masks_nothing() -> None:
     assert play.answers()[0].text == "no pin"
 
 
-def test_calls_of_nobody_are_not_sent() -> None:
+def test_calls_that_no_one_can_answer_are_not_sent() -> None:
     play = ready(ALONE)
     play.left()
     play.calls("stop", of="pump-8")

@@ -30,7 +30,7 @@ def element_type(play: RelayPlay, key: str) -> ValueType:
     return next(element.type for element in schema.elements if element.label == key)
 
 
-def test_a_new_key_is_told_after_a_moment_with_all_objects_anew(play: RelayPlay) -> None:
+def test_a_new_key_is_reported_after_a_moment_with_all_objects_again(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t2"|level=4', 'O|T="Tank"|I="t2"|vol=1.5', 'O|T="Tank"|I="t1"|level=5')
     assert play.told("Tank") == ["Tank t2 level=4", "Tank t2 level=4", "Tank t1 level=5"]
     play.time_passes(0.3)
@@ -61,7 +61,7 @@ def test_a_class_that_was_quiet_waits_for_a_moment_only_again(play: RelayPlay) -
     assert "class Tank" in play.told()
 
 
-def test_a_version_that_was_told_before_is_not_told_again_as_another_one(play: RelayPlay) -> None:
+def test_a_version_that_was_reported_before_is_not_reported_again_as_another_one(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|note=null|level=4L')
     play.time_passes(1)
     assert play.told("Tank")[1] == "class Tank"
@@ -111,7 +111,7 @@ def test_a_key_whose_values_change_their_type_widens(
     assert play.values(play.objects()[-1])["x"] == shown
 
 
-def test_what_was_told_before_is_told_in_the_wider_type(play: RelayPlay) -> None:
+def test_what_was_reported_before_is_reported_in_the_wider_type(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t2"|level="high"')
     play.time_passes(1)
     assert play.told("Tank")[-2:] == ["Tank t1 level=3", "Tank t2 level=high"]
@@ -138,7 +138,7 @@ def test_a_class_without_objects_grows_with_the_next_one(play: RelayPlay) -> Non
     assert play.told() == ["class Tank", "Tank t2 vol=1.5"]
 
 
-def test_many_objects_are_told_anew_in_turns_so_that_nobody_waits_for_them() -> None:
+def test_many_objects_are_reported_again_in_turns_so_that_no_other_waits() -> None:
     play = RelayPlay(RelayConfig(at_once=2))
     play.logs_in()
     play.says(*(f'O|T="Tank"|I="t{n}"|a={n}' for n in range(5)), 'O|T="Tank"|I="t0"|b=9')
@@ -156,7 +156,7 @@ def test_many_objects_are_told_anew_in_turns_so_that_nobody_waits_for_them() -> 
     assert [told for told in play.told("Tank t") if "c=" in told] == ["Tank t4 a=7 b=8 c=1"]
 
 
-def test_who_waits_to_be_told_is_told_under_what_came_meanwhile() -> None:
+def test_objects_that_wait_take_turns_while_others_change() -> None:
     play = RelayPlay(RelayConfig(at_once=1))
     play.logs_in()
     play.says(*(f'O|T="Tank"|I="t{n}"|a={n}' for n in range(4)), 'O|T="Tank"|I="t3"|b=1')
@@ -242,7 +242,7 @@ def test_no_application_uses_up_what_others_need() -> None:
     assert "Pump p1 flow=1" in play.told()
 
 
-def test_changes_beyond_an_applications_share_are_counted_and_told() -> None:
+def test_changes_beyond_an_applications_share_are_counted_and_reported() -> None:
     play = play_with_versions(7)
     play.logs_in()
     greedy(play)
@@ -252,7 +252,7 @@ def test_changes_beyond_an_applications_share_are_counted_and_told() -> None:
     assert f"event instructionsRefused pump-7 1 {reason}" in play.told("event")
 
 
-def test_keys_told_together_are_one_version_whoever_tells_them() -> None:
+def test_keys_reported_together_are_one_version_whichever_agent_reports_them() -> None:
     play = play_with_versions(7)
     play.logs_in("a", 1)
     play.logs_in("b", 2)
@@ -267,7 +267,7 @@ def test_keys_told_together_are_one_version_whoever_tells_them() -> None:
     assert play.told("Tank t2")[-1] == "Tank t2 c=1 d=1 f=1"
 
 
-def test_a_version_that_was_told_before_may_come_again() -> None:
+def test_a_version_that_was_reported_before_may_come_again() -> None:
     play = play_with_versions(5)
     play.logs_in()
     assert greedy(play) == 1
@@ -312,7 +312,7 @@ def two_commands_and_no_change_left() -> RelayPlay:
     return play
 
 
-def test_whoever_may_not_change_its_commands_any_more_comes_back_with_them() -> None:
+def test_an_application_that_may_not_change_its_commands_comes_back_with_them() -> None:
     play = two_commands_and_no_change_left()
     play.ends()
     play.logs_in()

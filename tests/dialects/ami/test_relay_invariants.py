@@ -121,7 +121,7 @@ class Mirror:
 
 
 @given(st.lists(_STEPS, max_size=40))
-def test_whatever_is_said_what_is_told_makes_sense(steps: list[tuple[str, int, bytes]]) -> None:
+def test_whatever_is_received_what_is_reported_makes_sense(steps: list[tuple[str, int, bytes]]) -> None:
     play = RelayPlay(RelayConfig(limits=LIMITS))
     mirror = Mirror()
     mirror.classes = dict(play.schemas)

@@ -35,7 +35,7 @@ def test_a_type_becomes_a_class_and_an_object_one_of_its_objects(play: RelayPlay
     ]
 
 
-def test_an_object_is_told_whole_and_then_in_part(play: RelayPlay) -> None:
+def test_an_object_is_reported_whole_and_then_in_part(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|level=3|site="north"')
     (seen,) = play.objects()
     assert seen == ObjectSeen(
@@ -54,14 +54,14 @@ def test_the_alert_that_an_object_belongs_to_is_one_of_its_properties(play: Rela
     assert play.told() == ["Tank t1 level=4", "Tank t1 A=a2 level=4"]
 
 
-def test_null_takes_one_value_away_and_what_is_not_told_stays(play: RelayPlay) -> None:
+def test_null_takes_one_value_away_and_what_is_not_reported_stays(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|level=3|vol=12.5', 'O|T="Tank"|I="t1"|level=null')
     assert play.told()[-1] == "Tank t1 vol=12.5"
     play.says('O|T="Tank"|I="t1"|never=null')
     assert play.told() == ["Tank t1 vol=12.5"]
 
 
-def test_all_kinds_of_values_are_told_as_what_they_are(play: RelayPlay) -> None:
+def test_all_kinds_of_values_are_reported_as_what_they_are(play: RelayPlay) -> None:
     play.says(
         r'O|T="Tank"|I="t1"|i=-3|l=900L|f=12.5|d=21.25D|s="a|b"|e=' + r"'red'"
         r'|t=1700000000000T|j="{\"k\":[1,2]}"J|b="AQID"U|yes=true'
@@ -157,7 +157,7 @@ def test_later_expiry_times_replace_former_ones_and_zero_takes_them_away(play: R
     assert [told for told in play.told() if told.startswith("-")] == []
 
 
-def test_an_object_whose_time_is_past_ends_with_what_it_told(play: RelayPlay) -> None:
+def test_an_object_whose_time_is_past_ends_with_what_it_reported(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|E=1000L|level=3')
     assert play.told() == ["class Tank", "Tank t1 level=3", "-Tank t1"]
     play.says('O#0|T="Tank"|I="t2"|E=1000L', 'O|T="Tank"|E=1000L')
@@ -245,7 +245,7 @@ def test_an_alert_that_is_refused_is_no_event() -> None:
         (r"\u5c71", "T_"),
     ],
 )
-def test_types_that_norths_could_not_show_are_named_by_what_they_have_and_a_hash(
+def test_types_that_front_ends_could_not_show_are_named_by_what_they_have_and_a_hash(
     play: RelayPlay, kind: str, shown: str
 ) -> None:
     play.says(f'O|T="{kind}"|I="t1"')
@@ -267,7 +267,7 @@ def test_some_types_are_no_names(play: RelayPlay, kind: str) -> None:
     assert play.lines()[0].startswith("1< M|Q=1|S=1|M=")
 
 
-def test_keys_that_are_called_as_elements_of_every_object_are_told_apart(play: RelayPlay) -> None:
+def test_keys_that_are_called_as_elements_of_every_object_are_distinguished(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|object="a"|object_key="b"|expires="c"|level_key="d"')
     (seen,) = play.objects()
     schema = play.schemas[seen.key]
@@ -280,7 +280,7 @@ def test_keys_that_are_called_as_elements_of_every_object_are_told_apart(play: R
     assert play.values(seen)["object"] == "a"
 
 
-def test_what_is_secret_is_not_told_and_not_kept() -> None:
+def test_what_is_secret_is_not_reported_and_not_kept() -> None:
     play = RelayPlay(RelayConfig(secrets=SecretRules([r"^pin$"])))
     play.logs_in()
     play.says(

@@ -80,7 +80,7 @@ def _as_type(value: AmiValue, of_type: ValueType) -> Value:
 
 
 @given(st.lists(_STEPS, max_size=30))
-def test_all_that_was_said_is_told_and_nothing_else(
+def test_all_that_was_said_is_reported_and_nothing_else(
     steps: list[tuple[str, ObjectUpdate | Delete, int]],
 ) -> None:
     play, account = RelayPlay(RelayConfig(at_once=2)), Account()

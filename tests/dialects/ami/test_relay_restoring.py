@@ -41,7 +41,7 @@ def after(*lines: str, limits: RelayLimits | None = None) -> RelayPlay:
     return RelayPlay(RelayConfig(schemas=schemas, limits=limits or RelayLimits()), known)
 
 
-def test_objects_are_told_as_they_were() -> None:
+def test_objects_are_reported_as_they_were() -> None:
     known, _ = before(*TANKS)
     told = [one for one in after(*TANKS).restored if isinstance(one, ObjectSeen)]
     was = {one.native_id: one for one in known if one.key.name == "Tank"}
@@ -85,7 +85,7 @@ def test_what_was_there_before_has_come_into_being_when_it_did() -> None:
     assert told == earlier
 
 
-def test_nobody_vouches_for_them_until_their_application_speaks() -> None:
+def test_they_are_stale_until_their_application_speaks() -> None:
     play = after(*TANKS)
     assert not any(isinstance(one, ResyncEnded | AgentLost) for one in play.restored)
     play.connects()
@@ -106,7 +106,7 @@ def test_what_changes_in_part_keeps_its_rest() -> None:
     assert play.told() == ["-Tank t1"]
 
 
-def test_numbers_that_may_not_be_the_last_ones_are_not_vouched_for() -> None:
+def test_numbers_that_may_not_be_the_last_ones_are_stale() -> None:
     play = after('O|T="Tank"|I="t1"|i=5|n=6|s="open"')
     assert "Tank t1 s=open i=5 n=6" in [play.shown(o) for o in play.restored if isinstance(o, ObjectSeen)]
     play.connects()

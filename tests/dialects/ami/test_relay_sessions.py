@@ -34,7 +34,7 @@ def test_an_application_logs_in_and_is_welcome() -> None:
     assert play.schemas  # of the application and of its metrics
 
 
-def test_it_is_told_with_all_that_it_said_of_itself() -> None:
+def test_it_is_reported_with_all_that_it_said_of_itself() -> None:
     play = RelayPlay()
     play.connects(peer=Peer("127.0.0.1", "pump"))
     play.says('L|I="pump-7"|O="QUIET"|PL="org.example.Plugin"|site="north"')
@@ -132,7 +132,7 @@ def test_lines_end_as_the_application_wants_it() -> None:
     assert not next(effect.octets for effect in effects if hasattr(effect, "octets")).endswith(b"\r")
 
 
-def test_a_quiet_session_is_told_nothing_but_calls() -> None:
+def test_a_quiet_session_receives_nothing_but_calls() -> None:
     play = RelayPlay()
     play.connects()
     play.says('L|I="pump-7"|O="QUIET"', "bad", 'O|T="Tank"|I="t1"', 'C|I="halt"|N="Halt"|M="0"', "H", "# x")
@@ -172,7 +172,7 @@ def test_replies_repeat_the_number_or_count_on() -> None:
     assert numbers == ["Q=0", "Q=1", "Q=2", "Q=3", "Q=2", "Q=3"]
 
 
-def test_numbered_instructions_are_told_ack_and_others_in_words() -> None:
+def test_numbered_instructions_are_reported_ack_and_others_in_words() -> None:
     play = RelayPlay()
     play.logs_in()
     play.says('O#0|T="t"|I="1"', 'O|T="t"|I="1"', "S#1|a=1", "S|a=1", 'D#2|T="t"|I="1"', 'D|T="t"|I="1"')
@@ -188,7 +188,7 @@ def test_numbered_instructions_are_told_ack_and_others_in_words() -> None:
     ]
 
 
-def test_gaps_and_repeats_of_numbers_are_counted_and_told_once_a_second() -> None:
+def test_gaps_and_repeats_of_numbers_are_counted_and_reported_once_a_second() -> None:
     play = RelayPlay()
     play.connects()
     play.says('L#0|I="pump-7"', "S#3|a=1", "S#2|a=1", "S|a=1", "S#9|a=1")
@@ -205,7 +205,7 @@ def test_gaps_and_repeats_of_numbers_are_counted_and_told_once_a_second() -> Non
     assert play.lines()[-1].startswith("1< M|Q=9223372036854775807L|S=0")
 
 
-def test_the_lag_of_the_last_time_that_was_told_is_shown() -> None:
+def test_the_lag_of_the_last_reported_time_is_shown() -> None:
     play = RelayPlay()
     play.logs_in()
     play.says("S@1699999998500|a=1", "S|a=2")
@@ -269,7 +269,7 @@ def test_what_was_said_behind_a_pause_holds_when_the_connection_ends() -> None:
     assert [told for told in play.told() if told.startswith("Tank")] == ["Tank t1 level=3", "Tank t2 level=3"]
 
 
-def test_what_stands_behind_an_end_that_was_held_up_is_not_heard() -> None:
+def test_what_stands_behind_an_end_that_was_held_up_is_not_taken() -> None:
     play = RelayPlay()
     play.logs_in()
     play.says("P|D=250", "X", 'O|T="Tank"|I="t1"')
@@ -322,7 +322,7 @@ def test_a_goodbye_whose_metrics_are_refused_is_none() -> None:
     assert [line[:14] for line in play.lines() if "<" in line] == ["1< M|Q=1|S=1|M", "1< M|Q=2|S=0|M"]
 
 
-def test_objects_stay_when_the_connection_ends_and_nobody_vouches_for_them() -> None:
+def test_objects_stay_when_the_connection_ends_and_are_stale() -> None:
     play = RelayPlay()
     play.logs_in()
     play.says('O|T="Tank"|I="t1"|level=3')
@@ -335,7 +335,7 @@ def test_objects_stay_when_the_connection_ends_and_nobody_vouches_for_them() -> 
     assert "line-unfinished" in steps
 
 
-def test_who_comes_back_vouches_for_what_it_told_before() -> None:
+def test_an_agent_that_comes_back_confirms_what_it_reported_before() -> None:
     play = RelayPlay()
     play.logs_in()
     play.says('O|T="Tank"|I="t1"|level=3')
@@ -351,7 +351,7 @@ def test_who_comes_back_vouches_for_what_it_told_before() -> None:
     assert again.sampled == START  # as old as it is
 
 
-def test_who_comes_back_with_much_is_believed_when_all_of_it_was_told() -> None:
+def test_an_agent_that_comes_back_with_much_is_trusted_when_all_of_it_was_reported() -> None:
     play = RelayPlay(RelayConfig(at_once=2))
     play.logs_in()
     play.says(*(f'O|T="Tank"|I="t{n}"' for n in range(4)))
@@ -396,7 +396,7 @@ def test_who_does_not_log_in_is_not_waited_for_for_ever() -> None:
     assert play.lines() == []
 
 
-def test_when_the_gateway_ends_nothing_is_vouched_for() -> None:
+def test_when_the_gateway_ends_everything_is_stale() -> None:
     play = RelayPlay()
     play.logs_in()
     play.connects(2)
@@ -429,7 +429,7 @@ def refusals(play: RelayPlay) -> list[str]:
     return [step for step in play.told() if step.startswith("event instructionsRefused")]
 
 
-def test_what_a_quiet_application_loses_is_told_at_once_and_then_once_a_minute() -> None:
+def test_what_a_quiet_application_loses_is_reported_at_once_and_then_once_a_minute() -> None:
     play = RelayPlay()
     play.connects()
     play.says('L|I="pump-7"|O="QUIET"', "O|level=3", 'O|T="Tank"|I="t1"|level=3')

@@ -106,7 +106,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
     st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn", "Co")), max_size=60),
     st.integers(0, 2**32 - 1),
 )
-def test_what_is_told_is_observed(spelling: Spelling, name: str, pending: int) -> None:
+def test_what_is_reported_is_observed(spelling: Spelling, name: str, pending: int) -> None:
     pair = Pair(spelling, name, pending)
     pair.walks()
     assert pair.values(0) == ("shop", STARTED, Reference(native(1)))
@@ -164,7 +164,7 @@ def test_what_ends_at_the_server_ends_at_the_console(pair: Pair) -> None:
         (Severity.INFO, Severity.INFO),
     ],
 )
-def test_what_the_server_notifies_of_is_heard(pair: Pair, severity: Severity, heard: Severity) -> None:
+def test_notices_of_the_server_arrive(pair: Pair, severity: Severity, heard: Severity) -> None:
     pair.carry(pair.server.notify(severity, "queue exceeded configured limit of 5000."))
     event = EventSeen(key("notify"), "broker", pair.now, heard, ("queue exceeded configured limit of 5000.",))
     assert pair.observed[-1] == event

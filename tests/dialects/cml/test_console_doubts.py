@@ -31,7 +31,7 @@ from tests.dialects.cml.playbook import SECOND, shop
 # Silence.
 
 
-def test_a_silent_broker_is_not_vouched_for_and_its_first_word_begins_a_walk() -> None:
+def test_a_silent_broker_is_stale_and_its_first_word_begins_a_walk() -> None:
     play = synchronised()
     heard = play.now
     play.time_passes(15, answering=False)
@@ -54,7 +54,7 @@ def test_a_silent_broker_is_not_vouched_for_and_its_first_word_begins_a_walk() -
     assert states(steps)[-1] == SYNCHRONISED
 
 
-def test_a_broker_that_takes_no_requests_for_a_while_was_not_heard() -> None:
+def test_a_broker_that_takes_no_requests_for_a_while_counts_as_not_listened_to() -> None:
     play = synchronised()
     heard = play.now
     play.time_passes(5, answering=False)
@@ -70,7 +70,7 @@ def test_a_broker_that_takes_no_requests_for_a_while_was_not_heard() -> None:
     ]
 
 
-def test_an_object_that_does_not_answer_puts_all_in_doubt_until_it_does() -> None:
+def test_an_object_that_does_not_answer_makes_all_stale_until_it_does() -> None:
     """The model knows one freshness for all that a broker shows."""
     play = synchronised()
     play.spoils = {InspectRequest(7, "queue"): None}
@@ -86,7 +86,7 @@ def test_an_object_that_does_not_answer_puts_all_in_doubt_until_it_does() -> Non
     assert states(play.left())[-1] == SYNCHRONISED
 
 
-def test_one_doubt_is_as_good_as_two() -> None:
+def test_one_suspected_loss_counts_like_two() -> None:
     play = synchronised()
     play.spoils = {InspectRequest(7, "queue"): Invalid(), InspectRequest(9, "connection"): Invalid()}
     play.time_passes(36)
@@ -95,7 +95,7 @@ def test_one_doubt_is_as_good_as_two() -> None:
     play.stands(State.DEGRADED)
 
 
-def test_an_object_in_doubt_that_ends_leaves_no_doubt() -> None:
+def test_a_stale_object_that_ends_leaves_nothing_stale() -> None:
     play = synchronised()
     play.spoils = {InspectRequest(7, "queue"): Invalid()}
     play.time_passes(36)
@@ -118,7 +118,7 @@ def test_a_request_that_is_not_answered_is_forgotten_with_its_object() -> None:
 # Restarts.
 
 
-def test_a_restart_while_connected_makes_all_names_anew() -> None:
+def test_a_restart_while_connected_renames_all() -> None:
     play = synchronised()
     play.broker.put(0, "broker", name="shop", started="2026-11-21T00:01+00:00")
     play.time_passes(8)

@@ -44,7 +44,7 @@ def test_a_broker_that_lists_what_is_never_there_fills_no_memory() -> None:
     assert len(talk.schedule) <= 51
 
 
-def test_a_timer_that_went_off_without_a_connection_is_set_anew() -> None:
+def test_a_timer_that_went_off_without_a_connection_is_set_again() -> None:
     play = synchronised()
     play.disconnects()
     play.time_passes(60)

@@ -60,7 +60,7 @@ def test_an_answer_that_comes_twice_counts_once() -> None:
     assert steps[-1] == "unmatched-reply"
 
 
-def test_an_answer_to_another_console_is_nobodys() -> None:
+def test_an_answer_to_another_console_is_dropped() -> None:
     play = synchronised()
     play.arrives(play.written(InspectReply(Status.OK, 7, "queue")), "d-3")
     play.leaves("unmatched-reply")
@@ -100,7 +100,7 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again(body: bytes) -> None:
     assert "7" in told(play.left())
 
 
-def test_messages_are_believed_from_configured_users_only_where_there_are_some() -> None:
+def test_messages_are_trusted_from_configured_users_only_where_there_are_some() -> None:
     play = ConsolePlay(replace(CONFIG, trusted_users=frozenset({"broker"})))
     play.connects()
     play.left()
@@ -218,7 +218,7 @@ def test_a_notification_is_an_event(text: str, severity: Severity, told_text: st
     play.leaves(EventSeen(key("notify"), "broker", play.now, severity, (told_text,)))
 
 
-def test_before_the_schema_is_known_nobody_knows_what_a_notification_is() -> None:
+def test_before_the_schema_is_known_a_notification_has_no_meaning() -> None:
     play = ConsolePlay(CONFIG)
     play.connects()
     play.left()

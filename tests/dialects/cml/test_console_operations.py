@@ -44,7 +44,7 @@ from tests.dialects.foreseen import as_foreseen, called
 # Calls.
 
 
-def test_a_call_is_sent_once_and_its_notice_told() -> None:
+def test_a_call_is_sent_once_and_its_notice_reported() -> None:
     play = synchronised()
     wanted = call(play, 7, "queue", "purge")
     play.take(called(play.session, wanted, play.now))
@@ -131,7 +131,7 @@ def test_notices_are_one_line_of_bounded_length_without_secrets() -> None:
         (MethodReply(Status.OK, 9, "connection"), "the answer is about another object, 9"),
     ],
 )
-def test_of_an_answer_to_another_request_nobody_knows_what_it_means(reply: Reply, text: str) -> None:
+def test_an_answer_to_another_request_has_no_meaning(reply: Reply, text: str) -> None:
     play = synchronised()
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
@@ -258,7 +258,7 @@ def test_without_a_file_they_are_not(method: str) -> None:
     play.leaves(MethodRequest(1, method, (), "config"))
 
 
-def test_a_trace_is_set_where_somebody_answers_for_the_heartbeats_of_connections() -> None:
+def test_a_trace_is_set_where_the_configuration_assures_heartbeats() -> None:
     play = synchronised()
     play.take(play.session.handle(modify(play, 9, "connection", trace=1), play.now))
     assert answer(play).outcome is Outcome.REFUSED
@@ -296,7 +296,7 @@ def test_nothing_to_set_is_not_sent() -> None:
 # Reading again.
 
 
-def test_what_is_read_anew_is_observed_before_that_is_answered() -> None:
+def test_what_is_read_again_is_observed_before_that_is_answered() -> None:
     play = synchronised()
     play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
     play.leaves(InspectRequest(7, "queue"))
@@ -307,7 +307,7 @@ def test_what_is_read_anew_is_observed_before_that_is_answered() -> None:
     assert told(play.left()).count("7") == 1  # its interval began again
 
 
-def test_what_is_gone_when_it_is_read_anew_is_told() -> None:
+def test_what_is_gone_when_it_is_read_again_is_reported() -> None:
     play = synchronised()
     play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
     play.left()
@@ -324,7 +324,7 @@ def test_what_is_gone_when_it_is_read_anew_is_told() -> None:
         (InspectReply(Status.OK, 7, "cellar"), "its class 'cellar' is not in the schema", 0),
     ],
 )
-def test_what_may_not_be_read_anew_is_told(reply: InspectReply, text: str, code: int) -> None:
+def test_what_may_not_be_read_again_is_reported(reply: InspectReply, text: str, code: int) -> None:
     play = synchronised()
     play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
     play.left()
@@ -332,7 +332,7 @@ def test_what_may_not_be_read_anew_is_told(reply: InspectReply, text: str, code:
     assert answer(play) == Answer(1, Outcome.REMOTE_FAILURE, text, code)
 
 
-def test_a_broker_that_does_not_show_itself_when_it_is_read_anew_is_in_doubt() -> None:
+def test_a_broker_that_does_not_show_itself_when_it_is_read_again_is_in_doubt() -> None:
     play = synchronised(replace(CONFIG, request_attempts=1))
     play.take(play.session.handle(fetch(play, 0, "broker"), play.now))
     play.left()
@@ -354,7 +354,7 @@ def test_an_answer_that_shows_a_restart_is_about_another_object() -> None:
     assert states(play.left())[-1] == SYNCHRONISED
 
 
-def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None:
+def test_an_answer_that_comes_while_all_is_listed_again_is_not_observed() -> None:
     play = synchronised()
     play.time_passes(4)
     play.take(play.session.handle(fetch(play, 7, "queue"), play.now))
@@ -368,7 +368,7 @@ def test_an_answer_that_comes_while_all_is_listed_anew_is_not_observed() -> None
     ]
 
 
-def test_a_call_that_is_answered_while_all_is_listed_anew_is_done_all_the_same() -> None:
+def test_a_call_that_is_answered_while_all_is_listed_again_is_done_all_the_same() -> None:
     play = synchronised()
     play.time_passes(4)
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))

@@ -159,7 +159,7 @@ def test_unanswered_operations_are_remembered_within_bounds() -> None:
 # Not sent for certain.
 
 
-def test_what_certainly_was_not_sent_is_told_so() -> None:
+def test_what_certainly_was_not_sent_is_reported_so() -> None:
     play = synchronised()
     play.take(play.session.handle(call(play, 7, "queue", "purge"), play.now))
     play.left()

@@ -157,7 +157,7 @@ CLASSES = ("a", "b", "c")
     st.tuples(*(st.integers(0, 30) for _ in CLASSES)).filter(any),
     st.integers(1, 40),
 )
-def test_nobody_waits_longer_than_the_budget_makes_necessary(
+def test_no_listing_waits_longer_than_the_budget_makes_necessary(
     intervals: tuple[int, ...], counts: tuple[int, ...], rate: int
 ) -> None:
     """With too little budget the intervals of all classes grow by the same factor."""
@@ -199,7 +199,7 @@ def test_what_is_new_has_its_turn_among_others() -> None:
     assert schedule.take(START + 3 * SECOND) is None
 
 
-def test_while_all_is_read_anew_what_is_new_does_not_take_turns() -> None:
+def test_while_all_is_read_again_what_is_new_does_not_take_turns() -> None:
     def taken(*, in_turns: bool) -> list[int | None]:
         schedule = Schedule(Intervals({"hot": SECOND}))
         for number in range(3):

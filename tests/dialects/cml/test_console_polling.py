@@ -57,7 +57,7 @@ def test_hot_classes_of_an_openamq_are_inspected_oftener_than_its_settings() -> 
     assert intervals.of("queue") < intervals.of("queue_binding") < intervals.of("config")
 
 
-def test_the_end_of_a_round_says_that_the_broker_is_heard() -> None:
+def test_the_end_of_a_round_says_that_the_broker_answers() -> None:
     play = synchronised()
     play.time_passes(45)
     beats = [one for one in play.left() if isinstance(one, HeartbeatSeen)]

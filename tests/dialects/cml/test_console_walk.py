@@ -152,7 +152,7 @@ def test_each_further_attempt_waits_longer() -> None:
         play.stands(State.LEARNING)
 
 
-def test_what_nobody_waits_for_any_more_may_come_back() -> None:
+def test_what_has_no_waiting_requester_may_come_back() -> None:
     play = synchronised()
     old = play.sent[0]
     play.take(play.session.handle(NotSent([old], "no route"), play.now))
@@ -269,7 +269,7 @@ def test_another_schema_than_the_saved_one_takes_its_place() -> None:
     assert play.session.schema == SCHEMA
 
 
-def test_where_the_broker_does_not_tell_its_schema_the_saved_one_has_to_do() -> None:
+def test_where_the_broker_does_not_report_its_schema_the_saved_one_has_to_do() -> None:
     play = ConsolePlay(replace(CONFIG, schema=SCHEMA))
     play.connects()
     play.left()
@@ -277,7 +277,7 @@ def test_where_the_broker_does_not_tell_its_schema_the_saved_one_has_to_do() -> 
     play.leaves(SYNCHRONISING, "schema-not-verified", BROKER_0)
 
 
-def test_a_saved_schema_that_is_none_is_told() -> None:
+def test_a_saved_schema_that_is_none_is_reported() -> None:
     play = ConsolePlay(
         replace(CONFIG, schema=SchemaReply("", "s", "1", (SchemaClass("a"), SchemaClass("a"))))
     )

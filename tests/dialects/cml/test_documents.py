@@ -67,7 +67,7 @@ def test_declared_latin_1_is_latin_1(name: bytes) -> None:
     assert (found.attributes, found.text) == ({"x": "Ã"}, "éÃ©")
 
 
-def test_other_declared_encodings_are_not_believed() -> None:
+def test_other_declared_encodings_are_not_trusted() -> None:
     # OpenAMQ ignores every declaration, so that this one may say anything.
     body = '<?xml version="1.0" encoding="UTF-16"?><a>é</a>'.encode()
     assert read_document(body).text == "é"

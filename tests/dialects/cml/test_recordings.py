@@ -158,7 +158,7 @@ def test_values_as_they_were_set() -> None:
     assert _fields("modify-text-08-check")["attach_all"] == "&nosuch;"
 
 
-def test_outcomes_as_they_were_told() -> None:
+def test_outcomes_as_they_were_reported() -> None:
     expected: dict[str, Received] = {
         "modify-int-notice": ModifyReply(
             Status.OK, 1, "config", "To activate the new setup_timeout setting, restart the broker"

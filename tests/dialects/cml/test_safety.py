@@ -70,7 +70,7 @@ ONLY_OPENAMQ = [
 
 @pytest.mark.parametrize("spelling", Spelling)
 @pytest.mark.parametrize("request_", EITHER)
-def test_requests_that_nobody_takes_are_refused(request_: Request, spelling: Spelling) -> None:
+def test_requests_that_no_session_takes_are_refused(request_: Request, spelling: Spelling) -> None:
     with pytest.raises(LocalProtocolError):
         write_message(request_, spelling)
 

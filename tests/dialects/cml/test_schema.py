@@ -244,7 +244,7 @@ def test_classes_that_contradict_themselves(classes: tuple[SchemaClass, ...]) ->
         read_classes(SchemaReply(Status.OK, "p", "1", classes))
 
 
-def test_a_type_that_nobody_knows_is_a_string() -> None:
+def test_a_type_that_is_not_known_is_a_string() -> None:
     reply = SchemaReply(Status.OK, "p", "1", (SchemaClass("c", fields=(SchemaField("x", "blob"),)),))
     assert read_classes(reply)[0].schema.properties == (Element("x", ValueType.STRING),)
 

@@ -58,7 +58,7 @@ def test_a_greeting() -> None:
     assert decoded.reencoded is True
 
 
-def test_arguments_have_names_once_schema_and_call_were_heard() -> None:
+def test_arguments_have_names_once_schema_and_call_were_received() -> None:
     decoder = Am2Decoder()
     call, answer = Body(write(FILL), reply_to="console-1"), Body(write(FILLED), routing_key="console-1")
     assert decoder.decode(call).messages[0]["arguments"] == {"base64": "AAAACQ=="}
@@ -126,7 +126,7 @@ def test_octets_behind_arguments_are_shown() -> None:
     assert (told["arguments"], told["rest"]) == ({"litres": 9}, {"base64": "bW9yZQ=="})
 
 
-def test_arguments_that_nobody_writes_so_are_not_written_again() -> None:
+def test_arguments_in_an_unusual_form_are_not_written_again() -> None:
     size = Element("size", ValueType.BOOL)
     definition = described_class(
         ClassSchema(
@@ -250,7 +250,7 @@ def described(definition: ClassDefinition | EventDefinition) -> Any:  # noqa: AN
     return told["definition"]
 
 
-def test_a_schema_tells_how_each_of_its_values_travels() -> None:
+def test_a_schema_says_how_each_of_its_values_travels() -> None:
     tank = described(TANK)
     (name,), (fill,) = tank["properties"], tank["methods"]
     assert (name["name"], name["type"], name["type_code"]) == ("name", "string", "str16")
@@ -291,7 +291,7 @@ def _decoded(decoder: Am2Decoder, body: bytes) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("file", ["am01-2008", "am1-2008"])
-def test_what_came_before_am2_is_told_apart(file: str) -> None:
+def test_what_came_before_am2_is_distinguished(file: str) -> None:
     decoder = Am01Decoder()
     for one in am01.recorded(file):
         body = Body(one.body, routing_key=one.key)

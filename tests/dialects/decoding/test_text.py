@@ -56,7 +56,7 @@ def test_another_spelling_is_read_and_written_otherwise() -> None:
     assert decoded.reencoded is False
 
 
-def test_what_nobody_may_write_is_read_and_not_written() -> None:
+def test_what_may_not_be_written_is_read_and_not_written() -> None:
     decoded = cml('<cml><modify-request object="1"><field name="x"></field></modify-request></cml>')
     assert decoded.messages[0]["message"] == "ModifyRequest"
     assert decoded.reencoded in {None, False}
@@ -94,7 +94,7 @@ def test_lines_of_ami() -> None:
     assert decoded.reencoded is True
 
 
-def test_a_last_line_without_end_is_read_and_leniency_is_told() -> None:
+def test_a_last_line_without_end_is_read_and_leniency_is_reported() -> None:
     decoded = ami("# hello\nH")
     assert [one["message"] for one in decoded.messages] == ["Comment", "Help"]
     assert decoded.messages[0]["deviations"] == ["comment"]
@@ -106,7 +106,7 @@ def test_the_line_that_is_wrong_is_named() -> None:
         ami('H\nO|T="Tank"|x=1|\n')
 
 
-def test_a_line_that_is_too_long_is_an_error_and_one_written_otherwise_is_told() -> None:
+def test_a_line_that_is_too_long_is_an_error_and_one_written_otherwise_is_reported() -> None:
     with pytest.raises(ProtocolError):
         ami("#" + "x" * MAX_LINE + "\n")
     assert ami('S|b="1"|a=1\nS|a=+5\n').reencoded is False
@@ -168,7 +168,7 @@ def test_a_wrong_line_is_counted_as_an_editor_counts() -> None:
         ami('\nS|a="x\\\ny"\nQ|T="Tank"\n')
 
 
-def test_what_nobody_may_write_in_any_spelling_is_not_written() -> None:
+def test_what_may_not_be_written_is_not_written_in_any_spelling() -> None:
     decoded = cml(f'<cml><inspect-request object="{2**70}"/></cml>')
     assert decoded.messages[0]["message"] == "InspectRequest"
     assert decoded.reencoded in {None, False}

@@ -70,7 +70,7 @@ def test_what_is_here() -> None:
     play.leaves((QUEUE, SchemaResponse(4, leak)))
 
 
-def test_a_schema_tells_absence_and_its_key_is_the_hash_of_it() -> None:
+def test_a_schema_says_what_may_be_absent_and_its_key_is_the_hash_of_it() -> None:
     play = started()
     play.asks(SchemaRequest(4, key_of(play)))
     ((queue, answer),) = [step for step in play.left() if isinstance(step, tuple)]
@@ -180,14 +180,14 @@ def test_announcements_are_not_for_us_not_even_our_own_that_come_back() -> None:
     play.leaves()
 
 
-def test_only_configured_users_are_obeyed() -> None:
+def test_only_requests_of_configured_users_are_accepted() -> None:
     play = started()
     play.asks(BrokerRequest(1), user="guest")
     play.asks(BrokerRequest(1), user="")
     play.leaves("refused-sender", "refused-sender")
 
 
-def test_nobody_is_obeyed_while_senders_can_be_forged_and_the_rest_goes_on() -> None:
+def test_no_request_is_accepted_while_senders_can_be_forged_and_the_rest_goes_on() -> None:
     play = started(tank())
     play.session.distrust("'mallory' can forge any sender")
     play.asks(BrokerRequest(1))
@@ -271,7 +271,7 @@ def test_references_are_object_ids_of_this_agent() -> None:
         replace(tank(0x77), key=ClassKey("shop", "pond"), properties=("p1",), statistics=()),
     ],
 )
-def test_what_cannot_be_told_is_refused_and_changes_nothing(managed: ManagedObject) -> None:
+def test_what_cannot_be_reported_is_refused_and_changes_nothing(managed: ManagedObject) -> None:
     play = started(tank(0x77), classes=(TANK, POND))
     with pytest.raises(LocalProtocolError):
         play.session.put(managed)
@@ -292,7 +292,7 @@ def test_an_object_that_does_not_fit_a_body_is_refused() -> None:
     assert len(play.sent) == 2
 
 
-def test_there_is_an_end_to_deletions_that_nobody_is_reachable() -> None:
+def test_there_is_an_end_to_deletions_that_no_one_is_reachable() -> None:
     config = AgentConfig(BROKER, 4, frozenset(), deletion_limit=2)
     play = AgentPlay(config=config)
     play.starts()
@@ -338,7 +338,7 @@ def test_a_class_is_served_once() -> None:
         AgentSession(AgentConfig(BROKER, 1), (TANK, TANK))
 
 
-def test_an_end_is_told_before_an_answer_that_lacks_the_object() -> None:
+def test_an_end_is_reported_before_an_answer_that_lacks_the_object() -> None:
     play = started(tank())
     play.session.delete(tank().number, START + 3)
     play.asks(GetQuery(5, {"_class": "tank"}), key="agent.1.0")

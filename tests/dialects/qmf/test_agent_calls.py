@@ -117,7 +117,7 @@ def test_a_call_for_another_version_of_the_class_is_not_carried_out() -> None:
     assert "another version" in refused.text
 
 
-def test_a_console_that_tells_no_version_is_served() -> None:
+def test_a_console_that_reports_no_version_is_served() -> None:
     play = started(tank())
     request = MethodRequest(1, TANK_ID, ClassKey("shop", "tank"), "drain", AMOUNT_7)
     effect = receives(play, request)
@@ -218,7 +218,7 @@ def test_what_changed_of_one_object_is_reachable_at_once() -> None:
     assert play.session.publish(2, play.now) == []
 
 
-def test_one_object_is_read_anew_before_it_is_told() -> None:
+def test_one_object_is_read_again_before_it_is_reported() -> None:
     play = AgentPlay(config=READING)
     play.session.put(tank(level=1.0))
     play.starts()
@@ -231,7 +231,7 @@ def test_one_object_is_read_anew_before_it_is_told() -> None:
     play.leaves((QUEUE, got(play, 8)), (QUEUE, CommandComplete(8)))
 
 
-def test_an_object_that_was_found_gone_is_told_so_first() -> None:
+def test_an_object_that_was_found_gone_is_reported_so_first() -> None:
     play = AgentPlay(config=READING)
     play.session.put(tank())
     play.starts()
@@ -299,7 +299,7 @@ def test_a_reference_to_nothing_is_no_value() -> None:
             assert "expected a value for to" in step[1].text
 
 
-def test_classes_are_told_from_what_is_known_also_where_objects_are_read_anew() -> None:
+def test_classes_are_distinguished_from_what_is_known_also_where_objects_are_read_again() -> None:
     play = AgentPlay(config=READING)
     play.session.put(tank())
     play.starts()

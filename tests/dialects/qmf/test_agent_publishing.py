@@ -43,7 +43,7 @@ def test_what_the_link_must_bind() -> None:
     ]
 
 
-def test_a_start_announces_the_packages_and_the_first_interval_tells_everything() -> None:
+def test_a_start_announces_the_packages_and_the_first_interval_reports_everything() -> None:
     play = AgentPlay()
     play.session.put(tank())
     play.starts()
@@ -117,7 +117,7 @@ def test_a_deletion_leaves_at_once_and_says_when() -> None:
     play.leaves((PUSHED, properties(play, deleted=START + 7)))
 
 
-def test_what_is_told_once_outlives_a_broker_and_what_is_told_again_need_not() -> None:
+def test_what_is_sent_once_outlives_a_broker_and_what_is_sent_again_need_not() -> None:
     play = started(tank())
 
     def are_persistent() -> list[bool]:
@@ -139,7 +139,7 @@ def test_what_is_told_once_outlives_a_broker_and_what_is_told_again_need_not() -
     assert are_persistent() == [True, False]
 
 
-def test_a_deletion_tells_the_last_statistics_if_nobody_heard_them() -> None:
+def test_a_deletion_reports_the_last_statistics_if_they_were_missed() -> None:
     play = started(tank())
     play.session.put(tank(fills=10))
     play.session.delete(0x1122, START + 7)
@@ -219,7 +219,7 @@ def test_joined_bodies_keep_every_record_in_order(sizes: list[list[int]], limit:
     assert all(0 < len(body) <= MAX_BODY for body in bodies)
 
 
-def test_a_console_that_appears_makes_everything_told_again_at_the_next_interval() -> None:
+def test_a_console_that_appears_makes_everything_reported_again_at_the_next_interval() -> None:
     play = started(tank())
     play.asks(BrokerRequest(3))
     play.leaves((QUEUE, BrokerResponse(3, BROKER)))
@@ -242,7 +242,7 @@ def test_nothing_is_said_before_the_start() -> None:
     play.leaves("not-ready")
 
 
-def test_what_was_created_and_deleted_before_the_first_start_is_nobody_s_business() -> None:
+def test_what_was_created_and_deleted_before_the_first_start_is_not_reported() -> None:
     play = AgentPlay()
     play.session.put(tank(1))
     play.session.delete(1, START)
@@ -252,7 +252,7 @@ def test_what_was_created_and_deleted_before_the_first_start_is_nobody_s_busines
     play.leaves()
 
 
-def test_what_changes_while_suspended_is_told_after_the_next_start() -> None:
+def test_what_changes_while_suspended_is_reported_after_the_next_start() -> None:
     play = started(tank(1), tank(2))
     play.session.suspend()
     play.session.delete(1, START + 7)
@@ -299,7 +299,7 @@ def test_a_late_tick_is_not_made_up_for() -> None:
     assert play.wake_at == play.now + 10 * SECOND
 
 
-def test_what_comes_and_goes_while_another_agent_serves_is_that_one_s_to_tell() -> None:
+def test_what_comes_and_goes_while_another_agent_serves_is_published_by_that_one() -> None:
     play = started(tank(1), tank(2))
     play.session.suspend()
     play.session.stand_by()
@@ -310,7 +310,7 @@ def test_what_comes_and_goes_while_another_agent_serves_is_that_one_s_to_tell() 
     assert not [one for one in told if isinstance(one, PropertyContent) and one.deleted]
 
 
-def test_a_read_that_ends_while_nothing_is_said_tells_no_end_before_its_time() -> None:
+def test_a_read_that_ends_while_nothing_is_said_reports_no_end_before_its_time() -> None:
     play = AgentPlay(
         config=AgentConfig(BROKER, boot=4, allowed_users=frozenset({CONSOLE_USER}), rereads=True)
     )

@@ -166,7 +166,7 @@ _STEPS = (
 
 
 @given(st.lists(st.sampled_from(_STEPS), max_size=60), st.randoms(use_true_random=False))
-def test_nothing_is_done_twice_or_late_and_nothing_is_told_that_is_not_so(
+def test_nothing_is_done_twice_or_late_and_nothing_is_reported_that_is_not_so(
     steps: list[Callable[[_Way], None]], chance: random.Random
 ) -> None:
     way = _Way(chance)

@@ -85,7 +85,7 @@ def restarts(play: ConsolePlay) -> list[ResyncBegan]:
     return [one for one in play.left() if isinstance(one, ResyncBegan) and one.restarted]
 
 
-def test_what_an_agent_that_restarted_tells_before_it_is_asked_is_told_of_its_objects_of_before() -> None:
+def test_what_an_agent_that_restarted_reports_before_it_is_asked_belongs_to_its_objects_of_before() -> None:
     play = synchronised()
     play.time_passes(5)
     play.arrives(tank(boot=3))
@@ -120,7 +120,7 @@ def test_ids_that_outlive_a_restart_do_not_show_one(told: PropertyContent) -> No
     assert not restarts(play)
 
 
-def test_an_agent_that_announces_itself_again_lost_what_it_told_last_and_is_read_again() -> None:
+def test_an_agent_that_announces_itself_again_lost_what_it_reported_last_and_is_read_again() -> None:
     play = synchronised()
     play.time_passes(5)
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
@@ -159,7 +159,7 @@ def test_a_package_announced_for_the_first_time_interrupts_nothing() -> None:
     play.leaves("resync", ("broker", BrokerRequest(6)), SYNCHRONISING, ("broker", PackageQuery(7)))
 
 
-def test_a_restart_that_nobody_announced_is_a_gap_since_the_last_message() -> None:
+def test_a_restart_that_was_not_announced_is_a_gap_since_the_last_message() -> None:
     play = synchronised()
     play.time_passes(5)
     play.take(play.session.handle(LossSuspected("doubt"), play.now))
@@ -168,7 +168,7 @@ def test_a_restart_that_nobody_announced_is_a_gap_since_the_last_message() -> No
     assert play.left()[0] == Gap(START, START + 5 * SECOND, "agent 1.0 restarted")
 
 
-def test_a_gap_begins_with_the_last_message_and_goes_on_until_an_agent_is_heard() -> None:
+def test_a_gap_begins_with_the_last_message_and_lasts_until_a_message_of_an_agent() -> None:
     play = synchronised()
     play.time_passes(20)  # half-open: the end of the connection is noticed long after the last message
     play.disconnects()
@@ -216,7 +216,7 @@ def test_a_gap_never_ends_before_it_begins() -> None:
     assert Gap(play.now, play.now, "not connected") in play.left()
 
 
-def test_what_an_agent_tells_after_its_announcement_shortens_no_gap() -> None:
+def test_what_an_agent_reports_after_its_announcement_shortens_no_gap() -> None:
     play = synchronised()
     play.arrives(
         PackageIndication(0, "shop"), key="schema.package"
@@ -240,7 +240,7 @@ def test_announcements_do_not_make_a_storm() -> None:
     assert 4 <= len(greetings) <= 6
 
 
-def test_a_silent_agent_is_lost_and_its_heartbeat_makes_everything_doubtful() -> None:
+def test_a_silent_agent_is_lost_and_its_heartbeat_makes_everything_stale() -> None:
     play = synchronised()
     play.time_passes(2)
     play.arrives(Heartbeat(0, START + 2 * SECOND), key="console.heartbeat.1.0")

@@ -80,7 +80,7 @@ def test_creations_changes_deletions_and_events_arrive() -> None:
     assert (event.severity, event.arguments) == (Severity.CRITICAL, ("t1", 5))
 
 
-def test_a_console_that_was_there_first_hears_of_the_agent_s_start() -> None:
+def test_a_console_that_was_there_first_receives_the_agent_s_start() -> None:
     conversation = Conversation()
     conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     conversation.time_passes(25)

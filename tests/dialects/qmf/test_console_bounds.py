@@ -56,14 +56,14 @@ from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, ConsolePlay
 
 
-def test_messages_of_others_are_not_believed() -> None:
+def test_messages_of_others_are_not_trusted() -> None:
     play = synchronised()
     play.arrives(changed("forged"), key=PUSHED, user="guest")
     play.arrives(changed("forged"), key=PUSHED, user="")
     play.leaves("refused-sender", "refused-sender")
 
 
-def test_a_broker_that_sends_no_user_is_believed_where_that_is_configured() -> None:
+def test_a_broker_that_sends_no_user_is_trusted_where_that_is_configured() -> None:
     play = ConsolePlay(ConsoleConfig(trust_anyone=True))
     play.connects()
     play.left()
@@ -299,7 +299,7 @@ def test_connecting_twice_is_a_mistake_of_ours() -> None:
         play.connects()
 
 
-def test_disconnecting_twice_tells_why_the_second_time() -> None:
+def test_disconnecting_twice_says_why_the_second_time() -> None:
     play = ConsolePlay()
     play.disconnects("refused")
     play.disconnects("unknown virtual host")

@@ -83,7 +83,7 @@ def test_each_status_has_its_outcome(status: int, outcome: Outcome) -> None:
     play.leaves(Answer(1, outcome, "why not", status))
 
 
-def test_an_unknown_method_is_told_with_a_short_text_as_qpidd_does() -> None:
+def test_an_unknown_method_is_reported_with_a_short_text_as_qpidd_does() -> None:
     play = synchronised()
     calls(play)
     play.left()
@@ -91,7 +91,7 @@ def test_an_unknown_method_is_told_with_a_short_text_as_qpidd_does() -> None:
     play.leaves(Answer(1, Outcome.UNKNOWN_ELEMENT, "UnknownMethod", 2))
 
 
-def test_outputs_of_a_failure_are_passed_on_where_they_are_told() -> None:
+def test_outputs_of_a_failure_are_passed_on_where_they_are_reported() -> None:
     play = synchronised()
     calls(play)
     play.left()

@@ -34,7 +34,7 @@ def test_without_an_answer_until_the_deadline_it_is_open_what_came_of_a_call() -
     play.leaves()
 
 
-def test_an_answer_that_comes_late_is_told_all_the_same() -> None:
+def test_an_answer_that_comes_late_is_reported_all_the_same() -> None:
     play = synchronised(WITHOUT_HEARTBEATS)
     calls(play, drain(play, seconds=3))
     play.time_passes(4)
@@ -71,7 +71,7 @@ def test_when_the_link_goes_down_what_was_not_sent_is_certain_and_the_rest_open(
     play.leaves()
 
 
-def test_what_turns_out_later_not_to_have_been_sent_is_told() -> None:
+def test_what_turns_out_later_not_to_have_been_sent_is_reported() -> None:
     play = synchronised(WITHOUT_HEARTBEATS)
     calls(play, drain(play, seconds=1))
     play.time_passes(2)
@@ -88,7 +88,7 @@ def test_requests_of_the_session_itself_are_none_of_the_operations() -> None:
     play.leaves()
 
 
-def test_nothing_is_sent_again_after_the_link_came_back_and_a_late_answer_is_told() -> None:
+def test_nothing_is_sent_again_after_the_link_came_back_and_a_late_answer_is_reported() -> None:
     play = synchronised()
     calls(play)
     play.disconnects()
@@ -100,7 +100,7 @@ def test_nothing_is_sent_again_after_the_link_came_back_and_a_late_answer_is_tol
     play.leaves(Answer(1, Outcome.APPLIED, "OK", 0, (2.5, "cd")))
 
 
-def test_an_answer_that_waited_in_a_kept_queue_is_told_before_anything_is_asked() -> None:
+def test_an_answer_that_waited_in_a_durable_queue_is_reported_before_anything_is_asked() -> None:
     play = synchronised()
     calls(play)
     play.disconnects()

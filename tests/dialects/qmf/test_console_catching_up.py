@@ -57,7 +57,7 @@ def hearing(waiting: int) -> SourceStateSeen:
     return SourceStateSeen(SourceState.SYNCHRONISING, f"reading messages that waited: {waiting}")
 
 
-def test_what_was_said_meanwhile_is_told_and_nothing_is_asked_before_it_is_over() -> None:
+def test_what_was_sent_meanwhile_is_reported_and_nothing_is_asked_before_it_is_over() -> None:
     play = catching_up()
     play.leaves(ClassLearned(TANK), EventLearned(LEAK), hearing(3))
     play.arrives(changed(deleted=START - 5), key=PUSHED)
@@ -81,13 +81,13 @@ def test_answers_to_a_former_console_are_not_listened_to() -> None:
     play.leaves()
 
 
-def test_requests_are_numbered_from_where_it_is_told() -> None:
+def test_requests_are_numbered_from_where_it_is_reported() -> None:
     play = ConsolePlay(replace(RESTARTED, first_sequence=0x7FFF_FFFE))
     play.connects()
     assert ("broker", BrokerRequest(0x7FFF_FFFF)) in play.left()
 
 
-def test_a_class_that_nobody_knows_yet_is_not_asked_for_and_what_cannot_be_told_again_is_lost() -> None:
+def test_a_class_that_is_not_known_yet_is_not_asked_for_and_what_cannot_be_sent_again_is_lost() -> None:
     play = catching_up(replace(RESTARTED, definitions=()))
     play.leaves(hearing(3))
     play.arrives(changed(), key=PUSHED)
@@ -96,7 +96,7 @@ def test_a_class_that_nobody_knows_yet_is_not_asked_for_and_what_cannot_be_told_
     play.leaves(RecordLost(LEAK.key, "1.0"))
 
 
-def test_an_agent_that_started_anew_meanwhile_means_other_objects_from_there_on() -> None:
+def test_an_agent_that_restarted_meanwhile_means_other_objects_from_there_on() -> None:
     play = catching_up()
     play.arrives(changed(), key=PUSHED, sent=START - 100 * SECOND)
     play.left()
@@ -114,19 +114,19 @@ def test_what_a_full_queue_dropped_is_missed_until_the_first_that_it_kept() -> N
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
 
-def test_what_a_new_queue_could_not_hear_is_missed_until_now() -> None:
+def test_what_a_new_queue_could_not_receive_is_missed_until_now() -> None:
     play = catching_up(missed="it is new", waiting=0)
     assert Gap(HEARD, START, "it is new") in play.left()
     play.connects()
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
 
-def test_where_nothing_was_heard_before_nothing_is_missed() -> None:
+def test_where_nothing_was_received_before_nothing_is_missed() -> None:
     play = catching_up(replace(RESTARTED, complete_until=0), missed="it is new", waiting=0)
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
 
-def test_a_loss_is_told_although_the_link_goes_down_before_anything_arrived() -> None:
+def test_a_loss_is_reported_although_the_link_goes_down_before_anything_arrived() -> None:
     play = catching_up(missed="it was full")
     play.take(play.session.handle(LinkDown("gone"), play.now))
     play.take(play.session.handle(BacklogFollows("", 1), play.now))
@@ -134,7 +134,7 @@ def test_a_loss_is_told_although_the_link_goes_down_before_anything_arrived() ->
     assert Gap(HEARD, START, "it was full") in play.left()
 
 
-def test_without_a_kept_queue_a_new_console_tells_since_when_nobody_listened() -> None:
+def test_without_a_durable_queue_a_new_console_reports_since_when_nothing_was_received() -> None:
     play = ConsolePlay(RESTARTED)
     play.connects()
     assert Gap(HEARD, START, "not connected") in play.left()
@@ -149,7 +149,7 @@ def test_a_reconnection_to_a_kept_queue_is_no_gap() -> None:
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
 
-def test_while_it_catches_up_neither_time_nor_doubt_makes_it_ask() -> None:
+def test_while_it_catches_up_neither_time_nor_a_loss_makes_it_ask() -> None:
     play = catching_up()
     play.arrives(Heartbeat(0, START - 4), key="console.heartbeat.1.0")
     play.left()
@@ -195,7 +195,7 @@ def test_what_is_known_of_packages_that_are_not_wanted_any_more_is_forgotten() -
     assert set(catching_up().session.definitions) == set(KNOWN)
 
 
-def test_a_broker_that_was_started_anew_meanwhile_is_told_and_asked_later() -> None:
+def test_a_broker_that_was_restarted_meanwhile_is_reported_and_asked_later() -> None:
     key = ClassKey("org.apache.qpid.broker", "broker", b"B" * 16)
     broker = ClassDefinition.of(ClassSchema(key, (Element("name", ValueType.STRING),)))
     known = shop()

@@ -36,7 +36,7 @@ def test_an_object_is_asked_for_by_its_id_and_observed_before_it_is_answered() -
     assert answer == Answer(1, Outcome.APPLIED, "", 0)
 
 
-def test_an_object_that_is_not_told_is_gone() -> None:
+def test_an_object_that_is_not_reported_is_gone() -> None:
     play = synchronised()
     fetches(play)
     play.left()
@@ -53,7 +53,7 @@ def test_another_object_is_not_the_one_that_was_asked_for() -> None:
     play.leaves(Answer(1, Outcome.OBJECT_GONE, "the agent has no such object", 0))
 
 
-def test_an_object_that_is_told_as_deleted_is_gone() -> None:
+def test_an_object_that_is_reported_as_deleted_is_gone() -> None:
     play = synchronised()
     fetches(play)
     play.arrives(replace(got(FIRST), deleted=START))

@@ -65,7 +65,7 @@ def reads_everything_again(play: ConsolePlay, first: int) -> None:
     play.arrives(got(first + 3), CommandComplete(first + 3))
 
 
-def test_an_idle_qpidd_of_m4_sends_heartbeats_only_and_is_believed() -> None:
+def test_an_idle_qpidd_of_m4_sends_heartbeats_only_and_is_trusted() -> None:
     play = synchronised(rules(Heartbeats.AUTO))
     for _ in range(20):
         play.time_passes(10)
@@ -110,7 +110,7 @@ def test_an_agent_without_heartbeats_that_has_nothing_to_say_is_asked_for_everyt
     assert play.left()[-1] == ("broker", BrokerRequest(10)), "and again, as long as it is silent"
 
 
-def test_a_java_broker_that_died_is_asked_and_what_it_told_is_stale_in_time() -> None:
+def test_a_java_broker_that_died_is_asked_and_what_it_reported_is_stale_in_time() -> None:
     play = synchronised(rules(Heartbeats.AUTO))
     play.time_passes(20)
     play.leaves(*ASKED)

@@ -60,7 +60,7 @@ def not_believed(why: str, agent: str = "1.10") -> SourceStateSeen:
     return SourceStateSeen(SourceState.SYNCHRONISED, f"agent {agent} is stale: {why}")
 
 
-def test_an_agent_that_refuses_is_read_again_before_long_and_nobody_else() -> None:
+def test_an_agent_that_refuses_is_read_again_before_long_and_no_other() -> None:
     play = with_agent()
     play.arrives(got(6, object_id=THEIRS), CommandComplete(6, 1, "no"))
     play.leaves(
@@ -88,7 +88,7 @@ def test_what_is_due_of_an_agent_that_is_given_up_is_not_asked_again() -> None:
     assert not asked(play)
 
 
-def test_an_agent_that_never_answers_loses_nobody_but_itself() -> None:
+def test_an_agent_that_never_answers_loses_nothing_but_its_own() -> None:
     play = with_agent()
     told = passes(play, 65, "1.0", "1.10")
     assert told == [
@@ -140,7 +140,7 @@ def of_two_classes(play_config: ConsoleConfig | None = None) -> ConsolePlay:
     return with_agent(replace(config, definitions=(ClassDefinition.of(AGENT_CLASS),)))
 
 
-def test_that_an_agent_does_not_answer_is_told_once_however_much_it_was_asked() -> None:
+def test_that_an_agent_does_not_answer_is_reported_once_however_much_it_was_asked() -> None:
     play = of_two_classes()
     lost = [one for one in passes(play, 65, "1.0", "1.10") if isinstance(one, AgentLost)]
     assert lost == [AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s", remote=True)]
@@ -186,7 +186,7 @@ def test_an_agent_that_never_sent_a_heartbeat_is_not_missed() -> None:
     assert told == []
 
 
-def test_what_an_agent_does_not_answer_that_left_is_nobodys_trouble() -> None:
+def test_what_an_agent_that_left_does_not_answer_is_no_fault() -> None:
     play = of_a_qpid_broker(ConsoleConfig(BELIEVED, heartbeats=HeartbeatRules(interval=60 * SECOND)))
     play.arrives(agent_object(5))
     play.arrives(CommandComplete(5), CommandComplete(6))
@@ -225,7 +225,7 @@ def test_an_agent_that_hangs_while_everything_is_read_is_left_out_of_it() -> Non
 # What one agent says wrongly is its own trouble.
 
 
-def test_an_answer_of_an_agent_that_cannot_be_read_leaves_everybody_else_believed() -> None:
+def test_an_answer_of_an_agent_that_cannot_be_read_leaves_all_others_trusted() -> None:
     play = with_agent()
     play.arrives_octets(b"AM2g" + (6).to_bytes(4, "big") + b"?")
     play.arrives(CommandComplete(6))
@@ -254,7 +254,7 @@ def test_a_message_of_an_agent_that_is_not_being_read_spoils_no_reading_of_it() 
     assert not [one for one in play.left() if isinstance(one, AgentLost | SourceStateSeen)]
 
 
-def test_many_agents_that_are_not_believed_are_counted() -> None:
+def test_many_agents_that_are_not_trusted_are_counted() -> None:
     play = synchronised()
     for bank in range(10, 15):
         beats(play, f"1.{bank}")

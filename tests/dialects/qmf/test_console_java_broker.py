@@ -175,7 +175,7 @@ def test_an_object_that_it_does_not_list_any_more_is_not_named_to_it() -> None:
     refused(play, Outcome.OBJECT_GONE, NOT_ANY_MORE)
 
 
-def test_after_a_connection_was_lost_only_what_is_told_again_is_named_to_it() -> None:
+def test_after_a_connection_was_lost_only_what_is_reported_again_is_named_to_it() -> None:
     play = synchronised()
     play.disconnects()
     play.connects()
@@ -195,7 +195,7 @@ def test_objects_beyond_the_limit_are_not_named_to_it() -> None:
 
 
 @pytest.mark.parametrize("broker", [BROKER, NEXT_BROKER])
-def test_one_that_was_started_anew_is_another_incarnation(broker: UUID) -> None:
+def test_one_that_restarted_is_another_incarnation(broker: UUID) -> None:
     play = synchronised()
     play.disconnects()
     play.connects()
@@ -206,7 +206,7 @@ def test_one_that_was_started_anew_is_another_incarnation(broker: UUID) -> None:
     assert len(began) == 1
 
 
-def test_one_that_was_started_anew_behind_a_bridge_shows_it_by_its_own_object() -> None:
+def test_one_that_restarted_behind_a_bridge_shows_it_by_its_own_object() -> None:
     """Nobody announces it, its ids begin again, and only the broker's object says that it was made later."""
     play = synchronised()
     play.time_passes(10)
@@ -234,7 +234,7 @@ def test_what_says_nothing_of_a_birth_shows_no_restart(created: int, deleted: in
     assert not [one for one in play.left() if isinstance(one, ResyncBegan)]
 
 
-def test_a_class_that_it_has_otherwise_than_before_is_learnt_anew() -> None:
+def test_a_class_that_it_has_otherwise_than_before_is_learnt_again() -> None:
     """Without a hash only its schema tells: calls for what it was are not sent."""
     play = synchronised()
     former = play.keys["queue"]
@@ -251,7 +251,7 @@ def test_a_class_that_it_has_otherwise_than_before_is_learnt_anew() -> None:
     play.leaves(Answer(1, Outcome.NOT_NOW, f"not sent: the schema of {former} is not known"))
 
 
-def test_a_whole_reading_tells_all_there_is() -> None:
+def test_a_whole_reading_reports_all_there_is() -> None:
     play = JavaPlay()
     play.connects()
     play.left()

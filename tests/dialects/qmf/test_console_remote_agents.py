@@ -106,7 +106,7 @@ ONE_AGENT = ConsoleConfig(BELIEVED, agent_limit=2)
 """Beside the broker's own."""
 
 
-def test_agents_beyond_the_limit_are_left_out_because_nobody_would_miss_them() -> None:
+def test_agents_beyond_the_limit_are_left_out_because_their_end_would_not_be_noticed() -> None:
     play = with_agent(ONE_AGENT)
     play.arrives(CommandComplete(6))
     play.left()
@@ -152,7 +152,7 @@ def test_an_agent_that_is_lost_makes_room_for_another() -> None:
     play.leaves("too-many-agents")
 
 
-def test_the_agent_of_the_broker_is_heard_however_many_others_came_first() -> None:
+def test_the_agent_of_the_broker_is_read_however_many_others_came_first() -> None:
     play = ConsolePlay(ONE_AGENT)
     play.connects()
     for bank in range(10, 20):
@@ -213,7 +213,7 @@ def test_a_call_goes_to_the_agent_that_has_the_object() -> None:
 # A Qpid broker has an object for each of its agents.
 
 
-def test_a_qpid_broker_tells_which_agents_come_and_go() -> None:
+def test_a_qpid_broker_says_which_agents_come_and_go() -> None:
     play = of_a_qpid_broker()
     play.arrives(agent_object(5))
     assert play.left()[1:] == [("agent.1.10", GetQuery(6, GET_AGENTS))]
@@ -241,7 +241,7 @@ def test_an_agent_that_leaves_while_it_is_read() -> None:
     play.leaves()
 
 
-def test_what_an_agent_had_before_it_came_back_is_told_anew() -> None:
+def test_what_an_agent_had_before_it_came_back_is_reported_again() -> None:
     play = of_a_qpid_broker()
     play.arrives(agent_object(5), CommandComplete(5))
     leaves_the_broker(play)
@@ -302,7 +302,7 @@ def cut_off() -> ConsolePlay:
 
 
 @pytest.mark.parametrize("broker", [BROKER, NEXT_BROKER], ids=["link", "broker"])
-def test_an_agent_that_ended_while_the_link_was_down_leaves_when_it_could_have_been_heard(
+def test_an_agent_that_ended_while_the_link_was_down_is_removed_when_it_would_have_reported(
     broker: UUID,
 ) -> None:
     play = cut_off()
@@ -313,7 +313,7 @@ def test_an_agent_that_ended_while_the_link_was_down_leaves_when_it_could_have_b
     assert passes(play, 5, "1.0") == [GONE]
 
 
-def test_an_agent_that_is_heard_again_behind_a_broken_link_is_read() -> None:
+def test_an_agent_that_reports_again_behind_a_broken_link_is_read() -> None:
     play = cut_off()
     read_anew(play)
     play.arrives(CommandComplete(10))
@@ -323,7 +323,7 @@ def test_an_agent_that_is_heard_again_behind_a_broken_link_is_read() -> None:
     assert play.left()[0] == ResyncBegan("1.10")
 
 
-def test_nobody_is_gone_while_nobody_can_be_heard() -> None:
+def test_no_agent_is_gone_while_no_message_can_arrive() -> None:
     play = cut_off()
     play.connects()
     play.left()
@@ -375,7 +375,7 @@ def test_requests_to_one_agent_are_dropped_whether_sent_or_not() -> None:
 # Objects told in part.
 
 
-def test_objects_whose_properties_were_never_told_are_read_before_long_and_not_too_often() -> None:
+def test_objects_whose_properties_were_never_reported_are_read_before_long_and_not_too_often() -> None:
     play = synchronised()
 
     def unnamed() -> None:
@@ -402,7 +402,7 @@ def test_objects_whose_properties_were_never_told_are_read_before_long_and_not_t
 
 
 @pytest.mark.parametrize("banks", [(), ("brokerBank",), ("agentBank",)])
-def test_a_class_of_agents_without_banks_tells_of_none(banks: tuple[str, ...]) -> None:
+def test_a_class_of_agents_without_banks_reports_none(banks: tuple[str, ...]) -> None:
     elements = [one for one in AGENT_CLASS.properties if one.name in {"label", *banks}]
     definition = ClassDefinition.of(replace(AGENT_CLASS, properties=tuple(elements)))
     values: tuple[str | int, ...] = ("farm", *(10 for _ in banks))

@@ -26,7 +26,7 @@ def read() -> ConsolePlay:
     return play
 
 
-def test_it_shows_by_the_boot_sequence_of_its_ids_and_the_agent_is_read_anew() -> None:
+def test_it_shows_by_the_boot_sequence_of_its_ids_and_the_agent_is_read_again() -> None:
     play = read()
     play.arrives(replace(changed(), object_id=THEIRS_ANEW), key=PUSHED)
     told = replace(THEIR_TANK, native_id=str(THEIRS_ANEW))
@@ -49,7 +49,7 @@ def test_ids_that_outlive_a_restart_and_those_of_this_run_show_none() -> None:
     assert not [one for one in play.left() if isinstance(one, ResyncBegan)]
 
 
-def test_while_all_is_listed_it_is_told_and_read_with_everything_else() -> None:
+def test_while_all_is_listed_it_is_reported_and_read_with_everything_else() -> None:
     play = read()
     play.take(play.session.handle(LossSuspected("test"), play.now))
     play.arrives(BrokerResponse(7, BROKER))

@@ -112,7 +112,7 @@ def test_what_the_link_must_bind() -> None:
     ]
 
 
-def test_pushes_are_told_as_they_come() -> None:
+def test_pushes_are_reported_as_they_come() -> None:
     play = synchronised()
     play.arrives(filled(), key=PUSHED)
     play.leaves(replace(SEEN, properties=None, statistics=(60.0, 9)))
@@ -120,7 +120,7 @@ def test_pushes_are_told_as_they_come() -> None:
     play.leaves(replace(SEEN, properties=("t2", 100, None, None), statistics=None))
 
 
-def test_properties_and_statistics_of_one_object_in_one_body_are_told_together() -> None:
+def test_properties_and_statistics_of_one_object_in_one_body_are_reported_together() -> None:
     play = synchronised()
     play.arrives(changed(), filled(50.0), key=PUSHED)
     play.leaves(SEEN)
@@ -156,7 +156,7 @@ def test_an_event_not_known_yet_makes_its_schema_asked_for() -> None:
     play.leaves(EventLearned(LEAK))
 
 
-def test_the_end_of_an_object_told_before_its_schema_is_lost_and_said_to_be() -> None:
+def test_the_end_of_an_object_reported_before_its_schema_is_lost_and_reported_as_lost() -> None:
     play = ConsolePlay()
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
@@ -166,7 +166,7 @@ def test_the_end_of_an_object_told_before_its_schema_is_lost_and_said_to_be() ->
     play.leaves(RecordLost(TANK.key, "1.0"), ("broker", SchemaRequest(3, TANK.key)))
 
 
-def test_objects_told_before_their_schema_are_asked_for_again() -> None:
+def test_objects_reported_before_their_schema_are_asked_for_again() -> None:
     play = ConsolePlay()
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
@@ -275,7 +275,7 @@ def test_no_answer_to_the_greeting() -> None:
     assert SYNCHRONISING in play.left()
 
 
-def test_a_greeting_that_is_refused_is_told_with_what_was_said_and_repeated() -> None:
+def test_a_greeting_that_is_refused_is_reported_with_what_was_said_and_repeated() -> None:
     play = ConsolePlay()
     play.connects()
     play.left()

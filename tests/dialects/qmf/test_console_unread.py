@@ -63,7 +63,7 @@ def new_tank(sequence: int, object_id: ObjectId) -> ObjectContent:
 # What agents say by themselves.
 
 
-def test_what_an_unreadable_message_told_is_read_anew_before_long() -> None:
+def test_what_an_unreadable_message_reported_is_read_again_before_long() -> None:
     play = synchronised()
     play.arrives_octets(GARBLED, key=PUSHED)
     play.leaves("protocol-error")
@@ -89,7 +89,7 @@ def test_more_of_them_are_one_gap_and_do_not_make_a_storm() -> None:
     play.leaves("protocol-error")
 
 
-def test_what_could_not_be_read_is_told_although_the_link_goes_down_before_it_is_read_anew() -> None:
+def test_what_could_not_be_read_is_reported_although_the_link_goes_down_before_it_is_read_again() -> None:
     play = synchronised()
     play.arrives_octets(GARBLED, key=PUSHED)
     play.disconnects()
@@ -112,7 +112,7 @@ def test_an_unreadable_answer_loses_nothing_that_is_not_asked_for_again() -> Non
 # Objects of a class whose schema is still asked for.
 
 
-def test_what_was_told_before_its_schema_is_asked_for_again_although_the_answer_goes_on() -> None:
+def test_what_was_reported_before_its_schema_is_asked_for_again_although_the_answer_goes_on() -> None:
     """A broker tells the schema while the agent is still telling objects: the first are unread."""
     play = with_new_tanks()
     play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
@@ -128,7 +128,7 @@ def test_what_was_told_before_its_schema_is_asked_for_again_although_the_answer_
     assert [type(one) for one in play.left()] == [ObjectSeen, ObjectSeen, ResyncEnded]
 
 
-def test_each_agent_that_told_of_a_class_before_its_schema_is_asked_for_its_objects() -> None:
+def test_each_agent_that_reported_a_class_before_its_schema_is_asked_for_its_objects() -> None:
     play = with_new_tanks()
     for bank in (10, 11):
         play.arrives(Heartbeat(0, START), key=f"console.heartbeat.1.{bank}")

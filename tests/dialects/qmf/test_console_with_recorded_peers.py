@@ -100,7 +100,7 @@ def test_a_resync_with_a_real_peer_is_complete(peer: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_everything_that_a_real_peer_pushed_is_told(peer: str) -> None:
+def test_everything_that_a_real_peer_pushed_is_reported(peer: str) -> None:
     play, answering, _ = synchronised(peer)
     pushed = [one for one in answering.pushes if one.key in answering.schemas]
     assert len(pushed) > 100

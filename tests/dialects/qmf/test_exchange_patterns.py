@@ -250,7 +250,7 @@ def test_a_query_for_objects_that_is_refused(code: int) -> None:
     play.leaves(*degraded(f"FetchObjects refused: no ({code})"))
 
 
-def test_each_package_that_is_told_prolongs_the_wait_for_the_others() -> None:
+def test_each_package_that_is_reported_prolongs_the_wait_for_the_others() -> None:
     play = ConsolePlay(WITHOUT_HEARTBEATS)
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
@@ -296,7 +296,7 @@ def test_indications_without_a_completion_are_asked_for_again() -> None:
     play.leaves()
 
 
-def test_indications_behind_their_completion_are_told_all_the_same() -> None:
+def test_indications_behind_their_completion_are_reported_all_the_same() -> None:
     play = fetching()
     play.arrives(CommandComplete(5), got(5))
     assert SEEN in play.left()
@@ -304,7 +304,7 @@ def test_indications_behind_their_completion_are_told_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("sequence", [4, 6, 0xFFFF_FFFF])
-def test_an_indication_of_another_sequence_is_told_and_prolongs_nothing(sequence: int) -> None:
+def test_an_indication_of_another_sequence_is_reported_and_prolongs_nothing(sequence: int) -> None:
     play = fetching()
     play.time_passes(9)
     play.arrives(got(sequence))
@@ -313,7 +313,7 @@ def test_an_indication_of_another_sequence_is_told_and_prolongs_nothing(sequence
     play.leaves(("agent.1.0", GetQuery(6, GET_TANKS)))
 
 
-def test_classes_that_nobody_asked_for_are_none_of_the_answer() -> None:
+def test_classes_that_were_not_asked_for_are_no_part_of_the_answer() -> None:
     play = lists_classes()
     play.arrives(ClassIndication(2, ClassKind.OBJECT, POND), PackageIndication(3, "barn"))
     play.leaves()
@@ -384,7 +384,7 @@ def test_everything_that_agents_say_unasked() -> None:
     assert play.left()[-1] == ("broker", BrokerRequest(8))
 
 
-def test_objects_told_unasked_under_a_sequence_are_told() -> None:
+def test_objects_reported_unasked_under_a_sequence_are_reported() -> None:
     play = synchronised()
     play.arrives(replace(changed("t2"), sequence=77), key=PUSHED)
     (seen,) = play.left()
@@ -409,7 +409,7 @@ def test_objects_told_unasked_under_a_sequence_are_told() -> None:
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_what_is_said_to_agents_and_what_answers_nobody_is_passed_over(message: Message) -> None:
+def test_requests_to_agents_and_answers_without_a_request_are_passed_over(message: Message) -> None:
     play = synchronised()
     play.arrives(message)
     play.leaves()

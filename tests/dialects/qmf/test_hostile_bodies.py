@@ -68,7 +68,7 @@ def test_recorded_bodies_with_other_octets_in_them(peer: str, data: st.DataObjec
 
 
 @given(st.lists(st.tuples(_OPCODES, st.integers(0, 8), st.binary(max_size=80)), max_size=4))
-def test_whatever_a_console_hears_nothing_is_raised(parts: list[tuple[str, int, bytes]]) -> None:
+def test_whatever_a_console_receives_nothing_is_raised(parts: list[tuple[str, int, bytes]]) -> None:
     play = synchronised()
     for opcode, sequence, octets in parts:
         play.arrives_octets(b"AM2" + opcode.encode() + sequence.to_bytes(4, "big") + octets)

@@ -41,7 +41,9 @@ def test_a_call_in_time_is_carried_out(age: int, expiration: int) -> None:
 
 
 @pytest.mark.parametrize(("age", "expiration"), [(9 * SECOND + 1, 9_000), (2 * SECOND, 1_999)])
-def test_a_call_is_not_carried_out_after_its_time_and_its_caller_hears_so(age: int, expiration: int) -> None:
+def test_a_call_is_not_carried_out_after_its_time_and_its_caller_gets_that_answer(
+    age: int, expiration: int
+) -> None:
     (effect,) = call(started(tank()), age=age, expiration=expiration)
     assert answer(effect) == TOO_LATE
 

@@ -124,7 +124,7 @@ def test_a_body_is_one_record_after_another() -> None:
     assert read(b"".join(octets for octets, _ in joinable)) == [message for _, message in joinable]
 
 
-def test_calls_in_one_body_are_told_apart_by_their_schema() -> None:
+def test_calls_in_one_body_are_distinguished_by_their_schema() -> None:
     call = next(octets for octets, message in EXAMPLES if isinstance(message, MethodRequest))
     assert [type(one) for one in read(call + call)] == [MethodRequest, MethodRequest]
 
@@ -217,7 +217,7 @@ def test_zeros_behind_the_last_record_are_nothing(count: int) -> None:
         read(bytes(count))
 
 
-def test_what_came_before_an_error_is_told() -> None:
+def test_what_came_before_an_error_is_reported() -> None:
     records = read_body(b"AM2B\0\0\0\x01AM2b", shop())
     assert next(records) == BrokerRequest(1)
     with pytest.raises(ProtocolError):

@@ -71,7 +71,7 @@ SYNCHRONISES = [
 # The Java broker: no heartbeats, no events, no hashes.
 
 
-def test_a_java_broker_is_read_once_and_believed_while_it_publishes() -> None:
+def test_a_java_broker_is_read_once_and_trusted_while_it_publishes() -> None:
     replay = replayed(JAVA)
     assert course(replay) == SYNCHRONISES
     assert Counter(type(one).__name__ for one in replay.peer.asked) == {
@@ -210,7 +210,7 @@ def test_a_queue_of_qpidd_with_its_references_and_maps() -> None:
     assert named(learnt(replay)["queue"], plain)["altExchange"] is None, "an optional property that is absent"
 
 
-def test_every_event_of_qpidd_is_told_once() -> None:
+def test_every_event_of_qpidd_is_reported_once() -> None:
     events = Counter(one.key.name for one in replayed(QPIDD).told if isinstance(one, EventSeen))
     assert events["queueDeclare"] > 600
     assert events["queueThresholdCrossedUpward"] == 2
@@ -218,7 +218,7 @@ def test_every_event_of_qpidd_is_told_once() -> None:
     assert (boom.agent, boom.arguments) == ("1.10", ("because", 9))
 
 
-def test_objects_that_qpidd_deleted_are_told_to_be_so() -> None:
+def test_objects_that_qpidd_deleted_are_reported_as_deleted() -> None:
     gone = {
         one.native_id
         for one in replayed(QPIDD).told

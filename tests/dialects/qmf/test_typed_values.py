@@ -111,7 +111,7 @@ def test_codes_that_peers_send(coded: bytes, value: QmfValue) -> None:
         *[(0x50, 32), (0x6F, 64), (0x70, 128), (0xC0, 5), (0xDF, 9)],
     ],
 )
-def test_codes_that_are_not_known_are_octets_of_the_width_that_they_tell(code: int, width: int) -> None:
+def test_codes_that_are_not_known_are_octets_of_the_width_that_they_report(code: int, width: int) -> None:
     octets = bytes(range(1, width + 1))
     assert _entry(bytes((code,)) + octets) == octets
 

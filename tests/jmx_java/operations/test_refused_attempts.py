@@ -37,7 +37,7 @@ THREADS = "java.lang:type=Threading"
         (("tryUnregister", ORDERS), 0, InvokeMethod("unregisterMBean"), Outcome.REFUSED),
     ],
 )
-async def test_an_attempt_is_told_with_its_principal(
+async def test_an_attempt_is_reported_with_its_principal(
     client: AsyncClient,
     operator: ScriptedOperator,
     words: tuple[Any, ...],
@@ -54,7 +54,7 @@ async def test_an_attempt_is_told_with_its_principal(
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.BAD_VALUE, Status.GONE, Status.FAILED])
-async def test_what_python_was_asked_for_is_not_told_again(
+async def test_what_python_was_asked_for_is_not_notified_again(
     client: AsyncClient, operator: ScriptedOperator, status: Status
 ) -> None:
     operator.reply = Reply(status, "as the core said")
@@ -71,7 +71,7 @@ async def test_what_jconsole_asks_to_show_threads_is_no_attempt_to_change_anythi
     assert operator.attempts == []
 
 
-async def test_of_several_attributes_those_that_cannot_be_set_are_told(
+async def test_of_several_attributes_those_that_cannot_be_set_are_reported(
     client: AsyncClient, operator: ScriptedOperator
 ) -> None:
     await client("setAll", ORDERS, ["limit", 4, "messages", 1, "none", 1])

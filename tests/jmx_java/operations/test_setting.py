@@ -27,7 +27,9 @@ async def test_who_asks_is_who_logged_in_from_where_they_are(
     assert operator.asked == [(7, principal, [("limit", Written(AttributeType.LONG, 4))])]
 
 
-async def test_nobody_asks_in_the_name_of_another(client: AsyncClient, operator: ScriptedOperator) -> None:
+async def test_no_principal_asks_in_the_name_of_another(
+    client: AsyncClient, operator: ScriptedOperator
+) -> None:
     assert await client("tryAs", "somebody", ORDERS, "limit", 4) != ""
     assert operator.asked == []
 

@@ -92,7 +92,7 @@ def impossible_values(java: JavaObject) -> dict[str, Any]:
     }
 
 
-async def test_what_no_attribute_can_be_is_told_at_once(
+async def test_what_no_attribute_can_be_is_reported_at_once(
     client: AsyncClient, operator: ScriptedOperator, java_client: JavaObject
 ) -> None:
     for name, value in (await asyncio.to_thread(impossible_values, java_client)).items():
@@ -105,7 +105,7 @@ async def test_what_no_attribute_can_be_is_told_at_once(
     assert operator.asked == []
 
 
-async def test_who_gives_a_value_of_a_wrong_class_is_told_the_right_one(
+async def test_a_value_of_a_wrong_class_is_refused_with_the_right_one(
     client: AsyncClient, java_client: JavaObject
 ) -> None:
     value = await asyncio.to_thread(java_client.bigDecimal, "1.5")

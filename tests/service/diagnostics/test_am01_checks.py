@@ -64,7 +64,9 @@ async def _agent(virtual_host: VirtualHost, revision: Revision) -> AsyncIterator
 
 
 @pytest.mark.parametrize("revision", [Revision.DESIGN_NOTES, Revision.FEBRUARY_2008, Revision.MARCH_2008])
-async def test_an_agent_is_heard(virtual_host: VirtualHost, tmp_path: Path, revision: Revision) -> None:
+async def test_messages_of_an_agent_arrive(
+    virtual_host: VirtualHost, tmp_path: Path, revision: Revision
+) -> None:
     async with _agent(virtual_host, revision):
         assert await _said(virtual_host, tmp_path) == f"an agent speaks {revision.value}"
 

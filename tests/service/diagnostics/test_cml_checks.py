@@ -52,7 +52,7 @@ def _says(message: Message) -> Any:  # noqa: ANN401  a script of the peer
     return script
 
 
-async def test_an_openamq_tells_its_schema(tmp_path: Path) -> None:
+async def test_an_openamq_reports_its_schema(tmp_path: Path) -> None:
     async with open_amq() as (_, peer):
         schema, private = await _told(_source(peer.port, tmp_path), tmp_path)
         assert not peer.complaints
@@ -104,7 +104,7 @@ async def test_a_server_that_is_silent_is_unreachable(tmp_path: Path) -> None:
     assert told.endswith("no answer to a schema-request within 1 s: is a server of CML running there?")
 
 
-async def test_a_user_without_rights_is_told_so(tmp_path: Path) -> None:
+async def test_a_user_without_rights_is_reported_so(tmp_path: Path) -> None:
     async with AmqpPeer(_says(SchemaReply(Status.NO_ACCESS))) as peer:
         code, told = await _refused(_source(peer.port, tmp_path), tmp_path)
     assert code is ExitCode.FORBIDDEN

@@ -38,13 +38,13 @@ async def core(path: Path, *records: object, epoch: int = 1) -> AsyncIterator[Fe
         await server.close()
 
 
-async def test_all_is_known_once_it_was_told(tmp_path: Path) -> None:
+async def test_all_is_known_once_it_was_reported(tmp_path: Path) -> None:
     async with core(tmp_path / "feed", till(1)), feed_session(tmp_path / "feed") as session:
         assert session.view.is_whole
         assert session.view.objects[FIRST].value("sales") == 7
 
 
-async def test_what_happens_is_told_also_of_another_core(tmp_path: Path) -> None:
+async def test_what_happens_is_reported_also_of_another_core(tmp_path: Path) -> None:
     path = tmp_path / "feed"
     async with asyncio.timeout(DEADLINE), core(path, till(1)) as first, feed_session(path) as session:
         async with aclosing(session.happenings()) as happenings:
@@ -82,7 +82,7 @@ async def test_a_core_that_is_gone_is_asked_nothing(tmp_path: Path) -> None:
         assert (await session.ask(known, ReadFresh(), SECOND)).outcome is Outcome.SOURCE_DOWN
 
 
-async def test_a_gateway_that_does_not_run_is_told_with_what_to_do(tmp_path: Path) -> None:
+async def test_a_gateway_that_does_not_run_is_reported_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "feed"
     with pytest.raises(CommandError) as refused:
         async with feed_session(path):
@@ -113,7 +113,7 @@ def test_who_asks_is_the_user_of_the_system(monkeypatch: pytest.MonkeyPatch) -> 
     assert principal().origin == f"process {os.getpid()}"
 
 
-async def test_who_wants_one_object_is_not_told_of_very_many_others(tmp_path: Path) -> None:
+async def test_a_subscriber_to_one_object_does_not_receive_very_many_others(tmp_path: Path) -> None:
     tills = [till(number) for number in range(1, 5_000)]
     interest = Interest(rows=((1, 4_321),))
     async with core(tmp_path / "feed", *tills), feed_session(tmp_path / "feed", interest) as session:

@@ -110,5 +110,5 @@ def _found(tills: list[ObjectRecord], text: str) -> object:
 
 
 @pytest.mark.parametrize("text", ["amqp.gateway:type=till", "\udcff"])
-def test_what_cannot_be_told_of_in_advance_is_looked_for_among_all(text: str) -> None:
+def test_what_cannot_be_known_in_advance_is_looked_for_among_all(text: str) -> None:
     assert interest_in(NAMES, text) is None

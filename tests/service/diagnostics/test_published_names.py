@@ -90,7 +90,7 @@ def test_what_is_no_object_identifier(text: str) -> None:
     assert NAMES.oid_of(text) is None
 
 
-def test_where_a_north_is_off_it_calls_nothing_anything() -> None:
+def test_a_front_end_that_is_off_names_nothing() -> None:
     names = PublishedNames(None, REGISTRIES, None)
     known = next(iter(known_shop(till(1)).objects.values()))
     assert names.row(known) is None

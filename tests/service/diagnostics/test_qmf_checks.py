@@ -117,7 +117,7 @@ async def test_an_agent_that_does_not_answer(virtual_host: VirtualHost, tmp_path
         ({"trusted_users": ["US"]}, "US", ""),
     ],
 )
-async def test_who_answers_and_whether_it_is_believed(
+async def test_which_agent_answers_and_whether_it_is_trusted(
     virtual_host: VirtualHost, tmp_path: Path, more: dict[str, Any], publishes_as: str, says: str
 ) -> None:
     user = virtual_host.broker.administrator.name

@@ -135,7 +135,7 @@ async def test_an_endpoint_for_others_is_asked_by_any_name() -> None:
         (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n", b"400"),
     ],
 )
-async def test_what_is_no_http_is_told_so_and_ends(
+async def test_what_is_no_http_gets_that_answer_and_ends(
     served: MetricsEndpoint, octets: bytes, status: bytes
 ) -> None:
     assert (await raw(served.port, octets)).startswith(b"HTTP/1.1 " + status)

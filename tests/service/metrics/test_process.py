@@ -53,7 +53,7 @@ async def test_a_loop_that_was_held_is_seen_to_be_late(monkeypatch: pytest.Monke
     assert (bucket(told, "0.025"), bucket(told, "0.1")) == (0, 1)
 
 
-def test_the_pauses_of_each_generation_are_told_apart() -> None:
+def test_the_pauses_of_each_generation_are_distinguished() -> None:
     times = iter([1.0, 1.002, 2.0, 2.2])
     pauses = CollectionPauses("core", lambda: next(times))
     for generation in (0, 2):

@@ -26,7 +26,7 @@ ROWS = Family("rows", Kind.GAUGE, "Rows.", ("source",))
 WAIT = Family("wait_seconds", Kind.HISTOGRAM, "Waiting.", ("source",))
 
 
-def test_a_truth_is_told_as_a_number() -> None:
+def test_a_truth_is_reported_as_a_number() -> None:
     assert decode_readings(encode_readings([ROWS.at(bool(ROWS), "orders")])) == [ROWS.at(1, "orders")]
 
 
@@ -81,7 +81,7 @@ async def test_who_does_not_answer_in_time_is_left_out(monkeypatch: pytest.Monke
 
 
 @given(st.lists(st.builds(Reading, st.text(), st.text(), st.tuples(st.text()), st.floats(allow_nan=False))))
-def test_what_is_told_is_what_arrives(told: list[Reading]) -> None:
+def test_what_is_sent_is_what_arrives(told: list[Reading]) -> None:
     assert decode_readings(encode_readings(told)) == told
 
 

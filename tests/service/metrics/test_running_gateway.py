@@ -91,7 +91,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -
         assert command.terminate().code is ExitCode.OK
 
 
-def test_every_family_is_told_as_it_is_described(gateway: Gateway) -> None:
+def test_every_family_is_reported_as_it_is_described(gateway: Gateway) -> None:
     wait_until(
         lambda: gateway.families().keys() >= {exposed_name(family) for family in families.FAMILIES},
         "every family has a sample",
@@ -114,7 +114,7 @@ def test_names_and_units_are_those_that_prometheus_wants() -> None:
     assert len({family.name for family in families.FAMILIES}) == len(families.FAMILIES)
 
 
-def test_all_norths_show_what_the_source_has(gateway: Gateway) -> None:
+def test_all_front_ends_show_what_the_source_has(gateway: Gateway) -> None:
     def agree() -> bool:
         objects = gateway.value(families.SOURCE_OBJECTS, source=SOURCE)
         shown = [gateway.value(families.NORTH_OBJECTS, process=name) for name in ("snmp", "jmx")]
@@ -156,7 +156,7 @@ def test_a_durable_subscription_is_counted(gateway: Gateway, rabbitmq: PrivateBr
     assert of(families.KEPT_REFUSED, reason="in_use") == 0
 
 
-def test_labels_are_few_and_no_secret_is_told(gateway: Gateway) -> None:
+def test_labels_are_few_and_no_secret_is_reported(gateway: Gateway) -> None:
     text = gateway.text()
     kept = [path for path in gateway.site.folder.rglob("*secret*") if path.is_file()]
     kept += (gateway.site.folder / "state" / "secrets").iterdir()
@@ -168,7 +168,7 @@ def test_labels_are_few_and_no_secret_is_told(gateway: Gateway) -> None:
     assert set(re.findall('source="([^"]*)"', text)) == {SOURCE, LISTENING}
 
 
-def test_a_process_that_dies_is_told_and_the_others_go_on(gateway: Gateway) -> None:
+def test_a_process_that_dies_is_reported_and_the_others_go_on(gateway: Gateway) -> None:
     before = gateway.value(families.RESTARTS, process="snmp")
     assert before is not None
     (started,) = [record for record in gateway.command.log if record["event"] == "gateway-ready"]

@@ -38,7 +38,7 @@ def deliveries(folder: Path) -> list[str]:
     return [line.partition('"delivery":"')[2].partition('"')[0] for line in lines if '"delivery"' in line]
 
 
-async def test_the_last_record_that_tells_what_happened_names_its_delivery(tmp_path: Path) -> None:
+async def test_the_last_record_that_reports_what_happened_names_its_delivery(tmp_path: Path) -> None:
     async with log_in(tmp_path) as log:
         ledger = AckTracker(log)
         agents = ledger.of("agents")

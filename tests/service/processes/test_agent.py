@@ -196,7 +196,7 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
                     raise end
 
 
-async def test_under_an_alarm_events_are_heard_promptly_and_no_storm_begins(
+async def test_under_an_alarm_events_arrive_promptly_and_no_storm_begins(
     own_rabbitmq: PrivateBroker, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     async with site(own_rabbitmq, tmp_path) as shop:

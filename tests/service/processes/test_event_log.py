@@ -74,7 +74,7 @@ class Core:
         return self.told[-1]
 
 
-async def test_what_the_feed_tells_is_on_the_disk(tmp_path: Path) -> None:
+async def test_what_the_feed_reports_is_on_the_disk(tmp_path: Path) -> None:
     async with Core(tmp_path).running() as core:
         await core.begin()
         core.publish(queue(1))
@@ -116,7 +116,7 @@ async def test_values_that_wait_are_recorded_when_they_are_due(tmp_path: Path) -
         await until(lambda: of_kind(core.read(), "update"), "the statistics are recorded")
 
 
-async def test_a_fault_of_ours_costs_what_it_concerns_and_is_told(tmp_path: Path) -> None:
+async def test_a_fault_of_ours_costs_what_it_concerns_and_is_reported(tmp_path: Path) -> None:
     async with Core(tmp_path).running() as core:
         await core.begin()
         core.publish(queue(1), queue(2))
@@ -130,7 +130,7 @@ async def test_a_fault_of_ours_costs_what_it_concerns_and_is_told(tmp_path: Path
     assert change["values"] == {"depth": 5}
 
 
-async def test_how_the_log_is_is_told_at_least_when_it_changes(tmp_path: Path) -> None:
+async def test_how_the_log_is_is_reported_at_least_when_it_changes(tmp_path: Path) -> None:
     async with Core(tmp_path).running() as core:
         first = await core.told_of(EventLogState.WRITING)
         seq = core.publish(*BEGUN)
@@ -140,7 +140,7 @@ async def test_how_the_log_is_is_told_at_least_when_it_changes(tmp_path: Path) -
     assert core.told[-1].octets > 0
 
 
-async def test_trouble_is_told_at_once_and_nothing_waits_for_its_end(tmp_path: Path) -> None:
+async def test_trouble_is_reported_at_once_and_nothing_waits_for_its_end(tmp_path: Path) -> None:
     failing = [False]
     disk = FailingDisk(lambda call: failing[0] and call == "write", errno.ENOSPC)
     async with Core(tmp_path, disk).running() as core:

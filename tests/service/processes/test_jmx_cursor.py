@@ -24,7 +24,7 @@ async def kept_until(state: Path, cursor: EventCursor, text: str) -> None:
     await asyncio.gather(keeping, return_exceptions=True)
 
 
-def test_without_a_file_nobody_was_told_anything(tmp_path: Path) -> None:
+def test_without_a_file_nothing_was_notified(tmp_path: Path) -> None:
     assert EventCursorFile(tmp_path).read().place == (0, 0)
     assert not (tmp_path / FILE).exists()
 
@@ -41,7 +41,7 @@ async def test_the_next_process_begins_where_the_last_one_stopped(tmp_path: Path
     assert following.lost == 1
 
 
-async def test_what_was_told_last_is_kept_at_an_end_in_order(tmp_path: Path) -> None:
+async def test_what_was_reported_last_is_kept_at_an_end_in_order(tmp_path: Path) -> None:
     cursor = EventCursor()
     keeping = asyncio.create_task(EventCursorFile(tmp_path).keep(cursor))
     await asyncio.sleep(0)

@@ -113,7 +113,7 @@ async def test_one_that_was_silent_answers_who_asks_next(line: Line) -> None:
         answering.cancel()
 
 
-async def test_one_that_ends_answers_nobody(line: Line) -> None:
+async def test_one_that_ends_answers_no_request(line: Line) -> None:
     async with both_ends(line) as (parent, child, ready):
         child.ready()
         await ready.wait()
@@ -140,7 +140,7 @@ async def asked_by_another_version(
 
 
 @pytest.mark.parametrize("answer", [b"\xc1", b"", b"\x91\xc0"])
-async def test_an_answer_that_makes_no_sense_tells_nothing(line: Line, answer: bytes) -> None:
+async def test_an_answer_that_makes_no_sense_reports_nothing(line: Line, answer: bytes) -> None:
     async with asked_by_another_version(line) as (asking, child):
         child.sendall(struct.pack(">I", len(answer)) + answer)
         assert await asking == []

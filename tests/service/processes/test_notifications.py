@@ -141,7 +141,9 @@ def test_informs_that_were_not_answered_are_sent_by_the_next_process(
     assert {down.event_id, cold.event_id} < ids
 
 
-def test_a_wrong_community_is_told_unless_configured_otherwise(tmp_path: Path, receiver: UdpReceiver) -> None:
+def test_a_wrong_community_is_reported_unless_configured_otherwise(
+    tmp_path: Path, receiver: UdpReceiver
+) -> None:
     site = site_with(tmp_path, receiver)
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
         gateway.ready()

@@ -111,7 +111,7 @@ def scraping(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         yield running_prometheus
 
 
-def test_what_is_told_of_a_queue_is_what_its_broker_says(page: Page, rabbitmq: PrivateBroker) -> None:
+def test_the_values_of_a_queue_are_what_its_broker_says(page: Page, rabbitmq: PrivateBroker) -> None:
     wait_until(lambda: page.of_queue(QUEUE).get("messages") == 7, "the messages are told")
     with rabbitmq.http() as client:
         publish(client, 3)

@@ -153,7 +153,7 @@ async def test_the_source_is_asked_once_the_log_has_the_begin_on_the_disk(tmp_pa
         assert [record.state for record in site.told] == [OperationState.BEGUN, OperationState.ENDED]
 
 
-async def test_a_log_in_trouble_holds_nothing_up_and_that_is_told(tmp_path: Path) -> None:
+async def test_a_log_in_trouble_holds_nothing_up_and_that_is_reported(tmp_path: Path) -> None:
     event_log = RecordedLog()
     event_log.record = EventLogRecord(EventLogState.DISK_FULL)
     async with running(tmp_path, event_log) as site:
@@ -206,7 +206,7 @@ async def test_what_is_not_answered_ends_at_its_deadline(tmp_path: Path) -> None
         assert site.sent.qsize() == 1
 
 
-async def test_a_fault_of_a_source_is_an_unknown_outcome_and_costs_nobody_else(
+async def test_a_fault_of_a_source_is_an_unknown_outcome_and_harms_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as site:
@@ -222,7 +222,7 @@ async def test_a_fault_of_a_source_is_an_unknown_outcome_and_costs_nobody_else(
         await site.next_sent()
 
 
-async def test_what_a_core_before_left_is_told(tmp_path: Path) -> None:
+async def test_what_a_core_before_left_is_reported(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         begun = OperationRecord(
             0,

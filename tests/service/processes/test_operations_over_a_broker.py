@@ -44,7 +44,7 @@ async def test_a_call_that_the_agent_refuses_failed_and_says_why(
         )
 
 
-async def test_an_object_is_read_anew(virtual_host: VirtualHost, tmp_path: Path) -> None:
+async def test_an_object_is_read_again(virtual_host: VirtualHost, tmp_path: Path) -> None:
     async with calling_site(virtual_host.broker, virtual_host.name, tmp_path) as site:
         site.agent.put(9)
         token = site.fetch()
@@ -56,7 +56,7 @@ async def test_an_object_is_read_anew(virtual_host: VirtualHost, tmp_path: Path)
         assert (await site.answered(token)).outcome is Outcome.OBJECT_GONE
 
 
-async def test_a_call_that_is_answered_late_is_unknown_first_and_told_then(
+async def test_a_call_that_is_answered_late_is_unknown_first_and_reported_then(
     virtual_host: VirtualHost, tmp_path: Path
 ) -> None:
     async with calling_site(virtual_host.broker, virtual_host.name, tmp_path) as site:

@@ -26,7 +26,7 @@ def said(systemd: socket.socket) -> list[str]:
     return systemd.recv(4096).decode().split("\n")
 
 
-def test_it_is_told_when_the_gateway_is_ready_and_when_it_stops(systemd: socket.socket) -> None:
+def test_it_is_reported_when_the_gateway_is_ready_and_when_it_stops(systemd: socket.socket) -> None:
     manager = ServiceManager(systemd.getsockname())
     manager.ready()
     manager.stopping()
@@ -65,7 +65,7 @@ async def test_signs_of_life_are_given_while_no_process_is_silent(systemd: socke
     ]
 
 
-async def test_without_a_watchdog_nobody_is_asked(systemd: socket.socket) -> None:
+async def test_without_a_watchdog_no_process_is_asked(systemd: socket.socket) -> None:
     async def silent() -> list[str]:
         raise AssertionError
 
@@ -88,7 +88,7 @@ def test_the_environment_is_read_once_and_not_handed_on(systemd: socket.socket) 
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1234", "relative"])
-def test_other_addresses_are_nobody(address: str) -> None:
+def test_other_addresses_are_no_principal(address: str) -> None:
     manager = ServiceManager.of_environment({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "soon"})
     manager.ready()
 

@@ -118,7 +118,7 @@ async def test_what_is_submitted_reaches_the_core_and_its_answer_the_owner(tmp_p
         assert read(site.commands.view(ANNA), OUTCOME) == refused
 
 
-async def test_a_core_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+async def test_a_core_that_is_not_there_is_reported_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         await site.feed.close()
 

@@ -222,7 +222,7 @@ async def test_one_that_does_not_end_when_asked_is_killed_with_all_its_own(tmp_p
     await eventually(lambda: _gone(grandchild), "the grandchild has gone")
 
 
-async def test_it_ends_all_when_whoever_started_it_has_gone(tmp_path: Path) -> None:
+async def test_it_ends_all_when_its_parent_process_has_gone(tmp_path: Path) -> None:
     diary = Diary(tmp_path / "first")
     async with supervised(plan(tmp_path, "first")) as (_, running, line):
         await diary.has("ready")
@@ -235,7 +235,7 @@ def values(readings: list[Reading], family: str) -> dict[str, float]:
     return {reading.labels[0]: reading.value for reading in readings if reading.family == family}
 
 
-async def test_it_tells_of_its_processes(tmp_path: Path) -> None:
+async def test_it_reports_its_processes(tmp_path: Path) -> None:
     diary = Diary(tmp_path / "first")
     async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, line):
         await asyncio.get_running_loop().sock_recv(line, 1)
@@ -255,7 +255,7 @@ async def test_it_tells_of_its_processes(tmp_path: Path) -> None:
     assert min(memory.values()) > 1_000_000
 
 
-async def test_one_that_does_not_answer_is_told_to_be_silent(
+async def test_one_that_does_not_answer_is_reported_as_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = plan(tmp_path, "first"), plan(tmp_path, "second", "hung")

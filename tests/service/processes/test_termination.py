@@ -36,7 +36,7 @@ async def test_what_the_work_raises_is_raised() -> None:
         await until_terminated(work())
 
 
-async def test_a_cancellation_that_nobody_asked_for_is_not_hidden() -> None:
+async def test_a_cancellation_from_elsewhere_is_not_hidden() -> None:
     async def work() -> None:
         raise asyncio.CancelledError
 

@@ -30,7 +30,7 @@ def lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
-def test_a_source_that_nobody_wants_captured_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_source_without_capture_is_left_as_it_is(tmp_path: Path) -> None:
     captures = Captures(SystemClock(), {"other": CaptureTarget(tmp_path / "other.jsonl")})
     assert isinstance(captured(captures), ConsoleSession)
     assert list(tmp_path.iterdir()) == []
@@ -49,7 +49,7 @@ def test_a_gateway_that_is_started_again_keeps_what_was_captured_before(tmp_path
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_a_source_that_begins_anew_begins_another_file(tmp_path: Path, *, keeps: bool) -> None:
+def test_a_source_that_restarts_begins_another_file(tmp_path: Path, *, keeps: bool) -> None:
     path = tmp_path / "field.jsonl"
     captures = Captures(SystemClock(), {"field": CaptureTarget(path, keeps=keeps)})
     captured(captures)

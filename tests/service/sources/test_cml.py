@@ -49,7 +49,7 @@ def test_what_is_not_said_is_as_an_openamq_needs_it(around: SourceContext) -> No
     assert not config.is_statistic("openamq.org.server", "queue", "name")
 
 
-def test_what_is_said_is_told(around: SourceContext) -> None:
+def test_what_is_said_is_reported(around: SourceContext) -> None:
     config = _config(
         around,
         system_exchange="shop.system",

@@ -73,7 +73,7 @@ def test_a_shipped_one_that_takes_additions_is_added_to(tmp_path: Path) -> None:
         load_mappings(load_configuration(configured(tmp_path, other)))
 
 
-def test_one_that_is_wrong_is_told_with_its_line(tmp_path: Path) -> None:
+def test_one_that_is_wrong_is_reported_with_its_line(tmp_path: Path) -> None:
     file = configured(tmp_path, PUMPS.replace("kind: counter", "kind: clock"))
     told = amqp_gateway("check", "--config", file)
     assert told.code is ExitCode.CONFIGURATION

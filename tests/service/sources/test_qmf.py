@@ -142,7 +142,7 @@ async def test_a_java_broker_that_falls_silent_is_asked_and_stale_when_it_does_n
             assert objects(inventory) == told
 
 
-async def test_an_object_whose_properties_were_not_told_is_asked_for(
+async def test_an_object_whose_properties_were_not_reported_is_asked_for(
     virtual_host: VirtualHost, tmp_path: Path
 ) -> None:
     async with java_broker(virtual_host) as broker, source(virtual_host, tmp_path, "60s") as inventory:

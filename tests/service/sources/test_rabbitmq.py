@@ -31,7 +31,7 @@ from tests.components.opened_index import opened_index
 from tests.components.waiting import DEADLINE, eventually
 
 
-async def test_a_fault_of_ours_is_told_and_the_source_begins_anew(
+async def test_a_fault_of_ours_is_reported_and_the_source_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rabbitmq_source, "RESTART_SECONDS", 0.01)

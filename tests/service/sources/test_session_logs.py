@@ -83,7 +83,7 @@ async def test_the_application_that_was_silent_longest_makes_room(tmp_path: Path
     assert contents(tmp_path).keys() == {"b.log", "c.log"}
 
 
-async def test_what_comes_faster_than_it_is_written_is_told(tmp_path: Path) -> None:
+async def test_what_comes_faster_than_it_is_written_is_reported(tmp_path: Path) -> None:
     logs = SessionLogs(tmp_path, SessionLogLimits(waiting=100))
     for _ in range(5):
         logs.take("a", b"x" * 40, NOON, outgoing=False)
@@ -93,7 +93,7 @@ async def test_what_comes_faster_than_it_is_written_is_told(tmp_path: Path) -> N
     assert lines[1] == "# 4 lines were left out here: they came faster than they could be written"
 
 
-async def test_a_folder_that_cannot_be_written_disturbs_nobody(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_stops_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "sessions").write_text("a file", encoding="ascii")
     logs = SessionLogs(tmp_path / "sessions" / "plant")
     logs.take("a", b"x", NOON, outgoing=False)

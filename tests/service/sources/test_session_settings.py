@@ -127,7 +127,7 @@ def test_what_was_known_before_is_known_again(kind: str, config: object) -> None
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].known is not None])
 @given(text=st.text(min_size=1, max_size=20) | st.sampled_from(["[" * 5000, "<cml/>", "\ud800"]))
-def test_what_nobody_can_have_known_is_refused(kind: str, text: str) -> None:
+def test_what_cannot_have_been_known_is_refused(kind: str, text: str) -> None:
     known = KINDS[kind].known
     assert known is not None
     for line in (text, f"amqp-gateway classes 1: fields of each class in their order, JSON\n{text}"):

@@ -81,7 +81,7 @@ def pid_of(gateway: RunningCommand, name: str) -> int:
 
 
 @pytest.mark.parametrize("kind", ["trap", "inform"])
-def test_events_of_a_core_that_nobody_was_told_of_are_sent_late_and_once(
+def test_events_of_a_core_that_were_not_sent_are_sent_late_and_once(
     tmp_path: Path, daemon: Snmptrapd, kind: str
 ) -> None:
     site = site_with(tmp_path, daemon.port, kind=kind)
@@ -110,7 +110,7 @@ def test_events_of_a_core_that_nobody_was_told_of_are_sent_late_and_once(
     assert {event_id for event_id in logged_ids(site) if event_id.split(".")[1] == "2"} <= after.keys()
 
 
-def test_events_that_compaction_took_before_anybody_was_told_are_counted(
+def test_events_that_compaction_took_before_they_were_sent_are_counted(
     tmp_path: Path, daemon: Snmptrapd
 ) -> None:
     site = site_with(tmp_path, daemon.port)
@@ -177,7 +177,7 @@ def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
         assert told(daemon.printed())[f"{uuid}.1.1"][0]
 
 
-def test_listeners_of_jmx_hear_of_them_late_or_how_many_they_missed(tmp_path: Path) -> None:
+def test_listeners_of_jmx_receive_them_late_or_how_many_they_missed(tmp_path: Path) -> None:
     site, port, heard = site_with(tmp_path, free_udp_port()), free_tcp_port(), []
     document = yaml.safe_load(site.configuration.read_text())
     document["jmx"] = {"enabled": True, "listen": f"127.0.0.1:{port}"}

@@ -94,7 +94,7 @@ def test_values_of_each_type_come_back(kind: ValueType, value: FeedValue) -> Non
     assert found.values == {0: value}
 
 
-def test_what_another_gateway_told_or_what_has_no_source_or_schema_any_more_is_left_out() -> None:
+def test_what_another_gateway_reported_or_what_has_no_source_or_schema_any_more_is_left_out() -> None:
     last = logged(event())
     assert back(last, gateway="other")[0] == []
     assert back(last, sources={})[0] == []
@@ -141,7 +141,9 @@ def test_how_many_events_there_were_is_known_though_they_are_not_in_the_last_seg
     assert [record.event_id for record in last.events] == ["gw.4.8"]
 
 
-def test_the_segment_before_those_that_tell_how_all_stands_is_read_while_it_is_there(tmp_path: Path) -> None:
+def test_the_segment_before_those_that_report_how_all_stands_is_read_while_it_is_there(
+    tmp_path: Path,
+) -> None:
     shop = Shop()
     parts = [[*shop.began, *shop.tell(event(event_id=f"gw.1.{n}", number=n))] for n in (1, 2, 3)]
     seq = 1

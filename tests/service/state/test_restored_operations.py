@@ -46,7 +46,7 @@ def test_it_is_as_it_was_but_for_what_json_has_no_form_for() -> None:
     )
 
 
-def test_of_a_source_that_is_not_configured_any_more_no_object_is_told() -> None:
+def test_of_a_source_that_is_not_configured_any_more_no_object_is_reported() -> None:
     found = told(BEGUN, {})
     assert (found.source, found.row, found.stable_name) == (0, 0, "")
     assert found.operation_id == BEGUN.operation_id

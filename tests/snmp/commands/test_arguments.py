@@ -210,7 +210,7 @@ def test_what_the_mapping_calls_a_secret_is_not_shown_either(table: Table, move:
     assert move.argument_cells("from") == cells("a safe place", RowStatus.NOT_IN_SERVICE)
 
 
-def test_an_error_does_not_tell_a_secret(table: Table, move: Command) -> None:
+def test_an_error_does_not_report_a_secret(table: Table, move: Command) -> None:
     move.submit(
         move.argument("password", '"hunter2'),
         move.argument_syntax("password", ValueSyntaxNumber.JSON),
@@ -220,7 +220,7 @@ def test_an_error_does_not_tell_a_secret(table: Table, move: Command) -> None:
     assert not table.asked
 
 
-def test_what_may_be_a_secret_is_not_shown_while_that_cannot_be_told(move: Command) -> None:
+def test_what_may_be_a_secret_is_not_shown_while_that_is_not_known(move: Command) -> None:
     assert move.set(move.status(RowStatus.CREATE_AND_WAIT), move.argument("5", "what?")) is None
     assert move.argument_cells("5") == cells("", RowStatus.NOT_IN_SERVICE)
     assert move.set(move.argument("1", "5"), move.target(), move.method("move")) is None

@@ -145,7 +145,7 @@ def test_a_variable_that_is_named_twice_has_one_value(table: Table) -> None:
     assert table.set("anna", WAIT, (method, one), (method, one)) is None
 
 
-def test_the_first_wrong_binding_is_told(table: Table) -> None:
+def test_the_first_wrong_binding_is_reported(table: Table) -> None:
     wrong = ((*ENTRY, CommandColumn.STATE, *ANNA, 1, 99), INTEGER)
     refused = ((*ENTRY, CommandColumn.STATE, 4, *b"bert", 1, 99), INTEGER)
     assert table.set("anna", WAIT, wrong, refused) == Rejected(message.NOT_WRITABLE, 2)

@@ -59,7 +59,7 @@ def test_one_set_creates_and_submits(table: Table, purge: Command) -> None:
     }
 
 
-def test_the_outcome_is_told_when_it_comes(table: Table, purge: Command) -> None:
+def test_the_outcome_is_reported_when_it_comes(table: Table, purge: Command) -> None:
     purge.submit()
     table.after(3)
     table.answer(Outcome.REMOTE_FAILURE, text="no such queue", code=7, element="purge")
@@ -248,7 +248,7 @@ def test_commands_that_have_ended_leave_in_time(table: Table, purge: Command) ->
     assert table.instances().keys() == {(*ROOT, *COMMANDS, scalar, 0) for scalar in CommandScalar}
 
 
-def test_rows_that_nobody_submits_leave_five_minutes_after_they_were_last_written(
+def test_rows_that_are_not_submitted_leave_five_minutes_after_they_were_last_written(
     table: Table, purge: Command
 ) -> None:
     assert purge.set(purge.status(RowStatus.CREATE_AND_WAIT)) is None
@@ -264,7 +264,7 @@ def test_rows_that_nobody_submits_leave_five_minutes_after_they_were_last_writte
 # ---- owners and quota -----------------------------------------------------------------------------------
 
 
-def test_nobody_writes_below_another_owner(table: Table, purge: Command) -> None:
+def test_no_principal_writes_below_another_owner(table: Table, purge: Command) -> None:
     everything = (purge.target(), purge.method(), purge.status(RowStatus.CREATE_AND_GO))
     assert table.set("bert", *everything) == Rejected(message.NO_ACCESS, 1)
     assert table.set("ann", *everything) == Rejected(message.NO_ACCESS, 1)
@@ -314,7 +314,7 @@ def test_one_set_may_take_the_place_of_what_it_destroys(table: Table) -> None:
     assert new.set(*two) == Rejected(message.RESOURCE_UNAVAILABLE, 3)
 
 
-def test_the_scalars_tell_bounds_and_counts(table: Table, purge: Command) -> None:
+def test_the_scalars_report_bounds_and_counts(table: Table, purge: Command) -> None:
     purge.submit()
     base = (*ROOT, *COMMANDS)
     assert table.store.get((*base, CommandScalar.QUOTA, 0)) == ber.encode_gauge32(3)

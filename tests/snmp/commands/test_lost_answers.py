@@ -54,7 +54,7 @@ def outcome_of(command: Command) -> Outcome:
     return Outcome[OutcomeNumber(ber.read_integer(shown, 0, len(shown))[0]).name]
 
 
-def test_the_operation_is_named_although_nobody_answered(table: Table, purge: Command) -> None:
+def test_the_operation_is_named_although_no_answer_came(table: Table, purge: Command) -> None:
     table.table.operation_changed(record(OperationState.BEGUN))
     table.table.answered(1, UNANSWERED)
     assert outcome_of(purge) is Outcome.UNKNOWN
@@ -62,7 +62,7 @@ def test_the_operation_is_named_although_nobody_answered(table: Table, purge: Co
     assert purge.cells[CommandColumn.TEXT] == ber.encode_octets(b"the gateway's core ended")
 
 
-def test_what_came_of_it_may_be_told_before_the_connection_ends(table: Table, purge: Command) -> None:
+def test_what_came_of_it_may_be_reported_before_the_connection_ends(table: Table, purge: Command) -> None:
     table.table.operation_changed(record(OperationState.BEGUN))
     table.table.operation_changed(record(OperationState.ENDED, Outcome.APPLIED, text="OK"))
     table.table.answered(1, UNANSWERED)
@@ -72,14 +72,16 @@ def test_what_came_of_it_may_be_told_before_the_connection_ends(table: Table, pu
 
 
 @pytest.mark.parametrize("state", [OperationState.ENDED, OperationState.SETTLED])
-def test_what_came_of_it_may_be_told_afterwards(table: Table, purge: Command, state: OperationState) -> None:
+def test_what_came_of_it_may_be_reported_afterwards(
+    table: Table, purge: Command, state: OperationState
+) -> None:
     table.table.operation_changed(record(OperationState.BEGUN))
     table.table.answered(1, UNANSWERED)
     table.table.operation_changed(record(state, Outcome.REMOTE_FAILURE))
     assert outcome_of(purge) is Outcome.REMOTE_FAILURE
 
 
-def test_the_next_core_tells_of_it_by_its_id_only(table: Table, purge: Command) -> None:
+def test_the_next_core_reports_it_by_its_id_only(table: Table, purge: Command) -> None:
     table.table.operation_changed(record(OperationState.BEGUN))
     table.table.answered(1, UNANSWERED)
     table.table.operation_changed(record(OperationState.ENDED, Outcome.UNKNOWN, reference=""))
@@ -88,7 +90,7 @@ def test_the_next_core_tells_of_it_by_its_id_only(table: Table, purge: Command) 
     assert outcome_of(purge) is Outcome.APPLIED
 
 
-def test_what_is_settled_before_the_answer_is_heard_counts(table: Table, purge: Command) -> None:
+def test_what_is_settled_before_the_answer_arrives_counts(table: Table, purge: Command) -> None:
     table.table.operation_changed(record(OperationState.ENDED, Outcome.UNKNOWN))
     table.table.operation_changed(record(OperationState.SETTLED, Outcome.APPLIED))
     table.table.answered(1, OperationAnswer(0, "gw.1.o7", Outcome.UNKNOWN))

@@ -211,7 +211,7 @@ async def test_step_by_step_and_destroyed_while_it_runs(tmp_path: Path) -> None:
         assert 'agCommandState."anna"."c"' not in await agent.table()
 
 
-async def test_what_is_wrong_is_told_in_the_words_of_the_version(tmp_path: Path) -> None:
+async def test_what_is_wrong_is_reported_in_the_words_of_the_version(tmp_path: Path) -> None:
     async with running(tmp_path) as agent:
         active = named("c", RowStatus="i active")
         (reason,) = [line for line in await agent.snmpset(*active) if "Reason" in line]

@@ -123,7 +123,7 @@ def test_an_alarm_may_become_worse(gateway: Gateway) -> None:
     assert scalar(gateway, AlarmScalar.WARNING) == ber.encode_gauge32(0)
 
 
-def test_the_last_change_is_that_of_the_conditions_not_of_their_telling(gateway: Gateway) -> None:
+def test_the_last_change_is_that_of_the_conditions_not_of_their_reports(gateway: Gateway) -> None:
     assert scalar(gateway, AlarmScalar.LAST_CHANGE) is None
     gateway.tell(alarm(1))
     gateway.now += 50 * SECOND
@@ -161,14 +161,14 @@ def test_an_alarm_without_a_row_is_not_stale_for_an_agent_that_is_gone(gateway: 
     assert stale(gateway, 1) == FALSE
 
 
-def test_that_a_source_is_down_is_believed_while_it_is(gateway: Gateway) -> None:
+def test_that_a_source_is_down_is_trusted_while_it_is(gateway: Gateway) -> None:
     gateway.tell(source(SourceState.DOWN), alarm(1, "sourceDown", name="sourceDown"), alarm(2, "two"))
     assert (stale(gateway, 1), stale(gateway, 2)) == (FALSE, TRUE)
     gateway.disconnect()
     assert stale(gateway, 1) == TRUE
 
 
-def test_a_snapshot_of_the_same_core_takes_away_what_it_does_not_tell(gateway: Gateway) -> None:
+def test_a_snapshot_of_the_same_core_takes_away_what_it_does_not_report(gateway: Gateway) -> None:
     gateway.tell(alarm(1, "one"), alarm(2, "two"))
     gateway.snapshot(*EVERYTHING, alarm(2, "two"))
     assert active(gateway) == {2}
@@ -222,7 +222,7 @@ def test_many_alarms_are_called_stale_in_slices(gateway: Gateway) -> None:
     assert set(gateway.walk((*ENTRY, AlarmColumn.STALE)).values()) == {TRUE}
 
 
-def test_what_lasts_is_told_only_while_somebody_can_tell(gateway: Gateway) -> None:
+def test_what_lasts_is_reported_only_while_its_source_is_read(gateway: Gateway) -> None:
     projection = gateway.projection
 
     def standing() -> tuple[set[str], bool] | None:

@@ -70,7 +70,7 @@ def test_an_object_that_ends_leaves_its_table_for_this_one(gateway: Gateway) -> 
     }
 
 
-def test_what_nobody_told_has_no_instance(gateway: Gateway) -> None:
+def test_what_was_not_reported_has_no_instance(gateway: Gateway) -> None:
     gateway.tell(end(11, deleted=0), msgspec.structs.replace(end(12, 2, created=0), received=0))
     inferred, without_birth = row(gateway, 11), row(gateway, 12)
     assert inferred[DeletedColumn.INFERRED] == TRUE
@@ -83,7 +83,7 @@ def test_clocks_that_disagree_give_no_duration(gateway: Gateway) -> None:
     assert DeletedColumn.DURATION not in row(gateway, 11)
 
 
-def test_an_object_that_came_and_went_in_one_batch_is_told(gateway: Gateway) -> None:
+def test_an_object_that_came_and_went_in_one_batch_is_reported(gateway: Gateway) -> None:
     gateway.tell(till(9), end(11, 9))
     assert gateway.till(RowColumn.NAME, 9) is None
     assert row(gateway, 11)[DeletedColumn.NAME] == text("till9")
@@ -144,7 +144,7 @@ def test_a_snapshot_gives_a_new_agent_what_the_old_one_had(gateway: Gateway) -> 
     assert again.walk(ENTRY) == gateway.walk(ENTRY)
 
 
-def test_after_a_snapshot_what_it_did_not_tell_is_gone(gateway: Gateway) -> None:
+def test_after_a_snapshot_what_it_did_not_report_is_gone(gateway: Gateway) -> None:
     gateway.tell(end(11), end(12, 2))
     gateway.snapshot(*KNOWN, end(12, 2), hall())
     assert numbers(gateway) == [12]
@@ -160,7 +160,7 @@ def test_many_rows_leave_in_slices(gateway: Gateway) -> None:
     assert numbers(gateway) == []
 
 
-def test_a_row_that_is_told_again_while_it_was_to_leave_stays(gateway: Gateway) -> None:
+def test_a_row_that_is_reported_again_while_it_was_to_leave_stays(gateway: Gateway) -> None:
     gateway.tell(*(end(n, n) for n in range(1, 201)))
     gateway.snapshot(*KNOWN)
     left = numbers(gateway)[-1]

@@ -42,7 +42,7 @@ def state(gateway: Gateway) -> bytes:
     return shown(gateway)[LogScalar.STATE]
 
 
-def test_the_log_is_shown_as_the_core_tells_of_it(gateway: Gateway) -> None:
+def test_the_log_is_shown_as_the_core_reports_it(gateway: Gateway) -> None:
     assert shown(gateway) == {LogScalar.STATE: ber.encode_integer(LogStateNumber.UNKNOWN)}
     gateway.tell(FULL_LOG)
     since = date_and_time(START)
@@ -70,7 +70,7 @@ def test_every_state_has_a_number(gateway: Gateway, told: EventLogState) -> None
     assert state(gateway) == ber.encode_integer(LogStateNumber[told.name])
 
 
-def test_while_the_core_is_gone_nobody_knows_the_state(gateway: Gateway) -> None:
+def test_while_the_core_is_gone_the_state_is_unknown(gateway: Gateway) -> None:
     gateway.tell(FULL_LOG)
     gateway.disconnect()
     assert state(gateway) == ber.encode_integer(LogStateNumber.UNKNOWN)

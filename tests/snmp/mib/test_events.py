@@ -130,7 +130,7 @@ def test_the_row_of_an_object_that_is_gone_is_still_named(gateway: Gateway) -> N
 @pytest.mark.parametrize(
     "subject", [ObjectLink("shop:till", 0, "hall1/till1"), ObjectLink("street:house", 4, "number 4")]
 )
-def test_an_object_without_a_row_is_told_by_its_name(gateway: Gateway, subject: ObjectLink) -> None:
+def test_an_object_without_a_row_is_reported_by_its_name(gateway: Gateway, subject: ObjectLink) -> None:
     gateway.tell(msgspec.structs.replace(event(7, {0: subject}), subject=subject))
     (notification,) = gateway.notified
     assert (notification.object_name, notification.row) == (subject.stable_name, NO_ROW)
@@ -140,13 +140,13 @@ def test_an_object_without_a_row_is_told_by_its_name(gateway: Gateway, subject: 
     )
 
 
-def test_what_a_snapshot_tells_again_is_given_again_with_the_same_number(gateway: Gateway) -> None:
+def test_what_a_snapshot_reports_again_is_given_again_with_the_same_number(gateway: Gateway) -> None:
     gateway.tell(event(7))
     gateway.snapshot(source(), *classes(), event_class(), agent(fresh=True), hall(), till(1), event(7))
     assert [(n.epoch, n.number) for n in gateway.notified] == [(1, 7), (1, 7)]
 
 
-def test_a_new_core_numbers_events_anew(gateway: Gateway) -> None:
+def test_a_new_core_numbers_events_again(gateway: Gateway) -> None:
     gateway.hello(epoch=2)
     gateway.tell(event(1))
     assert gateway.notified == []
@@ -154,7 +154,7 @@ def test_a_new_core_numbers_events_anew(gateway: Gateway) -> None:
     assert [(n.epoch, n.number) for n in gateway.notified] == [(2, 1)]
 
 
-def test_an_event_that_was_not_told_of_is_counted(gateway: Gateway) -> None:
+def test_an_event_that_was_not_reported_is_counted(gateway: Gateway) -> None:
     gateway.tell(event(1, class_number=77))
     assert gateway.notified == []
     assert gateway.cell((*ROOT, *HEALTH), Health.FEED_REFUSED, 0) == ber.encode_counter64(1)
@@ -267,7 +267,7 @@ def test_an_event_that_finds_no_room_is_counted_and_logged_once(gateway: Gateway
     assert gateway.cell((*ROOT, *HEALTH), Health.EVENTS_NOT_SHOWN, 0) == ber.encode_gauge32(1)
 
 
-def test_an_argument_that_a_shipped_registry_lacks_is_logged_and_the_others_are_told(
+def test_an_argument_that_a_shipped_registry_lacks_is_logged_and_the_others_are_reported(
     gateway: Gateway,
 ) -> None:
     newer = replace(TILL_CLOSED, arguments=(Argument("rats", ValueType.U8), *TILL_CLOSED.arguments))
@@ -278,7 +278,7 @@ def test_an_argument_that_a_shipped_registry_lacks_is_logged_and_the_others_are_
     ]
 
 
-def test_a_narrower_number_is_told_in_the_wider_form(gateway: Gateway) -> None:
+def test_a_narrower_number_is_reported_in_the_wider_form(gateway: Gateway) -> None:
     arguments = (Argument("sales", ValueType.U16),)
     gateway.tell(event_class(replace(TILL_CLOSED, arguments=arguments), 60))
     gateway.tell(event(8, {0: 12}, class_number=60))
@@ -334,7 +334,7 @@ def test_each_form_has_its_value(name: str, value: FeedValue, sent: bytes) -> No
 
 
 @pytest.mark.parametrize(("value", "told"), [(2.5, 2.5), (None, math.nan)])
-def test_a_number_that_a_registry_has_as_octets_is_told_so(value: float | None, told: float) -> None:
+def test_a_number_that_a_registry_has_as_octets_is_reported_so(value: float | None, told: float) -> None:
     older = parse_registry(
         registry_text(SHOP_REGISTRY).replace("floatText", "float64"), Path("older.oids.yaml")
     )
@@ -416,7 +416,7 @@ def test_versions_of_an_event_share_its_notification(gateway: Gateway) -> None:
     assert gateway.notified[0].arguments[1][1] == ber.encode_integer(2)
 
 
-def test_receivers_are_told_how_many_events_a_former_core_made(gateway: Gateway) -> None:
+def test_receivers_are_notified_how_many_events_a_former_core_made(gateway: Gateway) -> None:
     gateway.tell(EventsMadeRecord(1, 9))
     assert gateway.made == [(1, 9)]
     assert gateway.projection.status.refused == 0

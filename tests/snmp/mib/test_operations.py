@@ -86,7 +86,7 @@ def test_an_operation_is_shown_while_it_is_under_way(gateway: Gateway) -> None:
     assert set(OperationColumn) - shown.keys() == without
 
 
-def test_what_came_of_it_is_told_with_the_values_found(gateway: Gateway) -> None:
+def test_what_came_of_it_is_reported_with_the_values_found(gateway: Gateway) -> None:
     gateway.tell(BEGUN, ENDED)
     assert row(gateway) == {
         OperationColumn.ID: text("7b0c.1.o5"),
@@ -152,7 +152,7 @@ def test_after_a_restart_of_the_core_a_number_is_another_operation(gateway: Gate
     assert row(gateway, 1)[OperationColumn.TEXT] == text("of the next core")
 
 
-def test_after_a_snapshot_what_it_did_not_tell_is_gone(gateway: Gateway) -> None:
+def test_after_a_snapshot_what_it_did_not_report_is_gone(gateway: Gateway) -> None:
     gateway.tell(*(msgspec.structs.replace(ENDED, number=number) for number in range(1, 201)))
     gateway.hello(epoch=2)
     gateway.snapshot(*KNOWN, msgspec.structs.replace(ENDED, number=7))

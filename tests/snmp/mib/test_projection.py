@@ -63,7 +63,7 @@ def test_the_registry_has_the_numbers_that_these_tests_expect() -> None:
     }
 
 
-def test_a_row_tells_the_object_and_the_gateways_own_columns(gateway: Gateway) -> None:
+def test_a_row_reports_the_object_and_the_gateways_own_columns(gateway: Gateway) -> None:
     assert {column for column, _, row in gateway.walk(TILL_ENTRY) if row == 1} == {
         *range(2, 13),
         *range(100, 108),
@@ -102,7 +102,7 @@ def test_absent_values_and_unknown_times_are_holes(gateway: Gateway) -> None:
     assert filled == {2, 3, RowColumn.SAMPLED, RowColumn.STALE, RowColumn.STATE, 11, 12, 102}
 
 
-def test_an_update_changes_what_it_tells_and_nothing_else(gateway: Gateway) -> None:
+def test_an_update_changes_what_it_reports_and_nothing_else(gateway: Gateway) -> None:
     before = gateway.walk(TILL_ENTRY)
     gateway.tell(update(1, {4: 99}, absent=(3,)))
     changed = {key[:1] for key, tlv in before.items() if gateway.walk(TILL_ENTRY).get(key) != tlv}
@@ -111,7 +111,7 @@ def test_an_update_changes_what_it_tells_and_nothing_else(gateway: Gateway) -> N
     assert gateway.till(NOTE) is None
 
 
-def test_an_object_told_again_loses_what_it_no_longer_has(gateway: Gateway) -> None:
+def test_an_object_reported_again_loses_what_it_no_longer_has(gateway: Gateway) -> None:
     gateway.tell(till(1, {1: "till1"}))
     assert gateway.till(SALES) is None
     assert gateway.till(102) == text("till1")
@@ -194,7 +194,7 @@ def test_a_source_that_is_not_reached_makes_its_rows_stale(gateway: Gateway, sta
     assert gateway.till(RowColumn.STALE) == FALSE
 
 
-def test_a_degraded_source_is_believed(gateway: Gateway) -> None:
+def test_a_degraded_source_is_trusted(gateway: Gateway) -> None:
     gateway.tell(source(SourceState.DEGRADED))
     assert gateway.till(RowColumn.STALE) == FALSE
 
@@ -222,7 +222,7 @@ def test_a_new_core_keeps_rows_as_stale_until_the_source_is_synchronised(gateway
     assert gateway.till(RowColumn.NAME, 1) is None
 
 
-def test_a_new_core_may_number_classes_anew(gateway: Gateway) -> None:
+def test_a_new_core_may_number_classes_again(gateway: Gateway) -> None:
     gateway.hello(epoch=2)
     swapped = [msgspec.structs.replace(record, number=30 - record.number) for record in classes()]
     gateway.snapshot(
@@ -238,7 +238,7 @@ def test_a_new_core_may_number_classes_anew(gateway: Gateway) -> None:
     assert gateway.till(RowColumn.NAME, 2) is None
 
 
-def test_a_new_snapshot_of_the_same_core_sweeps_what_it_does_not_tell(gateway: Gateway) -> None:
+def test_a_new_snapshot_of_the_same_core_sweeps_what_it_does_not_report(gateway: Gateway) -> None:
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(2))
     assert {row for _, _, row in gateway.walk(TILL_ENTRY)} == {2}
 
@@ -260,7 +260,7 @@ def test_an_incomplete_snapshot_takes_nothing_away(gateway: Gateway) -> None:
     assert {row for _, _, row in gateway.walk(TILL_ENTRY)} == {1, 2}
 
 
-def test_a_source_that_a_snapshot_does_not_tell_is_gone_with_everything(gateway: Gateway) -> None:
+def test_a_source_that_a_snapshot_does_not_report_is_gone_with_everything(gateway: Gateway) -> None:
     gateway.snapshot(source(number=2), *classes())
     assert gateway.walk((*ROOT, 2)) == {}
     assert {index[-1] for index in gateway.walk((*ROOT, 1, 1, 2))} == {2}

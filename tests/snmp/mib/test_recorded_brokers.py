@@ -18,7 +18,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return site
 
 
-def test_everything_that_was_told_has_a_column(site: Site) -> None:
+def test_everything_that_was_reported_has_a_column(site: Site) -> None:
     assert site.logged == []
 
 

@@ -203,7 +203,7 @@ def test_descriptors_are_unique_and_at_most_64_characters_long() -> None:
     assert registry == parse_registry(registry_text(registry), Path("x"))
 
 
-def test_classes_whose_derived_names_would_meet_are_told_apart() -> None:
+def test_classes_whose_derived_names_would_meet_are_distinguished() -> None:
     registry = extend(
         EMPTY,
         [till(Element("x", ValueType.U32), name="a"), till(Element("x", ValueType.U32), name="aTable")],
@@ -212,7 +212,7 @@ def test_classes_whose_derived_names_would_meet_are_told_apart() -> None:
     assert [c.descriptor for c in registry.classes] == ["shpA", "shpATable2"]
 
 
-def test_a_class_whose_table_would_be_called_like_another_class_is_told_apart() -> None:
+def test_a_class_whose_table_would_be_called_like_another_class_is_distinguished() -> None:
     schemas = [till(Element("x", ValueType.U32), name=name) for name in ("aTable", "a")]
     assert [c.descriptor for c in extend(EMPTY, schemas, DAY).classes] == ["shpATable", "shpA2"]
 

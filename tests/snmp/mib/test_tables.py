@@ -150,7 +150,7 @@ def test_sums_of_a_withheld_row_that_is_deleted_stay_right(gateway: Gateway) -> 
     assert total(gateway, SALES) == (20, 1)
 
 
-def test_health_tells_the_core_and_the_feed(gateway: Gateway) -> None:
+def test_health_reports_the_core_and_the_feed(gateway: Gateway) -> None:
     gateway.now += 5 * SECOND
     assert health(gateway, Health.VERSION) == ber.encode_octets(b"1.2.3")
     assert health(gateway, Health.GATEWAY_UUID) == ber.encode_octets(b"7b0c")
@@ -168,7 +168,7 @@ def test_health_tells_the_core_and_the_feed(gateway: Gateway) -> None:
     assert health(gateway, Health.ROWS) == ber.encode_gauge32(3)
 
 
-def test_health_tells_that_the_core_is_gone(gateway: Gateway) -> None:
+def test_health_reports_that_the_core_is_gone(gateway: Gateway) -> None:
     gateway.now += SECOND
     gateway.disconnect()
     assert health(gateway, Health.FEED_CONNECTED) == ber.encode_integer(2)

@@ -95,7 +95,7 @@ def test_a_provisional_class_keeps_its_numbers_over_a_restart(gateway: Gateway) 
     assert again.cell((*ROOT, 3, 1, 2, 1), 100, 1, 1) == ber.encode_gauge32(4)
 
 
-def test_the_module_of_a_site_is_written_anew_when_all_it_names_was_told_after_a_restart(
+def test_the_module_of_a_site_is_written_again_when_all_it_names_was_reported_after_a_restart(
     gateway: Gateway,
 ) -> None:
     gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))

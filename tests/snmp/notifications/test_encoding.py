@@ -167,7 +167,7 @@ def test_then_the_text_is_shortened_at_the_end_of_a_character() -> None:
     assert varbinds[common(NotificationObject.CONDITION)].endswith(b"c" * 255)
 
 
-def test_below_the_longest_root_only_what_tells_events_apart_is_left() -> None:
+def test_below_the_longest_root_only_what_distinguishes_events_is_left() -> None:
     long = event(text="t" * 255, object_name="o" * 255, condition="c" * 255)
     left = [name[-2] for name in sent(long, LONGEST_ROOT)]
     assert left[:2] == [NotificationObject.ID, NotificationObject.SEVERITY]
@@ -199,7 +199,9 @@ texts = st.text(max_size=300)
     ),
     st.sampled_from([SHORT_ROOT, ROOT, LONGEST_ROOT]),
 )
-def test_whatever_is_told_fits_and_tells_itself_apart(notification: Notification, root: Oid) -> None:
+def test_every_notification_fits_into_a_datagram_and_is_distinguishable(
+    notification: Notification, root: Oid
+) -> None:
     varbinds = list(sent(notification, root).items())
     assert varbinds[0] == (common(NotificationObject.ID, root), text(notification.event_id))
     assert varbinds[1][0] == common(NotificationObject.SEVERITY, root)

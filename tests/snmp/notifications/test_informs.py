@@ -107,7 +107,7 @@ def flooded(play: Play) -> int:
     return 300
 
 
-def test_beyond_the_bound_the_oldest_of_the_least_urgent_make_room_and_the_receiver_is_told() -> None:
+def test_beyond_the_bound_the_oldest_of_the_least_urgent_make_room_and_the_receiver_is_notified() -> None:
     play = inform_play(rate=100_000)
     too_many = flooded(play)
     health = play.sender.health["nms"]
@@ -120,7 +120,7 @@ def test_beyond_the_bound_the_oldest_of_the_least_urgent_make_room_and_the_recei
     assert [each.suppressed for each in received if each.oid == SUMMARY] == [too_many]
 
 
-def test_while_it_is_silent_a_receiver_is_told_of_nothing_lost_and_once_when_it_is_back() -> None:
+def test_losses_of_a_silent_receiver_are_notified_once_when_it_is_back() -> None:
     play = inform_play(rate=100_000)
     play.notify(event(1))
     play.pass_time(60 * SECOND)
@@ -147,7 +147,7 @@ def test_a_flood_of_information_does_not_hold_up_an_alarm() -> None:
     assert [each.number for each in play.received()] == [1500]
 
 
-def test_in_a_flood_that_does_not_end_a_receiver_gets_its_rate_and_is_told_of_the_rest() -> None:
+def test_in_a_flood_that_does_not_end_a_receiver_gets_its_rate_and_is_reported_the_rest() -> None:
     play = inform_play(rate=100)
     received = []
     for number in range(1, 8_501):  # for seventeen seconds, 500 a second
@@ -204,7 +204,7 @@ def test_beginnings_and_ends_are_in_order_after_a_silence_too() -> None:
 # ---- answers ------------------------------------------------------------------------------------------
 
 
-def test_an_answer_from_another_address_or_to_another_request_is_nobodys() -> None:
+def test_an_answer_from_another_address_or_to_another_request_is_dropped() -> None:
     play = inform_play()
     play.notify(event())
     (datagram,) = play.sent[NMS]
@@ -317,7 +317,7 @@ def test_an_end_after_a_restart_goes_where_the_beginning_went() -> None:
     assert [each.number for each in again.answer_all()] == [2]
 
 
-def test_what_was_suppressed_is_told_by_the_next_process() -> None:
+def test_what_was_suppressed_is_reported_by_the_next_process() -> None:
     play = Play([target(rate=1)])
     play.notify(*(event(number) for number in range(1, 12)))
     again = play.restarted(now=play.now)
@@ -391,7 +391,7 @@ def test_whatever_happens_every_inform_arrives_and_each_condition_in_order(
         assert first == sorted(first)
 
 
-def test_states_are_told_as_the_mib_has_them() -> None:
+def test_states_are_reported_as_the_mib_has_them() -> None:
     play = inform_play()
     play.notify(event(1), raised(2, "c"), cleared(3, "c"))
     states = {each.number: each.content(NotificationObject.STATE)[0] for each in play.answer_all()}

@@ -25,7 +25,7 @@ def test_what_happens_is_not_late() -> None:
     assert told(play) == [(1, False), (2, False)]
 
 
-def test_what_a_snapshot_tells_that_nobody_was_told_is_late() -> None:
+def test_what_a_snapshot_reports_that_was_not_sent_before_is_late() -> None:
     play = Play([target()])
     play.notify(event(1))
     again = play.restarted()
@@ -55,14 +55,14 @@ def test_events_of_a_core_that_died_go_before_those_of_the_next() -> None:
     assert told(third) == []
 
 
-def test_what_the_first_snapshot_of_a_core_tells_is_late_if_it_is_old() -> None:
+def test_what_the_first_snapshot_of_a_core_reports_is_late_if_it_is_old() -> None:
     play = Play([target()])
     old, young = START - LATE_AFTER - 1, START - SECOND
     play.notify(*(replace(event(n, heard=heard), repeated=True) for n, heard in ((1, old), (2, young))))
     assert told(play) == [(1, True), (2, False)]
 
 
-def test_what_a_snapshot_leaves_out_is_counted_and_told_to_each_receiver() -> None:
+def test_what_a_snapshot_leaves_out_is_counted_and_reported_to_each_receiver() -> None:
     other = ("192.0.2.9", 162)
     play = Play([target(), target("other", other)])
     play.notify(event(1))
@@ -82,7 +82,7 @@ def test_without_a_memory_nothing_counts_as_lost() -> None:
     assert play.sender.health["nms"].lost == 0
 
 
-def test_the_beginning_of_a_new_core_that_nobody_knows_any_more_is_lost() -> None:
+def test_the_beginning_of_a_new_core_that_is_not_kept_any_more_is_lost() -> None:
     play = Play([target()])
     play.notify(event(7))
     again = play.restarted()
@@ -114,7 +114,7 @@ def test_the_mark_is_never_cut() -> None:
         assert ber.encode_varbind(ber.encode_name(LATE), truth(True)) in datagram
 
 
-def test_events_that_no_snapshot_tells_any_more_are_lost_however_many_cores_made_them() -> None:
+def test_events_that_no_snapshot_reports_any_more_are_lost_however_many_cores_made_them() -> None:
     play = Play([target(), target("other", ("192.0.2.9", 162))])
     play.notify(event(4))
     again = play.restarted()

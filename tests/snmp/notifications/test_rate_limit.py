@@ -43,7 +43,7 @@ def test_while_a_flood_lasts_the_whole_rate_is_used(rate: int, urgency: Severity
     assert sum(limit.take(urgency, 10**6 * now) for now in milliseconds) in (60 * rate - 1, 60 * rate)
 
 
-def test_it_tells_when_the_next_one_can_pass() -> None:
+def test_it_says_when_the_next_one_can_pass() -> None:
     limit = RateLimit(3, 0)
     passed(limit, CRITICAL, 10)
     due = limit.allowed_at(CRITICAL, 0)

@@ -277,7 +277,7 @@ async def test_all_informs_arrive_over_ipv6_though_some_answers_are_lost() -> No
     assert max(arrived.values()) > 1
 
 
-async def test_an_answer_from_another_port_is_nobodys() -> None:
+async def test_an_answer_from_another_port_is_dropped() -> None:
     with udp_receiver() as receiver, udp_receiver() as stranger:
         host, port = receiver.address.split(":")
         async with sending([at(int(port), "inform", host)]) as sender:

@@ -53,7 +53,7 @@ def test_the_end_is_as_urgent_as_the_last_beginning() -> None:
     assert selection.urgency(cleared(3, ALARM)) is Severity.MAJOR
 
 
-def test_what_begins_anew_goes_where_it_went_before_though_it_is_less_severe_now() -> None:
+def test_what_begins_again_goes_where_it_went_before_though_it_is_less_severe_now() -> None:
     selection = Selection(Severity.CRITICAL, ["*"])
     assert selection.urgency(raised(1, ALARM, Severity.WARNING)) is None
     selection.note_sent(raised(2, ALARM))

@@ -44,7 +44,7 @@ def knowing(play: Play, *alarms: Notification) -> Play:
 # ---- ends ---------------------------------------------------------------------------------------------
 
 
-def test_what_ended_while_nobody_could_tell_is_ended_for_whoever_was_told_of_it() -> None:
+def test_what_ended_while_the_core_was_gone_is_ended_for_each_receiver_that_got_it() -> None:
     play = Play([target(severity=Severity.CRITICAL), target("other", OTHER, patterns=("shop:*",))])
     play.notify(raised(1, "memoryAlarm node a"), raised(2, "diskAlarm node a"))
     play.received()
@@ -71,7 +71,7 @@ def test_what_is_not_known_to_last_for_a_moment_only_is_not_ended() -> None:
     assert [each.number for each in play.received()] == [1]
 
 
-def test_a_source_that_is_not_believed_ends_nothing_and_one_that_is_gone_everything() -> None:
+def test_a_source_that_is_not_trusted_ends_nothing_and_one_that_is_gone_everything() -> None:
     play = Play([target()], standing=lasts(complete=False))
     play.notify(raised(1, "c"))
     play.pass_time(600 * SECOND)
@@ -84,7 +84,7 @@ def test_a_source_that_is_not_believed_ends_nothing_and_one_that_is_gone_everyth
 # ---- beginnings ---------------------------------------------------------------------------------------
 
 
-def test_an_alarm_that_no_event_told_of_is_told_with_the_id_of_the_event_that_raised_it() -> None:
+def test_an_alarm_that_no_event_reported_is_reported_with_the_id_of_the_event_that_raised_it() -> None:
     play = knowing(Play([target()], standing=lasts("c")), alarm("c"))
     play.pass_time(31 * SECOND)
     assert play.received() == []
@@ -97,7 +97,7 @@ def test_an_alarm_that_no_event_told_of_is_told_with_the_id_of_the_event_that_ra
     assert [each.number for each in play.received()] == [5]
 
 
-def test_a_beginning_that_the_rate_suppressed_is_told_when_the_flood_is_over() -> None:
+def test_a_beginning_that_the_rate_suppressed_is_reported_when_the_flood_is_over() -> None:
     names = [f"c{number}" for number in range(20)]
     play = knowing(Play([target(rate=4)]), *map(alarm, names))
     play.notify(*(raised(number, name) for number, name in enumerate(names, 1)))
@@ -108,7 +108,7 @@ def test_a_beginning_that_the_rate_suppressed_is_told_when_the_flood_is_over() -
     assert sorted(conditions) == sorted(names)
 
 
-def test_what_a_receiver_did_not_choose_is_never_told_to_last() -> None:
+def test_what_a_receiver_did_not_choose_is_never_reported_as_lasting() -> None:
     play = knowing(
         Play([target(patterns=("gateway:*",)), target("severe", OTHER, severity=Severity.CRITICAL)]),
         alarm("seen"),
@@ -144,7 +144,7 @@ def test_a_new_receiver_learns_what_lasts() -> None:
     assert again.received() == []
 
 
-def test_many_are_told_a_few_at_a_time() -> None:
+def test_many_are_reported_a_few_at_a_time() -> None:
     names = [f"c{number}" for number in range(1000)]
     play = knowing(Play([target(rate=100_000)], standing=lasts(*names)), *map(alarm, names))
     play.pass_time(TWO_CHECKS)
@@ -203,7 +203,7 @@ _steps = st.lists(
 
 
 @given(_steps, st.sampled_from([Severity.INFO, Severity.MAJOR]), st.sampled_from([1, 100]))
-def test_after_a_while_a_receiver_believes_what_is_true(
+def test_after_a_while_a_receiver_knows_what_is_true(
     steps: list[tuple[str, str, Severity]], minimum: Severity, rate: int
 ) -> None:
     world = World(minimum, rate)
@@ -221,7 +221,7 @@ def test_after_a_while_a_receiver_believes_what_is_true(
     assert severe <= world.believed <= set(world.active)
 
 
-def test_nobody_is_told_anything_where_nothing_differs() -> None:
+def test_nothing_is_sent_where_nothing_differs() -> None:
     play = Play([target()], standing=lasts("c"))
     play.notify(raised(1, "c"))
     play.pass_time(600 * SECOND)
@@ -250,7 +250,7 @@ def test_what_was_sent_and_not_saved_is_ended_although_the_rate_does_not_allow_i
     assert [each.number for each in second.received()] == [2, 4]
 
 
-def test_what_was_perhaps_not_sent_is_told_when_the_rate_allows() -> None:
+def test_what_was_perhaps_not_sent_is_reported_when_the_rate_allows() -> None:
     first = saved_and_killed()
     second = knowing(
         Play([target(rate=1)], saved=first.saved, standing=lasts("c")), alarm("c", Severity.INFO)
@@ -261,7 +261,7 @@ def test_what_was_perhaps_not_sent_is_told_when_the_rate_allows() -> None:
     assert [each.oid for each in second.received() if each.oid == RAISED] == [RAISED]
 
 
-def test_what_waits_in_the_process_when_it_saves_was_not_told() -> None:
+def test_what_waits_in_the_process_when_it_saves_was_not_reported() -> None:
     def told() -> list[str]:
         return [condition for (_, condition), _ in play.sender.saved().targets[0].conditions]
 

@@ -44,7 +44,7 @@ def test_many_conditions_are_looked_at_in_slices() -> None:
     assert check.go_on({}) == []  # the next one has not begun
 
 
-def test_what_differs_in_two_checks_is_told_once_for_all_receivers_or_for_each() -> None:
+def test_what_differs_in_two_checks_is_reported_once_for_all_receivers_or_for_each() -> None:
     check = StandingCheck({"one": selection("over"), "other": selection("over")})
     assert whole_check(check, lasts("new")) == []
     assert whole_check(check, lasts("new")) == [
@@ -54,13 +54,13 @@ def test_what_differs_in_two_checks_is_told_once_for_all_receivers_or_for_each()
     ]
 
 
-def test_a_receiver_is_told_of_so_many_beginnings_at_once() -> None:
+def test_a_receiver_is_sent_so_many_beginnings_at_once() -> None:
     check = StandingCheck({"nms": selection()})
     assert whole_check(check, lasts(*MANY)) == []
     assert len(whole_check(check, lasts(*MANY))) == AT_ONCE
 
 
-def test_a_time_in_which_nobody_can_tell_makes_a_check_begin_anew() -> None:
+def test_a_time_in_which_the_core_is_gone_makes_a_check_begin_again() -> None:
     check = StandingCheck({"nms": selection("over")})
     assert whole_check(check, lasts()) == []
     check.begin()
@@ -70,7 +70,7 @@ def test_a_time_in_which_nobody_can_tell_makes_a_check_begin_anew() -> None:
     assert whole_check(check, lasts()) == [Ended(("orders", "over"))]
 
 
-def test_what_lasts_again_before_its_end_was_told_is_not_ended() -> None:
+def test_what_lasts_again_before_its_end_was_reported_is_not_ended() -> None:
     names = [f"c{number}" for number in range(10 * DIFFERENCES_A_TURN)]
     play = Play([target(rate=100_000)], standing=lasts())
     play.notify(*(raised(number, name) for number, name in enumerate(names, 1)))

@@ -90,7 +90,7 @@ def test_in_a_flood_sent_and_suppressed_make_what_was_offered() -> None:
     assert (health.sent, health.suppressed) == (len(received), told)
 
 
-def test_a_receiver_is_told_when_the_flood_ends() -> None:
+def test_a_receiver_is_notified_when_the_flood_ends() -> None:
     play = Play([target(rate=10)])
     play.notify(*(event(number, name=f"shop:event{number % 3}") for number in range(1, 12)))
     play.pass_time(SECOND - 1)
@@ -120,7 +120,7 @@ def test_and_every_ten_seconds_while_it_lasts() -> None:
     assert sum(each.suppressed for each in [*summaries, last]) == play.sender.health["nms"].suppressed
 
 
-def test_a_summary_goes_to_whoever_was_not_sent_something_whatever_it_chose() -> None:
+def test_a_summary_goes_to_each_receiver_that_missed_something_whatever_it_chose() -> None:
     play = Play(
         [target(severity=Severity.CRITICAL, patterns=("shop:*",), rate=4), target("other", OTHER_NMS)]
     )
@@ -199,7 +199,7 @@ def test_one_receiver_does_not_wait_for_another() -> None:
     assert len(play.sent[OTHER_NMS]) == 32
 
 
-def test_a_value_that_ber_cannot_say_is_one_event_less_and_told() -> None:
+def test_a_value_that_ber_cannot_say_is_one_event_less_and_reported() -> None:
     play = Play([target()])
     play.notify(event(1, row=(9, 9)), event(2))
     assert numbers(play.received()) == [2]
@@ -245,7 +245,7 @@ def test_a_test_goes_to_one_receiver_whatever_it_chose() -> None:
         play.sender.test("nobody")
 
 
-def test_a_wrong_community_is_told_once_a_minute_for_each_address() -> None:
+def test_a_wrong_community_is_reported_once_a_minute_for_each_address() -> None:
     play = Play([target()])
     for address in ("192.0.2.66", "192.0.2.66", "2001:db8::66"):
         play.sender.wrong_community(address)
@@ -272,7 +272,7 @@ def test_forged_addresses_do_not_make_a_flood() -> None:
     ),
     st.integers(1, 50),
 )
-def test_nothing_is_lost_without_being_told(events: list[tuple[Severity, int, str]], rate: int) -> None:
+def test_nothing_is_lost_without_being_reported(events: list[tuple[Severity, int, str]], rate: int) -> None:
     play = Play([target(rate=rate)])
     for number, (severity, pause, condition) in enumerate(events, 1):
         ends = severity is Severity.CLEARED

@@ -26,7 +26,7 @@ def test_what_is_configured_can_be_read(*, enabled: bool, number: int) -> None:
     assert store.get(ENABLE_AUTHEN_TRAPS) == ber.encode_integer(number)
 
 
-async def test_it_is_told_with_the_address_of_whoever_sent_it_and_of_nobody_else() -> None:
+async def test_it_is_reported_with_the_address_of_its_sender_and_of_no_other() -> None:
     counters, failures, told = SnmpCounters(), list[Exception](), list[str]()
     access = {COMMUNITY: Access(Store())}
     responder = Responder(access, counters, failures.append, wrong_community=told.append)

@@ -125,7 +125,7 @@ def broker(tmp_path: Path) -> OpenAmq:
     return OpenAmq(tmp_path)
 
 
-async def test_what_one_set_names_is_one_request_and_its_notice_is_told(broker: OpenAmq) -> None:
+async def test_what_one_set_names_is_one_request_and_its_notice_is_reported(broker: OpenAmq) -> None:
     status = await broker.set((at("port"), text("6673")), (at("monitor"), gauge(60)))
     assert status == (message.NO_ERROR, 0)
     assert broker.modified == [{"port": "6673", "monitor": 60}]

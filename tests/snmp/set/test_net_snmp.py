@@ -46,7 +46,7 @@ async def test_snmpset_sets(shop: Shop, port: int, tmp_path: Path) -> None:
     ("version", "reason"),
     [("2c", "commitFailed"), ("1", "(genError) A general failure occured")],
 )
-async def test_snmpset_is_told_what_failed(
+async def test_snmpset_gets_what_failed(
     shop: Shop, port: int, tmp_path: Path, version: str, reason: str
 ) -> None:
     shop.script = outcome(Outcome.REMOTE_FAILURE, "limit")

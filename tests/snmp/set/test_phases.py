@@ -87,7 +87,7 @@ async def test_an_optional_value_can_be_taken_away_where_the_syntax_has_a_form_f
         (at(OPTIONS), text("{"), message.WRONG_VALUE),
     ],
 )
-async def test_what_the_syntax_tells_is_refused_without_the_core(
+async def test_what_the_syntax_excludes_is_refused_without_the_core(
     name: Oid, value: bytes, status: int
 ) -> None:
     shop = Shop()
@@ -121,7 +121,7 @@ async def test_who_only_reads_has_no_access() -> None:
         (Outcome.SOURCE_DOWN, message.RESOURCE_UNAVAILABLE),
     ],
 )
-async def test_what_a_check_finds_is_told_with_its_variable_and_nothing_is_done(
+async def test_what_a_check_finds_is_reported_with_its_variable_and_nothing_is_done(
     checked: Outcome, status: int
 ) -> None:
     shop = Shop()
@@ -147,7 +147,7 @@ async def test_a_check_by_itself_finds_the_same(checked: Outcome, status: int) -
 
 
 @pytest.mark.parametrize("tried", [each for each in Outcome if each is not Outcome.APPLIED])
-async def test_what_was_tried_in_vain_is_told(tried: Outcome) -> None:
+async def test_what_was_tried_in_vain_is_reported(tried: Outcome) -> None:
     shop = Shop()
     shop.script = outcome(tried, "limit")
     expected = (message.UNDO_FAILED, 0) if tried is Outcome.UNKNOWN else (message.COMMIT_FAILED, 1)
@@ -223,7 +223,7 @@ async def test_by_best_effort_several_are_checked_first_and_then_set_one_after_t
     ]
 
 
-async def test_by_best_effort_the_first_that_fails_is_told_and_ends_it() -> None:
+async def test_by_best_effort_the_first_that_fails_is_reported_and_ends_it() -> None:
     def second_fails(request: OperationRequest) -> OperationAnswer:
         fails = request.row == 2 and not request.check_only
         return OperationAnswer(0, "gw.1.o1", Outcome.REMOTE_FAILURE) if fails else applied(request)

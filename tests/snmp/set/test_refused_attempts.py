@@ -72,14 +72,16 @@ async def test_what_fails_its_test_here(
 @pytest.mark.parametrize(
     ("name", "where"), [(at(RowColumn.NAME), TILL), (SYSTEM_LOCATION, NOWHERE), (at(999), TILL)]
 )
-async def test_what_is_no_element_is_told_by_its_name_alone(name: Oid, where: tuple[int, str, int]) -> None:
+async def test_what_is_no_element_is_reported_by_its_name_alone(
+    name: Oid, where: tuple[int, str, int]
+) -> None:
     shop = Shop()
     await shop.set((name, text("perhaps a password")))
     refusal = FrontEndRefusal(Outcome.READ_ONLY, f"SET of {dotted(name)}: notWritable")
     assert shop.reports == [refused_request(OPERATOR, SetElements({dotted(name): MASK}), refusal, where)]
 
 
-async def test_all_bindings_are_told_and_which_was_refused() -> None:
+async def test_all_bindings_are_reported_and_which_was_refused() -> None:
     shop = Shop()
     status = await shop.set(
         (at(NOTE), text("at the back")),
@@ -106,7 +108,7 @@ async def test_all_bindings_are_told_and_which_was_refused() -> None:
     )
 
 
-async def test_of_very_many_bindings_the_first_and_the_refused_one_are_told() -> None:
+async def test_of_very_many_bindings_the_first_and_the_refused_one_are_reported() -> None:
     shop = Shop()
     names = [(*SYSTEM_LOCATION, n) for n in range(MAX_RECORDED + 50)]
     assignments = [Assignment(n, name, integer(n)) for n, name in enumerate(names, 1)]
@@ -143,7 +145,7 @@ async def test_what_the_core_finds_wrong_with_a_set_is_recorded_although_it_was_
     assert report.action == SetElements({"limit": -7})
 
 
-async def test_what_the_core_records_itself_is_not_told_again() -> None:
+async def test_what_the_core_records_itself_is_not_reported_again() -> None:
     shop = Shop()
     shop.script = outcome(Outcome.REFUSED, "limit", checking=True)
     assert await shop.set((at(LIMIT), integer(7))) == (message.NO_ACCESS, 1)
@@ -168,7 +170,7 @@ async def test_who_only_reads() -> None:
     assert shop.reports == [refused_request(reader, SetElements({"limit": 7}), refusal, TILL)]
 
 
-async def test_whom_nobody_knows() -> None:
+async def test_an_unknown_user() -> None:
     shop = Shop()
     request = set_request([(at(LIMIT), integer(7))], community=b"a writer'z")
     assert shop.responder.answer(request, ("192.0.2.1", 40_000)) is None

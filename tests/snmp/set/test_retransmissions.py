@@ -47,7 +47,7 @@ async def test_another_sender_port_request_id_or_value_is_another_one() -> None:
     assert len(shop.done) == 5
 
 
-async def test_the_core_knows_it_again_where_the_agent_was_started_anew() -> None:
+async def test_the_core_recognises_it_where_the_agent_restarted() -> None:
     other = set_request([(at(LIMIT), integer(7))], request_id=2)
     asked: list[str] = []
     for datagram in (ASKED, ASKED, other):

@@ -139,7 +139,7 @@ def test_a_duration_is_counted_in_the_unit_of_its_column() -> None:
         (octets("x" * 36), ValueType.UUID, Syntax.UUID, message.WRONG_VALUE),
     ],
 )
-def test_what_is_none_is_told_by_its_status(
+def test_what_is_none_is_reported_by_its_status(
     tlv: bytes, type_: ValueType, syntax: Syntax, status: int
 ) -> None:
     with pytest.raises(WrittenValueError) as caught:

@@ -18,7 +18,7 @@ from tests.sources.rabbitmq.play import Play
 from tests.sources.rabbitmq.story import CONNECTED_AT
 
 
-def test_a_deleted_queue_is_told_by_its_event_and_else_a_second_later() -> None:
+def test_a_deleted_queue_is_reported_by_its_event_and_else_a_second_later() -> None:
     play = Play()
     play.calls("queue", "orders", "delete", True, False)
     play.asked(Change("DELETE", "queues/%2F/orders?if-empty=true"), Changed())
@@ -30,7 +30,7 @@ def test_a_deleted_queue_is_told_by_its_event_and_else_a_second_later() -> None:
     assert play.response().status == Status.OK
 
 
-def test_a_deleted_queue_of_which_no_event_tells_is_gone_too() -> None:
+def test_a_deleted_queue_of_which_no_event_reports_is_gone_too() -> None:
     play = Play()
     play.calls("queue", "orders", "delete", False, False)
     play.asked(Change("DELETE", "queues/%2F/orders"), Changed())

@@ -98,7 +98,7 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     assert complete_until(shop) == 0
 
 
-def test_a_node_that_was_started_while_nobody_listened_may_have_lost_all_since() -> None:
+def test_a_node_that_was_started_while_events_waited_may_have_lost_all_since() -> None:
     shop, until = kept()
     restarted(shop, 2)
     shop.run(1)
@@ -108,7 +108,7 @@ def test_a_node_that_was_started_while_nobody_listened_may_have_lost_all_since()
     assert gap.start == until - UNDER_WAY
 
 
-def test_a_node_that_was_started_in_the_second_in_which_nobody_listened_any_more_may_have_lost_all() -> None:
+def test_a_node_that_was_started_in_the_second_of_the_last_event_may_have_lost_all_since() -> None:
     shop, until = kept(heard_ago=2.9)
     restarted(shop, 2, uptime=2_500)
     shop.run(1)
@@ -155,7 +155,7 @@ def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
     assert gap.start == until - UNDER_WAY
 
 
-def test_what_ended_while_the_gateway_was_away_is_told_in_its_virtual_host() -> None:
+def test_what_ended_while_the_gateway_was_away_is_reported_in_its_virtual_host() -> None:
     """The node tells when it was started, before the virtual hosts are read."""
     shop = World()
     shop.broker.add_node(2, 3_000)
@@ -253,7 +253,7 @@ def test_queues_of_a_node_that_never_says_since_when_it_runs_are_listed_after_a_
     assert shop.source.synchronised
 
 
-def test_a_queue_made_anew_after_its_node_was_killed_is_never_shown_as_the_former() -> None:
+def test_a_queue_made_again_after_its_node_was_killed_is_never_shown_as_the_former() -> None:
     shop = world()
     shop.broker.add_queue("carts", durable=False)
     shop.run(30)
@@ -274,7 +274,7 @@ def test_a_queue_made_anew_after_its_node_was_killed_is_never_shown_as_the_forme
     assert shop.source.synchronised
 
 
-def test_what_ended_with_a_node_was_told_where_its_present_start_was_noticed_before() -> None:
+def test_what_ended_with_a_node_was_reported_where_its_present_start_was_noticed_before() -> None:
     """What was listed since is of the present process, although nobody knows when it was created."""
     shop = World()
     shop.broker.add_node(2, 30_000)

@@ -57,7 +57,7 @@ def test_alarms_have_texts_of_their_own_elements() -> None:
             rule.text.format(**dict.fromkeys(elements, "?"))
 
 
-def test_headers_become_what_the_management_api_would_tell() -> None:
+def test_headers_become_what_the_management_api_would_report() -> None:
     assert readable_headers(
         {
             "client_properties": ['{<<"product">>,longstr,<<"Till">>}'],
@@ -75,7 +75,7 @@ def test_headers_become_what_the_management_api_would_tell() -> None:
     }
 
 
-def test_the_documentation_tells_every_event_and_alarm() -> None:
+def test_the_documentation_reports_every_event_and_alarm() -> None:
     page = (Path(__file__).parents[3] / "docs" / "rabbitmq.md").read_text(encoding="utf-8")
     alarms = [name for rule in MAPPING.classes.values() for name in rule.alarms]
     assert [name for name in (*MAPPING.events, *alarms) if f"`{name}`" not in page] == []

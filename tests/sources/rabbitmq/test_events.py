@@ -30,7 +30,7 @@ from tests.sources.rabbitmq.imitation import Told, World
 from tests.sources.rabbitmq.story import world
 
 
-def test_an_exclusive_queue_tells_its_owner() -> None:
+def test_an_exclusive_queue_reports_its_owner() -> None:
     event, told = created("queue.created", QUEUE_CREATED)
     assert event.time == 1795163274_583000000
     assert told == {
@@ -46,7 +46,7 @@ def test_an_exclusive_queue_tells_its_owner() -> None:
     assert set(event.reading.statistics) == {None}
 
 
-def test_other_kinds_of_queue_tell_their_type() -> None:
+def test_other_kinds_of_queue_report_their_type() -> None:
     assert created("queue.created", QUORUM_CREATED)[1]["type"] == "quorum"
     stream = created("queue.created", STREAM_CREATED)[1]
     assert (stream["type"], stream["exclusive"]) == ("stream", False)
@@ -68,7 +68,7 @@ def test_an_exchange() -> None:
     }
 
 
-def test_a_connection_tells_the_same_as_the_management_api_without_secrets() -> None:
+def test_a_connection_reports_the_same_as_the_management_api_without_secrets() -> None:
     event, told = created("connection.created", CONNECTION_CREATED)
     assert event.process == OWNER
     assert told == {
@@ -110,7 +110,7 @@ def test_a_connection_tells_the_same_as_the_management_api_without_secrets() -> 
         ("vhost.deleted", {"name": "seen", **TIME}, ObjectName("vhost", ("seen",))),
     ],
 )
-def test_ends_are_told_by_name(event: str, headers: dict[str, Any], name: ObjectName) -> None:
+def test_ends_are_reported_by_name(event: str, headers: dict[str, Any], name: ObjectName) -> None:
     assert event_reader().read(*message(event, headers)) == Deleted(name, 1795163274_583000000)
 
 
@@ -142,7 +142,7 @@ def test_a_binding_may_be_that_of_a_console() -> None:
         "x",
     ],
 )
-def test_what_is_nobodys_birth_or_end_is_other(event: str) -> None:
+def test_what_is_no_birth_and_no_end_is_other(event: str) -> None:
     assert event_reader().read(*message(event, {"name": "exq", "vhost": "seen"})) == Other(event)
 
 
@@ -257,7 +257,7 @@ def shop_that_tells() -> World:
     return shop
 
 
-def test_setting_an_operator_policy_is_told_apart_from_setting_a_policy() -> None:
+def test_setting_an_operator_policy_is_distinguished_from_setting_a_policy() -> None:
     shop = shop_that_tells()
     shop.event("policy.set", vhost="/", name="limit", **POLICY)
     shop.event("parameter.set", component="operator_policy", vhost="/", name="limit", value=POLICY)
@@ -285,7 +285,7 @@ def test_a_global_parameter_is_cleared_by_setting_no_value_too() -> None:
     assert one_raised(shop, "parameter.set", **headers).name == "parameterCleared"
 
 
-def test_parameters_are_told_without_their_values() -> None:
+def test_parameters_are_reported_without_their_values() -> None:
     shop = shop_that_tells()
     value = {"src-uri": "amqp://user:secret@here", "src-queue": "a"}
     told = one_raised(shop, "parameter.set", component="shovel", vhost="/", name="mover", value=value)
@@ -316,7 +316,7 @@ def test_limits_and_topic_permissions_of_users() -> None:
     )
 
 
-def test_a_shovel_that_fails_again_and_again_is_told_once() -> None:
+def test_a_shovel_that_fails_again_and_again_is_reported_once() -> None:
     shop = shop_that_tells()
     for _ in range(3):
         shop.event("shovel.worker.status", **SHOVEL, status="starting")

@@ -102,7 +102,7 @@ def test_routing_keys_are_encoded_as_rabbitmq_does(key: str, called: str) -> Non
     assert created("binding.created", headers)[1]["propertiesKey"] == called
 
 
-def test_of_a_binding_with_arguments_the_listing_tells() -> None:
+def test_of_a_binding_with_arguments_the_listing_reports() -> None:
     reader = event_reader()
     headers = {**BINDING_CREATED, **WITH_ARGUMENTS}
     assert reader.read(*message("binding.created", headers)) == Changed("binding")

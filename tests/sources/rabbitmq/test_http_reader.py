@@ -150,7 +150,7 @@ async def test_a_server_that_breaks_off_is_unavailable() -> None:
     assert isinstance(await read_from(closing), Unavailable)
 
 
-async def test_nobody_listening_is_unavailable() -> None:
+async def test_an_address_without_a_listener_is_unavailable() -> None:
     async with server(lambda *_: asyncio.sleep(0)) as url:
         pass
     async with HttpReader(ManagementEndpoint(url, "gateway", SecretStr("sesame"))) as reader:

@@ -78,7 +78,7 @@ def test_any_answer_gives_names_or_nothing(users: Json) -> None:
         (Document({"users": []}), "the answer is no listing of users"),
     ],
 )
-def test_an_answer_that_tells_nothing_changes_no_trust_and_is_said_once(
+def test_an_answer_without_content_changes_no_trust_and_is_reported_once(
     answer: Unavailable | Broken | NotManagement | Document, reason: str
 ) -> None:
     check = ImpersonatorCheck(frozenset({"gateway"}), "agent")
@@ -125,7 +125,7 @@ def details(shop: World, event: str) -> list[str]:
     return [note.detail for note in shop.notes if note.event == event]
 
 
-def test_nobody_is_obeyed_while_another_user_carries_the_tag() -> None:
+def test_no_request_is_accepted_while_another_user_carries_the_tag() -> None:
     shop = world({"agent": ["administrator"], "app": []})
     assert answered(shop)
 
@@ -156,7 +156,7 @@ def test_heartbeats_and_publications_go_on_meanwhile() -> None:
     assert not shop.silent
 
 
-def test_one_who_is_obeyed_may_carry_it() -> None:
+def test_an_allowed_user_may_carry_it() -> None:
     shop = world({"loopback": ["impersonator"]})
     assert answered(shop)
     assert details(shop, "impersonator") == []
@@ -170,7 +170,7 @@ def test_an_event_that_tags_were_set_is_enough() -> None:
     assert not answered(shop)
 
 
-def test_a_user_who_may_not_read_users_is_told_of_once_and_served_all_the_same() -> None:
+def test_that_a_user_may_not_read_users_is_reported_once_and_the_rest_is_served() -> None:
     shop = world(None)
     shop.run(4_000)
     assert answered(shop)
@@ -179,7 +179,7 @@ def test_a_user_who_may_not_read_users_is_told_of_once_and_served_all_the_same()
     assert shop.source.status.detail == ADMINISTRATORS_ONLY
 
 
-def test_a_right_taken_away_clears_nobody() -> None:
+def test_a_right_taken_away_clears_no_alarm() -> None:
     shop = world({"mallory": ["impersonator"]})
     shop.broker.users = None
     shop.run(61)
@@ -200,7 +200,7 @@ def test_users_that_cannot_be_asked_for_stop_nothing_else() -> None:
     assert shop.broker.requests.count(UsersRequest()) == 2
 
 
-def test_over_the_loopback_nobody_can_forge_and_nobody_is_asked_for() -> None:
+def test_over_the_loopback_no_sender_can_forge_and_no_user_is_asked_for() -> None:
     shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = {"mallory": ["impersonator"]}
     shop.run(200)
@@ -274,7 +274,7 @@ def configured(site: Site, broker: PrivateBroker, agent: Credentials) -> None:
     site.configure(agents={"orders": {**reading, "publish": publish}})
 
 
-async def test_a_request_is_refused_while_somebody_could_have_forged_it(
+async def test_a_request_is_refused_while_it_could_be_forged(
     own_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     broker, site = own_rabbitmq, new_site(tmp_path, state=False)

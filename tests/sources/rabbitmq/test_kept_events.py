@@ -100,7 +100,7 @@ async def test_events_of_meanwhile_come_first(virtual_host: VirtualHost) -> None
     await delete_queue(virtual_host, queue)
 
 
-async def test_events_wait_for_somebody_who_hears_them(virtual_host: VirtualHost) -> None:
+async def test_events_wait_for_a_session_that_understands_them(virtual_host: VirtualHost) -> None:
     queue, ledger = new_queue(), MemoryLedger()
     async with listening(virtual_host, queue, ledger) as sink:
         await until(lambda: "caught up" in sink.told, "it listens")

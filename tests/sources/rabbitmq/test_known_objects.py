@@ -69,7 +69,7 @@ def test_an_event_creates_and_a_listing_adds_values() -> None:
     assert change.object.statistics[0] == 3
 
 
-def test_the_same_values_are_told_again_only_for_their_sample_time() -> None:
+def test_the_same_values_are_reported_again_only_for_their_sample_time() -> None:
     known = known_queue()
     assert told(known.listed(queue(), T0, T0, T0)) == [("put", "orders", 0)]
     assert told(known.listed(queue(), T0, T0, T0)) == []
@@ -92,7 +92,7 @@ def test_a_creation_event_for_an_object_known_for_long_means_that_its_end_was_mi
     assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
 
 
-def test_the_same_creation_told_twice_is_nothing_new() -> None:
+def test_the_same_creation_reported_twice_is_nothing_new() -> None:
     known = KnownObjects(READERS)
     known.created(queue(), T0, T0)
     assert told(known.created(queue(), T0, T0 + SECOND)) == []
@@ -134,7 +134,7 @@ def test_the_end_of_an_unknown_object_is_remembered_for_a_while() -> None:
     assert told(known.listed(queue(), T0 - SECOND, T0, T0)) == [("new", "orders", 0)]
 
 
-def test_a_listing_that_may_show_its_predecessor_tells_nothing_of_a_successor() -> None:
+def test_a_listing_that_may_show_its_predecessor_reports_nothing_of_a_successor() -> None:
     known = KnownObjects(READERS)
     known.deleted(ORDERS, T0, T0)
     known.created(queue(), T0 + 1, T0 + 1)
@@ -143,7 +143,7 @@ def test_a_listing_that_may_show_its_predecessor_tells_nothing_of_a_successor() 
     assert told(known.listed(queue(messages=1), late, late, late)) == [("put", "orders", T0 + 1)]
 
 
-def test_what_is_settled_at_creation_tells_two_objects_of_one_name_apart() -> None:
+def test_what_is_settled_at_creation_distinguishes_two_objects_of_one_name() -> None:
     known = KnownObjects(READERS)
     known.listed(queue(arguments={"x-max-length": 5}), T0, T0, T0)
     later = T0 + 5 * SECOND  # deleted and declared again while no events arrived
@@ -152,7 +152,7 @@ def test_what_is_settled_at_creation_tells_two_objects_of_one_name_apart() -> No
     assert told(known.listed(queue(arguments={"x-max-length": 6}), later, later, later)) == []
 
 
-def test_a_listing_may_tell_more_of_a_table_than_an_event() -> None:
+def test_a_listing_may_report_more_of_a_table_than_an_event() -> None:
     known = KnownObjects(READERS)
     known.created(queue(arguments={"x-max-length": 5, "x-odd": "1.5"}), T0, T0)
     later = T0 + 5 * SECOND
@@ -314,7 +314,7 @@ def test_whatever_happens_each_object_is_new_once_and_gone_once(steps: list[tupl
         assert sorted(alive.values()) == sorted(one.name.leaf for one in known.of_class("queue"))
 
 
-def test_another_of_the_same_name_has_another_number_although_nobody_told_when_it_was_made() -> None:
+def test_another_of_the_same_name_has_another_number_although_its_creation_was_not_reported() -> None:
     known = known_queue()
     first = known.get(ORDERS)
     known.listed(queue(durable=False), T0, T0, T0)
@@ -337,7 +337,7 @@ def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
     return known
 
 
-def test_the_end_of_what_only_a_former_agent_knew_is_told_whole() -> None:
+def test_the_end_of_what_only_a_former_agent_knew_is_reported_whole() -> None:
     known = remembering()
     (gone,) = known.deleted(ORDERS, T0 - SECOND, T0)
     assert told([gone]) == [("gone", "orders", T0 - SECOND)]
@@ -350,7 +350,7 @@ def test_a_listing_shows_what_a_former_agent_knew_with_its_time_of_creation() ->
     assert told(known.listed(queue(), T0, T0, T0)) == [("new", "orders", T0 - 500 * SECOND)]
 
 
-def test_what_was_made_anew_meanwhile_is_two_objects_when_the_events_of_meanwhile_have_come() -> None:
+def test_what_was_created_again_meanwhile_is_two_objects_when_the_events_of_meanwhile_have_come() -> None:
     known = remembering()
     known.listed(queue(), T0, T0, T0)
     late = T0 + 60 * SECOND
@@ -364,7 +364,7 @@ def test_an_event_from_before_the_first_sight_of_an_object_is_about_it_however_l
     assert told(known.created(queue(), T0 - SECOND, T0 + 60 * SECOND)) == [("put", "orders", T0 - SECOND)]
 
 
-def test_what_was_told_by_events_is_remembered_no_more() -> None:
+def test_what_was_reported_by_events_is_remembered_no_more() -> None:
     known = remembering()
     known.created(queue(), T0, T0)
     assert told(known.deleted(ORDERS, T0 + 1, T0 + 1)) == [("gone", "orders", T0 + 1)]
@@ -491,7 +491,7 @@ def test_a_creation_event_that_comes_after_a_listing_is_no_recovery() -> None:
     assert not known.is_known_otherwise(queue("other"), T0, T0)
 
 
-def test_a_listing_that_shows_another_object_before_its_events_arrive_is_believed_later() -> None:
+def test_a_listing_that_shows_another_object_before_its_events_arrive_is_trusted_later() -> None:
     known = known_queue()
     known.events_arrive = True
     assert known.listed(queue(durable=False), T0, T0, T0) == []

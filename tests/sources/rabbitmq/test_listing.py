@@ -53,7 +53,7 @@ def test_the_channel_counts_and_else_the_connection() -> None:
     assert places(consumer({})) == places(consumer([])) == [""]
 
 
-def test_consumers_that_nothing_tells_apart_are_numbered_whatever_their_order() -> None:
+def test_consumers_that_nothing_distinguishes_are_numbered_whatever_their_order() -> None:
     first, second = consumer([], prefetch_count=1), consumer([], prefetch_count=2)
     other = consumer([], tag="1")
     assert places(first, second, first, other) == ["", "(2)", "(3)", ""]

@@ -63,7 +63,7 @@ async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: Vir
             assert len(ids) == 2
 
 
-async def test_what_lives_for_a_moment_is_heard_of_too(virtual_host: VirtualHost) -> None:
+async def test_what_lives_for_a_moment_is_seen_too(virtual_host: VirtualHost) -> None:
     with reading_user(virtual_host.broker, [virtual_host.name]) as user:
         async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
             await ready(watched)
@@ -215,7 +215,7 @@ async def test_a_broker_that_takes_its_event_exchange_for_unbound_is_noticed(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_more_events_than_can_be_consumed_raise_a_doubt(
+async def test_more_events_than_can_be_consumed_are_a_suspected_loss(
     virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_consumer, "PREFETCH", 1)
@@ -239,7 +239,7 @@ async def test_more_events_than_can_be_consumed_raise_a_doubt(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_only_the_broker_itself_is_believed(virtual_host: VirtualHost) -> None:
+async def test_only_the_broker_itself_is_trusted(virtual_host: VirtualHost) -> None:
     sink = Sink()
     broker = virtual_host.broker
     with reading_user(broker, []) as user, broker.http() as client:

@@ -108,7 +108,7 @@ async def test_bindings_come_and_go_with_their_ends_and_the_default_exchange_has
                 assert watched.gone("binding", "inner")
 
 
-async def test_policies_are_told_when_they_are_set_changed_and_cleared(virtual_host: VirtualHost) -> None:
+async def test_policies_are_reported_when_they_are_set_changed_and_cleared(virtual_host: VirtualHost) -> None:
     path = f"policies/{virtual_host.path}/cap"
     with reading_user(virtual_host.broker, [virtual_host.name]) as user, virtual_host.http() as client:
         async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:

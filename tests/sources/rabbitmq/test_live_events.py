@@ -26,7 +26,9 @@ pytestmark = pytest.mark.each_rabbitmq
 ALARM_SECONDS = 60.0 if PROVING else 3.0
 
 
-async def test_a_connection_and_its_queue_are_told_from_beginning_to_end(virtual_host: VirtualHost) -> None:
+async def test_a_connection_and_its_queue_are_reported_from_beginning_to_end(
+    virtual_host: VirtualHost,
+) -> None:
     host = virtual_host.name
     with reading_user(virtual_host.broker, [host]) as user:
         async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
@@ -65,7 +67,7 @@ async def test_a_connection_and_its_queue_are_told_from_beginning_to_end(virtual
             assert (created["type"], created["exclusive"], created["by"]) == ("classic", True, user_name)
 
 
-async def test_a_refused_login_is_told_without_its_password(virtual_host: VirtualHost) -> None:
+async def test_a_refused_login_is_reported_without_its_password(virtual_host: VirtualHost) -> None:
     broker = virtual_host.broker
     stranger = Credentials(f"stranger-{secrets.token_hex(4)}", secrets.token_hex(8))
     with reading_user(broker, [virtual_host.name]) as user:
@@ -89,7 +91,7 @@ async def test_a_refused_login_is_told_without_its_password(virtual_host: Virtua
             assert stranger.password not in repr(watched.events)
 
 
-async def test_what_administrators_do_is_told(virtual_host: VirtualHost) -> None:
+async def test_what_administrators_do_is_reported(virtual_host: VirtualHost) -> None:
     host, name = virtual_host.name, f"bob-{secrets.token_hex(4)}"
     with reading_user(virtual_host.broker, [host]) as user:
         async with watch(virtual_host.broker, user, virtual_host=virtual_host.name) as watched:
@@ -119,7 +121,7 @@ async def test_what_administrators_do_is_told(virtual_host: VirtualHost) -> None
             assert (exchange["name"], exchange["exchangeType"]) == ("till", "fanout")
 
 
-async def test_alarms_are_told_within_seconds_and_so_is_everything_while_they_last(
+async def test_alarms_are_reported_within_seconds_and_so_is_everything_while_they_last(
     own_rabbitmq: PrivateBroker, record_property: Callable[[str, object], None]
 ) -> None:
     broker = own_rabbitmq

@@ -78,7 +78,7 @@ async def test_a_shovel_runs_and_ends(start_rabbitmq: Callable[[BrokerSettings],
             assert broker.administrator.password not in repr(watched.events)
 
 
-async def test_a_shovel_that_cannot_work_is_not_told_as_running(
+async def test_a_shovel_that_cannot_work_is_not_reported_as_running(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], rabbitmq_release: str
 ) -> None:
     broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
@@ -105,7 +105,7 @@ async def test_a_shovel_that_cannot_work_is_not_told_as_running(
             assert broker.administrator.password not in repr(watched.events)
 
 
-async def test_limits_permissions_and_policies_are_told_as_set_and_as_cleared(
+async def test_limits_permissions_and_policies_are_reported_as_set_and_as_cleared(
     virtual_host: VirtualHost,
 ) -> None:
     host, path, name = virtual_host.name, virtual_host.path, f"bob-{secrets.token_hex(4)}"

@@ -104,7 +104,7 @@ async def test_the_limits_of_a_virtual_host_are_set_and_cleared(
         assert limits(virtual_host) == {"max-queues": 0}
 
 
-async def test_nobody_is_locked_out_unless_the_configuration_says_so(
+async def test_no_user_is_locked_out_unless_the_configuration_says_so(
     virtual_host: VirtualHost, writer: Credentials
 ) -> None:
     async with watching(virtual_host, writer) as watched:
@@ -218,7 +218,7 @@ async def test_queues_without_mirrors_are_not_synchronised(
             assert watched.value("queue", name, "mirrors") is None
 
 
-async def test_an_end_is_told_also_without_events(virtual_host: VirtualHost, writer: Credentials) -> None:
+async def test_an_end_is_reported_also_without_events(virtual_host: VirtualHost, writer: Credentials) -> None:
     with virtual_host.http() as client:
         client.put(f"queues/{virtual_host.path}/orders", json={}).raise_for_status()
         async with watching(virtual_host, writer, events=False) as watched:
@@ -313,7 +313,7 @@ async def test_without_an_account_for_it_nothing_is_changed(virtual_host: Virtua
         assert limits(virtual_host) == {}
 
 
-async def test_an_account_without_the_rights_is_told_which_are_missing(
+async def test_of_an_account_the_missing_rights_are_named(
     virtual_host: VirtualHost, writer: Credentials
 ) -> None:
     with virtual_host.http() as client:
@@ -330,7 +330,7 @@ async def test_an_account_without_the_rights_is_told_which_are_missing(
             assert "password" in refused.text
 
 
-async def test_a_virtual_host_is_started_and_queues_are_spread_anew(
+async def test_a_virtual_host_is_started_and_queues_are_spread_again(
     virtual_host: VirtualHost, writer: Credentials
 ) -> None:
     async with watching(virtual_host, writer) as watched:
@@ -344,7 +344,7 @@ async def test_a_virtual_host_is_started_and_queues_are_spread_anew(
         assert spread.outcome is Outcome.APPLIED
 
 
-async def test_an_object_is_read_anew_when_it_is_asked_for(virtual_host: VirtualHost) -> None:
+async def test_an_object_is_read_again_when_it_is_asked_for(virtual_host: VirtualHost) -> None:
     with virtual_host.http() as client:
         client.put(f"queues/{virtual_host.path}/orders", json={}).raise_for_status()
         async with watching(virtual_host, None, events=False) as watched:

@@ -115,7 +115,7 @@ async def read_anew(watched: Watch, class_name: str, leaf: str) -> bool:
     return answer.outcome is DONE[0]
 
 
-async def test_single_objects_are_read_anew(virtual_host: VirtualHost, writer: Credentials) -> None:
+async def test_single_objects_are_read_again(virtual_host: VirtualHost, writer: Credentials) -> None:
     async with await aio_pika.connect(virtual_host.amqp_url()) as client:
         channel = await client.channel()
         queue = await channel.declare_queue("orders", durable=True)

@@ -147,7 +147,7 @@ def test_an_end_that_comes_long_after_the_answer_is_missed_is_the_answer() -> No
     assert response.text.startswith("answered late: it is gone; before: no answer of the broker")
 
 
-def test_an_end_by_another_user_does_not_tell_what_came_of_a_call_without_an_answer() -> None:
+def test_an_end_by_another_user_does_not_report_what_came_of_a_call_without_an_answer() -> None:
     play = Play()
     delete_without_answer(play)
     play.world.event("queue.deleted", vhost="/", name="orders", user_who_performed_action="app")
@@ -155,7 +155,7 @@ def test_an_end_by_another_user_does_not_tell_what_came_of_a_call_without_an_ans
     assert play.response().status == Status.OUTCOME_UNKNOWN
 
 
-def test_of_two_calls_that_may_have_ended_an_object_nobody_knows_which_did() -> None:
+def test_of_two_calls_that_may_have_ended_an_object_both_outcomes_are_unknown() -> None:
     play = Play()
     delete_without_answer(play)
     delete_without_answer(play)
@@ -312,7 +312,7 @@ def test_no_limit_and_no_connections_at_all() -> None:
     play.asked(Change("PUT", "vhost-limits/%2F/max-connections", {"value": 0}), Changed())
 
 
-def test_nobody_may_change_a_broker_without_an_account_for_it() -> None:
+def test_no_principal_may_change_a_broker_without_an_account_for_it() -> None:
     play = Play(writer="")
     play.calls("queue", "orders", "purge")
     response = play.response()
@@ -339,7 +339,7 @@ def test_what_is_only_checked_is_refused_as_it_would_be(
     assert (objection and objection.outcome) == outcome
 
 
-def test_limits_are_read_every_ten_seconds_and_when_an_event_tells() -> None:
+def test_limits_are_read_every_ten_seconds_and_when_an_event_reports() -> None:
     play = Play()
     assert play.world.value("vhost", "/", "maxConnections") == -1
     assert play.is_idle()
@@ -381,7 +381,7 @@ def test_a_virtual_host_does_not_inherit_the_limits_of_one_that_had_its_name() -
     assert play.world.value("vhost", "team", "maxConnections") == -1
 
 
-def test_an_object_is_read_before_it_is_told_to_who_asks_for_it() -> None:
+def test_an_object_is_read_before_it_is_answered() -> None:
     play = Play(writer="")
     play.reads_limits([])
     play.told()

@@ -201,7 +201,7 @@ def test_failures_make_the_pauses_longer_up_to_a_limit_and_success_ends_them() -
     assert broker.plan.due() - broker.now == SECOND
 
 
-def test_a_listing_that_failed_begins_anew_after_the_others() -> None:
+def test_a_listing_that_failed_begins_again_after_the_others() -> None:
     broker = Broker(pages={"node": 3})
     broker.step()
     broker.step()
@@ -298,7 +298,7 @@ def test_single_questions_come_first_but_not_faster_than_can_be_borne() -> None:
     assert broker.now - began >= 2 * 3 * MILLISECOND / 0.05
 
 
-def test_a_question_that_nobody_answers_does_not_keep_others_from_being_asked() -> None:
+def test_a_request_without_an_answer_does_not_delay_others() -> None:
     broker = Broker()
     broker.run(1)
     for name in ("never", "soon"):
@@ -320,7 +320,7 @@ def test_more_questions_than_anybody_could_ask_are_declined() -> None:
     assert asked == [True] * MAX_EXTRA_REQUESTS + [False]
 
 
-def test_in_doubt_everything_is_read_again_at_once() -> None:
+def test_after_a_loss_everything_is_read_again_at_once() -> None:
     broker = Broker()
     broker.run(11)
     before = {name: len(begun) for name, begun in broker.begun.items()}
@@ -331,7 +331,7 @@ def test_in_doubt_everything_is_read_again_at_once() -> None:
     )
 
 
-def test_even_in_doubt_a_dear_listing_is_not_repeated_without_end() -> None:
+def test_even_after_a_loss_an_expensive_listing_is_not_repeated_without_end() -> None:
     broker = Broker(wall={"queue": 2 * SECOND})
     broker.run(10)
     for _ in range(100):
@@ -383,7 +383,7 @@ def test_users_are_asked_for_at_once_when_tags_were_set() -> None:
     assert asked_for_users(users, 50 * SECOND, refused=False) == [1]
 
 
-def test_users_are_not_asked_for_unless_told() -> None:
+def test_users_are_not_asked_for_unless_configured() -> None:
     unasked = plan()
     unasked.hurry_users(0)
     assert asked_for_users(unasked, 200 * SECOND, refused=False) == []
@@ -477,7 +477,7 @@ def test_pages_of_the_first_reading_follow_each_other_without_pauses_for_a_limit
     assert sum(pauses[30:]) >= (len(pauses) - 31) * SECOND
 
 
-def test_after_an_outage_statistics_are_in_doubt_too_although_they_are_listed_seldom() -> None:
+def test_after_an_outage_statistics_are_stale_too_although_they_are_listed_seldom() -> None:
     broker = Broker(wall={"queue": SECOND})
     broker.plan.list_without_statistics("queue", 0, share=0.04, intervals={})
     broker.run(60)

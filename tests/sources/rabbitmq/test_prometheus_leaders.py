@@ -182,7 +182,7 @@ def test_leaders_that_move_again_and_again_cost_no_more_than_the_share() -> None
     assert broker.request() is not None
 
 
-def test_nobody_is_asked_where_no_quorum_queue_is_led() -> None:
+def test_no_node_is_asked_where_no_quorum_queue_is_led() -> None:
     broker = Broker()
     assert broker.request() is None
     broker.lists("stream", "stream")
@@ -204,7 +204,7 @@ def test_a_listing_changes_no_figures_of_the_same_leader() -> None:
     assert broker.shown() == {"raftTerm": 2}
 
 
-def test_what_a_node_does_not_tell_any_more_is_absent() -> None:
+def test_what_a_node_does_not_report_any_more_is_absent() -> None:
     broker = Broker()
     broker.lists()
     broker.answers(told(term=2))
@@ -252,7 +252,7 @@ def test_nodes_whose_names_are_not_known_are_asked_too() -> None:
     assert broker.shown() == {"raftTerm": 2}
 
 
-def test_another_node_than_was_asked_is_not_believed() -> None:
+def test_another_node_than_was_asked_is_not_trusted() -> None:
     broker = Broker()
     broker.lists()
     request = broker.request()

@@ -226,7 +226,7 @@ def test_a_node_that_fails_is_asked_again_after_pauses_that_grow() -> None:
     assert (broker.statistics.active, broker.statistics.trouble) == (True, "")
 
 
-def test_another_node_than_was_asked_is_not_believed() -> None:
+def test_another_node_than_was_asked_is_not_trusted() -> None:
     broker = Broker("rabbit@a")
     request = broker.request()
     sheet = NodeSheet(broker.statistics.columns)

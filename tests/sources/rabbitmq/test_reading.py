@@ -90,7 +90,7 @@ def test_a_classic_queue_as_recorded() -> None:
     assert told.keys().isdisjoint({"policy", "headMessageTime", "idleSince", "members", "exclusiveOwner"})
 
 
-def test_an_idle_queue_tells_since_when_and_no_traffic() -> None:
+def test_an_idle_queue_says_since_when_and_no_traffic() -> None:
     recorded = next(item for item in items("queues") if item["name"].startswith("amq.gen-"))
     told = values("queue", recorded)
     assert told["exclusive"] is True

@@ -340,7 +340,7 @@ def test_an_exact_pattern_takes_dots_literally() -> None:
 
 
 @pytest.mark.parametrize("role", RIGHTS)
-def test_the_documentation_tells_these_rights(role: str) -> None:
+def test_the_documentation_reports_these_rights(role: str) -> None:
     page = (Path(__file__).parents[3] / "docs" / "rights.md").read_text()
     cells = {
         cell.strip().strip("`").replace("\\|", "|")

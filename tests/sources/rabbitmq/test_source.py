@@ -202,7 +202,7 @@ def test_what_may_have_ended_unheard_is_given_up_where_its_class_cannot_be_liste
     assert shop.observed[before:].count(ResyncEnded(complete=True)) == 1
 
 
-def test_a_source_that_stood_still_vouches_for_nothing_before_it_has_read_again() -> None:
+def test_a_source_that_stood_still_confirms_nothing_before_it_has_read_again() -> None:
     shop = world()
     before = len(shop.observed)
     shop.now += 60 * SECOND
@@ -221,7 +221,7 @@ def test_an_answer_that_waited_while_the_process_stood_still_is_none() -> None:
     assert "does not answer" in shop.source.status.detail
 
 
-def test_limits_of_virtual_hosts_are_not_known_while_events_that_tell_them_may_be_lost() -> None:
+def test_limits_of_virtual_hosts_are_not_known_while_their_events_may_be_lost() -> None:
     play = Play()
     assert play.is_idle()
     play.world.source.handle(LossSuspected("the queue was too long", play.now), play.now)

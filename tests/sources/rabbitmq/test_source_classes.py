@@ -161,7 +161,7 @@ def test_bindings_of_the_default_exchange_and_of_what_is_not_shown_are_not_shown
     assert shop.names("binding") == []
 
 
-def test_of_a_binding_with_arguments_the_listing_tells_soon() -> None:
+def test_of_a_binding_with_arguments_the_listing_reports_soon() -> None:
     shop = world()
     shop.broker.add_exchange("till", "/")
     shop.run(20)
@@ -264,7 +264,7 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
     assert shop.source.status.detail == ""
 
 
-def test_where_nobody_writes_a_refused_login_is_not_that_of_who_writes_and_is_tried_again_soon() -> None:
+def test_without_a_writing_account_a_refused_login_is_the_readers_and_is_tried_again_soon() -> None:
     """A password that is changed meanwhile may be refused first where an administrator is needed."""
     shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = {}
@@ -336,7 +336,7 @@ def test_inside_a_virtual_host_that_may_not_be_read_nothing_new_is_shown() -> No
 # Which of several agents tells.
 
 
-def test_an_agent_that_stands_by_tells_what_happened_after_the_other_was_last_known_to_serve() -> None:
+def test_an_agent_that_stands_by_reports_what_happened_after_the_other_was_last_known_to_serve() -> None:
     shop = world()
     shop.agent.handle(LinkDown("gone"), shop.now)
     shop.event("user.created", name="told by the other")

@@ -54,7 +54,9 @@ def test_the_gateways_own_queues_and_connections_are_left_out_unless_asked_for(*
         assert shop.names("connection") == ["liar"]
 
 
-def test_statistics_of_a_class_that_cannot_be_read_any_more_are_not_told_as_if_they_were_current() -> None:
+def test_statistics_of_a_class_that_cannot_be_read_any_more_are_not_reported_as_if_they_were_current() -> (
+    None
+):
     shop = world()
     assert shop.value("queue", "orders", "messages") == 3
     shop.broker.failure = lambda request: (
@@ -87,7 +89,7 @@ def test_a_class_of_too_many_objects_leaves_the_others_to_be_read_and_is_seldom_
     assert shop.value("queue", "orders", "messages") == 3
 
 
-def test_statistics_from_before_a_silence_are_not_told_where_they_still_cannot_be_read() -> None:
+def test_statistics_from_before_a_silence_are_not_reported_where_they_still_cannot_be_read() -> None:
     shop = world()
     shop.broker.failure = lambda _: Unavailable("connection refused")
     shop.run(60)
@@ -121,7 +123,7 @@ def test_a_broker_that_does_not_answer_is_said_once_and_then_silence(answer: Ans
     assert shop.silent
 
 
-def test_who_waited_long_for_no_answer_vouches_for_nothing_any_more() -> None:
+def test_a_source_that_waited_long_for_no_answer_confirms_nothing_any_more() -> None:
     shop = world()
     shop.broker.failure = lambda _: Unavailable("no answer within 20 s")
     shop.request_takes = 20 * SECOND
@@ -138,7 +140,7 @@ def test_who_waited_long_for_no_answer_vouches_for_nothing_any_more() -> None:
     assert shop.note_counts["agent-silent"] == 1
 
 
-def test_a_late_answer_is_welcome_and_all_is_read_anew() -> None:
+def test_a_late_answer_is_welcome_and_all_is_read_again() -> None:
     shop = world()
     shop.request_takes = 15 * SECOND
     shop.run(14)
@@ -162,7 +164,7 @@ def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
     )
 
 
-def test_when_the_broker_answers_again_all_is_read_before_anything_is_told() -> None:
+def test_when_the_broker_answers_again_all_is_read_before_anything_is_reported() -> None:
     shop = world()
     shop.broker.failure = lambda _: Unavailable("connection refused")
     shop.run(100)
@@ -319,7 +321,7 @@ def test_an_overview_that_always_fails_ends_nothing_else() -> None:
     assert shop.names("node")
 
 
-def test_nobody_vouches_for_a_broker_of_which_nothing_can_be_read() -> None:
+def test_a_broker_of_which_nothing_can_be_read_is_stale() -> None:
     shop = world()
     shop.broker.failure = lambda _: Unavailable("connection refused")
     shop.run(30)
@@ -384,7 +386,7 @@ def test_a_virtual_host_on_some_nodes_only_or_on_none() -> None:
     ]
 
 
-def test_a_link_that_comes_back_is_told_what_happened_meanwhile() -> None:
+def test_a_link_that_comes_back_receives_what_happened_meanwhile() -> None:
     shop = world()
     told = len(shop.sent)
     shop.agent_does(shop.agent.handle(LinkDown("gone"), shop.now))
@@ -400,7 +402,7 @@ def test_a_link_that_comes_back_is_told_what_happened_meanwhile() -> None:
     assert ("orders", "deleted") in shop.story("queue")
 
 
-def test_requests_lost_on_the_way_make_the_agent_tell_everything_again() -> None:
+def test_requests_lost_on_the_way_make_the_agent_report_everything_again() -> None:
     shop = world()
     heard = len(shop.seen)
     shop.agent_does(shop.agent.handle(LossSuspected("the queue was too long", shop.now), shop.now))
@@ -408,7 +410,7 @@ def test_requests_lost_on_the_way_make_the_agent_tell_everything_again() -> None
     assert ("orders", "there") in shop.story("queue", heard)
 
 
-def test_a_console_that_binds_is_told_everything() -> None:
+def test_a_console_that_binds_receives_everything() -> None:
     shop = world(management_virtual_host="amqp-gateway")
     binding = {"vhost": "amqp-gateway", "source_name": "qpid.management"}
     heard = len(shop.seen)
@@ -421,7 +423,7 @@ def test_a_console_that_binds_is_told_everything() -> None:
     assert shop.story("queue", heard) == [("orders", "there")]
 
 
-def test_only_whom_it_obeys_is_answered() -> None:
+def test_only_allowed_users_are_answered() -> None:
     shop = world()
     effects = shop.agent.handle(Delivery("x", "broker", b"AM2B\0\0\0\0", "reply", "mallory"), shop.now)
     assert [getattr(effect, "event", "") for effect in effects][:1] == ["refused-sender"]

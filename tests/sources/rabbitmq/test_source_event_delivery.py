@@ -10,7 +10,7 @@ from tests.sources.rabbitmq.imitation import NODE, SECOND
 from tests.sources.rabbitmq.story import world
 
 
-def test_events_of_the_time_without_a_link_are_told_later_with_their_own_times() -> None:
+def test_events_of_the_time_without_a_link_are_reported_later_with_their_own_times() -> None:
     shop = world()
     shop.agent.handle(LinkDown("gone"), shop.now)
     shop.queue_created("meanwhile")
@@ -24,7 +24,7 @@ def test_events_of_the_time_without_a_link_are_told_later_with_their_own_times()
     assert event.arguments["queue"] in {Reference(one.native_id) for one in shop.seen}
 
 
-def test_events_that_the_link_gives_back_are_told_again_in_order() -> None:
+def test_events_that_the_link_gives_back_are_reported_again_in_order() -> None:
     shop = world()
     heard = len(shop.observations)
     shop.event("alarm.set", node=NODE, source="memory")
@@ -68,7 +68,7 @@ def test_events_too_old_are_counted_and_said() -> None:
     assert event.arguments["count"] == 1
 
 
-def test_lost_events_of_the_broker_are_told() -> None:
+def test_lost_events_of_the_broker_are_reported() -> None:
     shop = world()
     shop.queue_created("last")
     heard = shop.now
@@ -93,7 +93,7 @@ def test_events_that_a_full_queue_dropped_are_lost_since_it_was_not_full_though_
     assert lost.arguments["since"] == fine
 
 
-def test_events_that_lack_what_they_must_tell_are_counted() -> None:
+def test_events_that_lack_what_they_must_report_are_counted() -> None:
     shop = world()
     shop.event("user.created")
     shop.event("policy.set", vhost="/", name="cap", priority="high")
@@ -130,7 +130,7 @@ def test_a_node_shows_its_alarm_at_once_and_no_listing_from_before_takes_it_back
     assert shop.value("node", NODE, "memoryAlarm") is False, "they know better in the end"
 
 
-def test_an_alarm_that_only_listings_tell_blocks_too() -> None:
+def test_an_alarm_that_only_listings_report_blocks_too() -> None:
     shop = world()
     shop.broker.objects["node"][NODE,]["mem_alarm"] = True
     shop.run(6)
@@ -146,7 +146,7 @@ def test_an_alarm_that_only_listings_tell_blocks_too() -> None:
     assert not shop.source.status.blocked
 
 
-def test_a_blocked_connection_is_believed_until_listings_know_better() -> None:
+def test_a_blocked_connection_is_trusted_until_listings_know_better() -> None:
     shop = world()
     shop.source.handle(ConnectionBlocked(), shop.now)
     assert shop.source.status.blocked

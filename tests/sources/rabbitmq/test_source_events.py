@@ -77,7 +77,7 @@ def test_a_queue_that_is_created_and_deleted() -> None:
     }
 
 
-def test_a_closed_connection_is_told_with_what_the_broker_does_not_tell() -> None:
+def test_a_closed_connection_is_reported_with_what_the_broker_does_not_report() -> None:
     shop = world()
     opened(shop)
     shop.broker.add_connection("10.0.0.9:5000 -> 10.0.0.1:5672", shop.now // MILLISECOND, node=NODE)
@@ -105,7 +105,7 @@ def test_a_closed_connection_is_told_with_what_the_broker_does_not_tell() -> Non
     assert last.arguments["node"] in {Reference(one.native_id) for one in shop.seen if one.key.name == "node"}
 
 
-def test_an_end_that_a_listing_shows_before_the_event_tells_it_is_told_with_the_facts() -> None:
+def test_an_end_that_a_listing_shows_before_the_event_reports_it_is_reported_with_the_facts() -> None:
     shop = world()
     shop.broker.objects["connection"].clear()
     shop.run(40)
@@ -130,7 +130,7 @@ def test_a_connection_known_from_listings_only_is_closed_with_the_facts() -> Non
     assert facts == {"user": "app", "vhost": "/", "clientName": "till 4", "lifetime": lifetime}
 
 
-def test_a_closing_whose_birth_was_missed_is_told_with_what_is_known() -> None:
+def test_a_closing_whose_birth_was_missed_is_reported_with_what_is_known() -> None:
     shop = world()
     closed(shop, "[fe80::1]:5000 -> [::1]:5672")
     shop.run(1)
@@ -146,7 +146,7 @@ def test_a_closing_whose_birth_was_missed_is_told_with_what_is_known() -> None:
     }
 
 
-def test_a_failed_login_is_told_as_such_and_not_as_a_closed_connection() -> None:
+def test_a_failed_login_is_reported_as_such_and_not_as_a_closed_connection() -> None:
     shop = world()
     shop.event(
         "user.authentication.failure",
@@ -198,7 +198,7 @@ def test_a_reason_that_quotes_the_client_is_cut_before_its_password(reason: str)
         ['{<<"product">>,longstr,<<"amqp-gateway">>}'],
     ],
 )
-def test_ends_of_what_was_no_client_are_not_told(client_properties: list[str]) -> None:
+def test_ends_of_what_was_no_client_are_not_reported(client_properties: list[str]) -> None:
     shop = world()
     closed(shop, client_properties=client_properties)
     shop.run(1)
@@ -227,7 +227,7 @@ def test_an_alarm_is_critical_and_names_its_node(resource: str) -> None:
     assert raised.arguments == cleared.arguments == {"node": Reference(node), "resource": resource}
 
 
-def test_a_virtual_host_that_goes_is_told_once() -> None:
+def test_a_virtual_host_that_goes_is_reported_once() -> None:
     shop = world()
     shop.event("vhost.down", name="/", node=NODE)
     shop.run(1)
@@ -241,7 +241,7 @@ def test_a_virtual_host_that_goes_is_told_once() -> None:
     assert [event.name for event in shop.events()][1:] == ["permissionCleared", "vhostDeleted"]
 
 
-def test_what_administrators_do_is_told() -> None:
+def test_what_administrators_do_is_reported() -> None:
     shop = world()
     by = {"user_who_performed_action": "root"}
     shop.event("user.created", name="bob", **by)
@@ -283,7 +283,7 @@ def test_what_administrators_do_is_told() -> None:
 
 
 @pytest.mark.parametrize("show_own", [False, True])
-def test_nothing_is_told_of_our_own_publications_over_http(*, show_own: bool) -> None:
+def test_our_own_publications_over_http_are_not_reported(*, show_own: bool) -> None:
     shop = World(
         RabbitMqSourceConfig(
             user="gateway",
@@ -308,7 +308,7 @@ def test_nothing_is_told_of_our_own_publications_over_http(*, show_own: bool) ->
     assert only(shop.events()).name == "connectionOpened"
 
 
-def test_nothing_is_told_of_our_own_queues_and_connections() -> None:
+def test_our_own_queues_and_connections_are_not_reported() -> None:
     shop = world(own_users=frozenset({"agent"}))
     own = ['{<<"product">>,longstr,<<"amqp-gateway">>}']
     shop.queue_created("amqp-gateway.console.1")

@@ -163,7 +163,7 @@ def test_lost_events_make_the_agent_read_everything_again_at_once() -> None:
     assert shop.note_counts["resync"]
 
 
-def test_after_a_restart_counters_are_absent_until_told_and_the_start_time_is_new() -> None:
+def test_after_a_restart_counters_are_absent_until_reported_and_the_start_time_is_new() -> None:
     shop = world()
     started = shop.value("node", "rabbit@shop", "startTime")
     assert started == (EPOCH + 2 * MILLISECOND - 60 * SECOND) // SECOND * SECOND
@@ -288,7 +288,7 @@ def test_a_virtual_host_that_goes_takes_its_contents_with_it() -> None:
     assert shop.names("queue") == ["//orders"]
 
 
-def test_a_virtual_host_that_is_made_anew_is_shown_as_soon_as_it_may_be_read() -> None:
+def test_a_virtual_host_that_is_made_again_is_shown_as_soon_as_it_may_be_read() -> None:
     shop = world()
     shop.broker.add_vhost("team")
     del shop.broker.objects["exchange"]["team", ""]
@@ -311,7 +311,7 @@ def test_a_virtual_host_that_is_made_anew_is_shown_as_soon_as_it_may_be_read() -
     assert shop.names("exchange") == ["//", "team/early", "team/late"]
 
 
-def test_exchanges_of_which_no_event_tells_go_and_come_with_their_virtual_host() -> None:
+def test_exchanges_of_which_no_event_reports_go_and_come_with_their_virtual_host() -> None:
     shop = world()
     shop.broker.add_vhost("team")
     shop.run(12)

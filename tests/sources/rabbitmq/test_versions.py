@@ -134,7 +134,7 @@ def test_counters_of_a_queue_that_is_not_measured_are_absent() -> None:
 
 
 @pytest.mark.parametrize("node", [{"rates_mode": "none"}, {"rates_mode": "basic", "running": False}])
-def test_counters_that_a_node_does_not_tell_are_absent(node: dict[str, Json]) -> None:
+def test_counters_that_a_node_does_not_report_are_absent(node: dict[str, Json]) -> None:
     shop = world()
     shop.broker.objects["node"][NODE,] |= node
     shop.broker.add_queue("fresh", messages=0)
@@ -161,7 +161,7 @@ def test_policies_may_be_for_kinds_of_queues() -> None:
     assert kinds <= set(policy.methods["setAppliesTo"].arguments["appliesTo"].values)
 
 
-def test_a_permission_of_nothing_is_told_as_empty() -> None:
+def test_a_permission_of_nothing_is_reported_as_empty() -> None:
     shop = world()
     shop.event("permission.created", vhost="/", user="bob", configure="", write="", read="^a$")
     shop.run(1)

@@ -53,7 +53,7 @@ def test_all_that_is_managed_is_seen_and_the_revision_found_out(revision: Revisi
 
 
 @REVISIONS
-def test_a_class_has_package_and_hash_whatever_the_agent_tells(revision: Revision) -> None:
+def test_a_class_has_package_and_hash_whatever_the_agent_reports(revision: Revision) -> None:
     between = begun(revision, tank_object())
     (learnt,) = between.told(ClassLearned)
     assert isinstance(learnt, ClassLearned)
@@ -63,7 +63,7 @@ def test_a_class_has_package_and_hash_whatever_the_agent_tells(revision: Revisio
 
 
 @REVISIONS
-def test_changes_creations_and_ends_are_told(revision: Revision) -> None:
+def test_changes_creations_and_ends_are_reported(revision: Revision) -> None:
     between = begun(revision, tank_object(1), tank_object(2, "t2"))
     between.told()
     between.agent.put(tank_object(1, fills=8))
@@ -75,7 +75,7 @@ def test_changes_creations_and_ends_are_told(revision: Revision) -> None:
 
 
 @REVISIONS
-def test_an_object_that_came_and_went_at_once_is_told_once_with_its_last_statistics(
+def test_an_object_that_came_and_went_at_once_is_reported_once_with_its_last_statistics(
     revision: Revision,
 ) -> None:
     between = begun(revision, tank_object(1))
@@ -126,7 +126,7 @@ def test_an_agent_that_answers_nothing_is_lost_and_looked_for(revision: Revision
 
 
 @REVISIONS
-def test_an_agent_started_anew_numbers_its_objects_from_then_on(revision: Revision) -> None:
+def test_an_agent_that_restarted_numbers_its_objects_from_then_on(revision: Revision) -> None:
     between = begun(revision, tank_object(START, "t1"), tank_object(START + 1, "t2"))
     between.told()
     between.start_agent()
@@ -140,7 +140,7 @@ def test_an_agent_started_anew_numbers_its_objects_from_then_on(revision: Revisi
 
 
 @HEARD
-def test_an_agent_that_does_not_hear_of_bindings_is_not_believed_to_have_told_everything(
+def test_an_agent_that_does_not_learn_of_bindings_is_not_trusted_to_have_reported_everything(
     revision: Revision,
 ) -> None:
     between = Between(revision, hears_binds=False)
@@ -159,7 +159,7 @@ def test_an_agent_that_does_not_hear_of_bindings_is_not_believed_to_have_told_ev
 
 
 @HEARD
-def test_an_agent_that_tells_everything_at_times_needs_to_hear_of_no_binding(revision: Revision) -> None:
+def test_an_agent_that_reports_everything_at_times_needs_not_learn_of_bindings(revision: Revision) -> None:
     between = Between(
         revision,
         hears_binds=False,
@@ -195,7 +195,7 @@ def test_a_method_is_called_once_and_its_outputs_come_back(revision: Revision) -
     assert between.answers == [Answer(5, Outcome.APPLIED, "OK", 0, (6, 2.5))]
 
 
-def test_events_of_the_written_form_are_told_where_both_are_configured_for_them() -> None:
+def test_events_of_the_written_form_are_reported_where_both_are_configured_for_them() -> None:
     between = Between(Revision.DESIGN_NOTES, console={"events": True}, agent={"events": True})
     between.agent.put(tank_object(1))
     between.starts()
@@ -317,7 +317,7 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
     assert between.picture == shown(*managed.values())
 
 
-def test_the_events_of_a_class_are_told_with_its_name() -> None:
+def test_the_events_of_a_class_are_reported_with_its_name() -> None:
     assert leak().key.name == "tank.leak"
 
 

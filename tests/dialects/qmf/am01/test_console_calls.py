@@ -81,7 +81,9 @@ def test_all_arguments_are_sent_under_the_method_s_key(
         (3, "NotImplemented", Outcome.REMOTE_FAILURE),
     ],
 )
-def test_what_an_agent_refuses_is_told(revision: Revision, status: int, text: str, outcome: Outcome) -> None:
+def test_what_an_agent_refuses_is_reported(
+    revision: Revision, status: int, text: str, outcome: Outcome
+) -> None:
     scene = play(revision)
     scene.calls()
     scene.left()
@@ -120,7 +122,7 @@ def test_a_call_without_an_answer_is_unknown_until_a_late_one_comes(revision: Re
 
 
 @REVISIONS
-def test_what_was_not_sent_is_told_as_that(revision: Revision) -> None:
+def test_what_was_not_sent_is_reported_as_that(revision: Revision) -> None:
     scene = play(revision)
     scene.calls()
     scene.left()
@@ -234,7 +236,7 @@ def test_an_answer_that_cannot_be_read_leaves_a_call_unknown(revision: Revision)
 
 
 @REVISIONS
-def test_nobody_is_sent_a_set_who_is_not_configured_for_it(revision: Revision) -> None:
+def test_no_set_is_sent_to_a_peer_that_is_not_configured_for_it(revision: Revision) -> None:
     scene = play(revision)
     scene.modifies({"size": 200})
     text = "not sent: agents before AM2 have no set, unless `get_and_set` says that this one has"
@@ -310,7 +312,7 @@ def test_an_object_is_read_by_get_where_that_is_configured(revision: Revision) -
     assert answer == Answer(1, Outcome.APPLIED, "", 0)
 
 
-def test_a_get_that_fails_or_cannot_be_read_is_told_as_that() -> None:
+def test_a_get_that_fails_or_cannot_be_read_is_reported_as_that() -> None:
     scene = play(Revision.DESIGN_NOTES, get_and_set=True)
     scene.fetches(1)
     scene.fetches(2)
@@ -331,14 +333,14 @@ def test_march_2008_is_asked_for_all_objects_of_the_class() -> None:
     assert scene.answers() == [Answer(1, Outcome.APPLIED, "", 0)]
 
 
-def test_an_object_that_march_2008_does_not_tell_is_gone() -> None:
+def test_an_object_that_march_2008_does_not_report_is_gone() -> None:
     scene = play(Revision.MARCH_2008)
     scene.fetches()
     scene.arrives(scene.got(FIRST, ObjectId(0, 5)), CommandComplete(FIRST))
     assert scene.answers() == [Answer(1, Outcome.OBJECT_GONE, "the agent has no such object", 0)]
 
 
-def test_an_object_that_cannot_be_read_is_not_told_as_gone() -> None:
+def test_an_object_that_cannot_be_read_is_not_reported_as_gone() -> None:
     scene = play(Revision.MARCH_2008)
     scene.fetches()
     scene.arrives_octets(b"AM1g" + FIRST.to_bytes(4, "big") + b"\x04shop\x04tank" + b"T" * 16 + b"\0")
@@ -364,7 +366,7 @@ def test_february_2008_publishes_what_is_fetched_when_it_has_answered_for_its_sc
     assert scene.answers() == []
 
 
-def test_who_tells_everything_at_times_is_waited_for() -> None:
+def test_an_agent_that_reports_everything_at_times_is_waited_for() -> None:
     scene = play(Revision.JANUARY_2008, republish_interval=10 * 10**9)
     scene.fetches()
     scene.leaves()
@@ -380,7 +382,7 @@ def test_an_object_that_is_deleted_meanwhile_is_gone() -> None:
     assert scene.answers() == [Answer(1, Outcome.OBJECT_GONE, "the agent deleted it")]
 
 
-def test_a_schema_of_another_class_is_no_reason_to_tell_this_one() -> None:
+def test_a_schema_of_another_class_is_no_reason_to_report_this_one() -> None:
     scene = play(Revision.FEBRUARY_2008)
     scene.fetches()
     scene.left()
@@ -390,7 +392,7 @@ def test_a_schema_of_another_class_is_no_reason_to_tell_this_one() -> None:
     assert scene.answers() == []
 
 
-def test_fetches_nobody_waits_for_any_more_are_forgotten() -> None:
+def test_fetches_without_a_waiting_requester_are_forgotten() -> None:
     scene = play(Revision.FEBRUARY_2008, operation_limit=2_000)
     for token in range(1_001):
         scene.fetches(token, seconds=1)

@@ -17,7 +17,7 @@ from tests.dialects.qmf.am01.playbook import BROKER, Play, synchronised
 from tests.dialects.qmf.playbook import SECOND, START
 
 
-def test_what_is_told_of_a_class_that_nobody_has_described_is_lost_if_it_is_an_end() -> None:
+def test_an_end_of_a_class_without_a_schema_is_lost() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.arrives_octets(b"AM01CC\x04ship" + TIMES_AND_ID + b"\x01", "mgmt.config.ship")
     play.leaves()
@@ -41,7 +41,7 @@ def test_a_class_that_comes_up_is_asked_for() -> None:
     assert seen.properties == (True,)
 
 
-def test_a_class_whose_schema_changes_is_learnt_anew() -> None:
+def test_a_class_whose_schema_changes_is_learnt_again() -> None:
     play = synchronised(Revision.JANUARY_2008)
     before = play.class_key
     other = ClassSchema(ClassKey("", "tank"), (Element("name", ValueType.STRING, max_length=255),))
@@ -66,7 +66,7 @@ def test_more_classes_than_are_kept_are_said_once_and_left_out() -> None:
     assert play.notes() == ["too-many-classes"]
 
 
-def test_classes_that_nobody_asked_about_change_nothing() -> None:
+def test_classes_that_were_not_asked_about_change_nothing() -> None:
     play = synchronised(Revision.FEBRUARY_2008)
     ship = ClassSchema(ClassKey("shop", "ship", b"S" * 16), (Element("ready", ValueType.BOOL),))
     play.arrives(ClassDescription(0, ClassDefinition.of(ship, AM01)))
@@ -74,7 +74,7 @@ def test_classes_that_nobody_asked_about_change_nothing() -> None:
     assert not any(isinstance(one, ClassLearned) for one in play.left())
 
 
-def test_a_package_that_is_announced_is_a_reason_to_list_anew() -> None:
+def test_a_package_that_is_announced_is_a_reason_to_list_again() -> None:
     play = synchronised(Revision.FEBRUARY_2008)
     play.arrives(PackageIndication(0, "dock"), key="mgmt.schema.package")
     assert ("agent", AgentHello()) in play.left()
@@ -92,7 +92,7 @@ def test_of_packages_that_are_left_out_nothing_is_learnt_or_missed(revision: Rev
     play.leaves()
 
 
-def test_classes_that_are_told_without_a_package_are_not_left_out() -> None:
+def test_classes_that_are_reported_without_a_package_are_not_left_out() -> None:
     play = synchronised(Revision.JANUARY_2008, {"packages": frozenset({"dock"})})
     assert play.class_key.package == "shop"
 
@@ -126,7 +126,7 @@ def reconnected(described: str) -> Play:
     return play
 
 
-def test_a_class_without_a_hash_is_another_one_perhaps_behind_a_start_that_nobody_heard() -> None:
+def test_a_class_without_a_hash_is_another_one_perhaps_behind_a_start_that_was_missed() -> None:
     play = reconnected("speed")
     later = START + 60 * SECOND
     assert pumps(play, later, 1_013) == []

@@ -36,7 +36,7 @@ def test_the_end_of_an_object_does_not_wait_long() -> None:
     assert seen.statistics is None
 
 
-def test_the_end_of_an_object_is_told_before_whatever_else_comes() -> None:
+def test_the_end_of_an_object_is_reported_before_whatever_else_comes() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.publishes(play.config(deleted=START + 9), play.config(object_id=ObjectId(0, 5)))
     ended, other = play.left()
@@ -45,7 +45,7 @@ def test_the_end_of_an_object_is_told_before_whatever_else_comes() -> None:
     assert (ended.native_id, other.native_id) == (str(OBJECT_ID), "0-0-0-0-5")
 
 
-def test_the_end_of_an_object_is_told_when_the_link_ends() -> None:
+def test_the_end_of_an_object_is_reported_when_the_link_ends() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.publishes(play.config(deleted=START + 9), play.config(deleted=START + 9, object_id=ObjectId(0, 5)))
     play.disconnects()
@@ -61,7 +61,7 @@ def test_an_object_known_by_its_statistics_only_is_not_made_up() -> None:
 
 
 @REVISIONS
-def test_nothing_that_arrives_without_a_link_is_heard(revision: Revision) -> None:
+def test_nothing_that_arrives_without_a_link_is_taken(revision: Revision) -> None:
     play = synchronised(revision)
     play.disconnects()
     play.left()
@@ -75,7 +75,7 @@ def test_messages_that_only_agents_are_sent_change_nothing() -> None:
     play.leaves()
 
 
-def test_an_event_is_told_with_the_severity_of_its_key() -> None:
+def test_an_event_is_reported_with_the_severity_of_its_key() -> None:
     play = synchronised(Revision.DESIGN_NOTES, {"events": True})
     key = ClassKey("shop", "tank.leak", KEY.hash)
     play.arrives(EventIndication(0, key, START + 1, 3, (12,)), key="mgmt.event.shop.tank.error")
@@ -89,7 +89,7 @@ def test_an_event_is_no_message_of_who_is_not_configured_for_it() -> None:
     play.leaves()
 
 
-def test_an_event_of_a_class_that_nobody_has_described_is_lost() -> None:
+def test_an_event_of_a_class_without_a_schema_is_lost() -> None:
     play = Play(Revision.DESIGN_NOTES, {"events": True})
     play.connects()
     play.left()

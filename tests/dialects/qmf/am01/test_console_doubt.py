@@ -26,7 +26,7 @@ SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 
 
 @pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
-def test_who_cannot_be_asked_is_heard_anew_by_another_binding(revision: Revision) -> None:
+def test_an_agent_that_takes_no_requests_is_read_again_by_another_binding(revision: Revision) -> None:
     play = synchronised(revision)
     play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.leaves("resync", Rebind("messages were lost"))
@@ -52,7 +52,7 @@ def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() 
     play.leaves(SourceStateSeen(SourceState.DOWN, "connection reset"))
 
 
-def test_a_link_that_does_not_end_for_that_is_heard_on() -> None:
+def test_a_link_that_does_not_end_for_that_is_read_further() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.left()
@@ -66,7 +66,7 @@ def test_what_was_lost_with_the_queue_is_a_gap() -> None:
     assert Gap(play.now - SECOND, play.now, "the queue overflowed") in play.left()
 
 
-def test_an_agent_that_is_silent_is_lost_and_heard_again() -> None:
+def test_an_agent_that_is_silent_is_lost_and_comes_back() -> None:
     play = synchronised(Revision.FEBRUARY_2008)
     heard = play.now
     play.time_passes(31)
@@ -78,7 +78,7 @@ def test_an_agent_that_is_silent_is_lost_and_heard_again() -> None:
 
 
 @pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
-def test_an_agent_that_must_publish_at_times_and_is_silent_is_down_until_it_is_heard(
+def test_an_agent_that_must_publish_at_times_and_is_silent_is_down_until_it_publishes(
     revision: Revision,
 ) -> None:
     play = Play(revision, {"republish_interval": 20 * SECOND})
@@ -111,7 +111,7 @@ def test_a_probe_that_is_answered_keeps_an_idle_agent_fresh() -> None:
     play.leaves(HeartbeatSeen("1.0", 0))
 
 
-def test_nobody_is_probed_of_whose_classes_nothing_is_known() -> None:
+def test_no_agent_is_probed_of_whose_classes_nothing_is_known() -> None:
     play = Play(Revision.JANUARY_2008)
     play.connects()
     play.arrives(MethodResponse(77, 0, "OK"))
@@ -127,7 +127,7 @@ def answered_for(play: Play, seconds: int, answer: Message) -> None:
         play.arrives(answer)
 
 
-def test_who_can_be_asked_is_read_anew_when_nothing_was_published_for_long() -> None:
+def test_an_agent_that_takes_requests_is_read_again_when_nothing_was_published_for_long() -> None:
     play = synchronised(Revision.MARCH_2008)
     answered_for(play, 290, BrokerResponse(0, BROKER))
     assert "resync" not in play.left()
@@ -149,7 +149,7 @@ def test_who_must_publish_everything_at_times_is_doubted_when_it_does_not() -> N
     ]
 
 
-def test_an_idle_agent_that_can_only_be_heard_is_not_made_to_tell_everything() -> None:
+def test_an_idle_agent_that_takes_no_requests_is_not_made_to_report_everything() -> None:
     play = synchronised(Revision.JANUARY_2008)
     answered_for(play, 3_600, MethodResponse(0, 1, "UnknownObject"))
     assert not any(isinstance(one, Rebind) for one in play.left())
@@ -177,7 +177,7 @@ def test_objects_numbered_from_another_time_on_are_of_another_start(number: int,
     assert (ResyncBegan(restarted=True) in play.left()) is restarted
 
 
-def test_an_agent_started_anew_while_everything_is_read_is_read_on() -> None:
+def test_an_agent_that_restarts_while_everything_is_read_is_read_further() -> None:
     play = synchronised(Revision.JANUARY_2008)
     play.publishes(play.config(object_id=ObjectId(0, START)))
     play.take(play.session.handle(LinkDown("the broker ended"), play.now))
@@ -195,7 +195,7 @@ def test_an_agent_started_anew_while_everything_is_read_is_read_on() -> None:
     assert ResyncEnded(complete=True) in play.left()
 
 
-def test_an_agent_started_anew_that_describes_nothing_heard_of_no_binding() -> None:
+def test_an_agent_that_restarted_and_describes_nothing_learned_of_no_binding() -> None:
     play = synchronised(Revision.DESIGN_NOTES)
     play.publishes(play.config(object_id=ObjectId(0, START)))
     play.disconnects()
@@ -209,7 +209,7 @@ def test_an_agent_started_anew_that_describes_nothing_heard_of_no_binding() -> N
     assert any("no schema came" in one for one in details)
 
 
-def test_an_agent_started_anew_before_it_is_greeted() -> None:
+def test_an_agent_that_restarts_before_it_is_greeted() -> None:
     play = synchronised(Revision.FEBRUARY_2008)
     play.publishes(play.config(object_id=ObjectId(0, START)))
     play.disconnects()

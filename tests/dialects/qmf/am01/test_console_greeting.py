@@ -24,14 +24,14 @@ NOBODY_ANSWERED = (
 )
 
 
-def test_both_greetings_are_sent_while_nobody_knows_what_is_spoken() -> None:
+def test_both_greetings_are_sent_while_the_generation_is_not_known() -> None:
     play = Play(Revision.FEBRUARY_2008, known=False)
     play.connects()
     play.leaves(CONNECTING, ("agent", AgentHello()), ("agent", BrokerRequest(1)))
     assert play.session.revisions == ALL
 
 
-def test_nothing_is_sent_to_who_can_only_be_heard() -> None:
+def test_nothing_is_sent_to_an_agent_that_takes_no_requests() -> None:
     play = Play(Revision.JANUARY_2008)
     play.connects()
     play.leaves(CONNECTING)
@@ -40,7 +40,7 @@ def test_nothing_is_sent_to_who_can_only_be_heard() -> None:
 @pytest.mark.parametrize(
     ("revision", "text"), [(Revision.JANUARY_2008, NOBODY_HEARD), (Revision.FEBRUARY_2008, NOBODY_ANSWERED)]
 )
-def test_that_nobody_speaks_is_said(revision: Revision, text: str) -> None:
+def test_silence_is_reported(revision: Revision, text: str) -> None:
     play = Play(revision)
     play.connects()
     play.left()
@@ -49,7 +49,7 @@ def test_that_nobody_speaks_is_said(revision: Revision, text: str) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_who_tells_everything_at_times_is_not_missed_before_that_time(*, known: bool) -> None:
+def test_an_agent_that_reports_everything_at_times_is_not_missed_before_that_time(*, known: bool) -> None:
     play = Play(Revision.JANUARY_2008, {"republish_interval": 60 * SECOND}, known=known)
     play.connects()
     play.left()
@@ -114,7 +114,7 @@ def test_the_form_of_calls_is_found_out_by_one_that_does_nothing(answer: bytes, 
 
 
 @pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
-def test_who_can_only_be_heard_is_heard_before_it_has_described_anything(revision: Revision) -> None:
+def test_messages_of_an_agent_that_takes_no_requests_count_before_its_schemas(revision: Revision) -> None:
     play = Play(revision, {"republish_interval": 60 * SECOND})
     play.connects()
     play.left()

@@ -44,7 +44,7 @@ SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 
 
 @pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
-def test_who_can_only_be_heard_tells_everything_to_who_binds(revision: Revision) -> None:
+def test_an_agent_that_takes_no_requests_reports_everything_to_a_new_binding(revision: Revision) -> None:
     play = Play(revision)
     play.connects()
     play.left()
@@ -147,7 +147,7 @@ def test_an_agent_without_classes_has_no_objects() -> None:
     assert play.session.state is State.SYNCHRONISED
 
 
-def test_packages_that_nobody_answers_for_make_a_resync_incomplete() -> None:
+def test_packages_without_an_answer_make_a_resync_incomplete() -> None:
     play = Play(Revision.FEBRUARY_2008)
     play.connects()
     play.arrives(AgentIdentity("Broker ID"))
@@ -162,7 +162,7 @@ def test_packages_that_nobody_answers_for_make_a_resync_incomplete() -> None:
     assert ResyncEnded(complete=False) in steps
 
 
-def test_a_schema_that_nobody_answers_for_makes_a_resync_incomplete() -> None:
+def test_a_schema_without_an_answer_makes_a_resync_incomplete() -> None:
     play = Play(Revision.FEBRUARY_2008)
     play.listed()
     for _ in range(4):
@@ -173,7 +173,7 @@ def test_a_schema_that_nobody_answers_for_makes_a_resync_incomplete() -> None:
     assert ResyncEnded(complete=False) in steps
 
 
-def test_an_agent_that_told_no_object_did_not_tell_everything() -> None:
+def test_an_agent_that_reported_no_object_did_not_report_everything() -> None:
     play = Play(Revision.FEBRUARY_2008)
     play.listed()
     play.arrives(play.described())
@@ -198,7 +198,7 @@ def test_a_publication_that_takes_longer_than_an_answer_may_is_waited_for() -> N
     assert play.session.state.value == "synchronised"
 
 
-def test_who_never_falls_silent_is_heard_out_in_the_end() -> None:
+def test_an_agent_that_never_falls_silent_is_complete_in_the_end() -> None:
     play = Play(Revision.JANUARY_2008)
     play.connects()
     play.publishes(play.described())
@@ -255,7 +255,7 @@ def test_what_a_console_of_before_knew_must_be_missing_twice() -> None:
         (["tank", "ship"], ""),
     ],
 )
-def test_who_hears_of_no_binding_is_not_taken_to_have_told_everything(
+def test_an_agent_that_learns_of_no_binding_is_not_taken_to_have_reported_everything(
     described: list[str], detail: str
 ) -> None:
     def schema(name: str) -> ClassDescription:

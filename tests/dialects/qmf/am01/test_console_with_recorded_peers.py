@@ -143,7 +143,7 @@ def _between(messages: list[Recorded], first: int, last: int) -> list[Recorded]:
     return [one for number, one in numbered if first <= number <= last and one.key.startswith("mgmt.")]
 
 
-def test_january_2008_is_heard_from_the_binding_on() -> None:
+def test_messages_of_january_2008_arrive_from_the_binding_on() -> None:
     console, messages = Console(), _of(Revision.JANUARY_2008)
     for one in _between(messages, 20, 66):
         console.hears(one.key, one.body)

@@ -45,7 +45,7 @@ _MESSAGES = st.lists(st.tuples(_KEYS, _bodies(), st.floats(0, 20)), max_size=12)
 
 
 @given(revision=st.sampled_from(list(Revision)), known=st.booleans(), messages=_MESSAGES)
-def test_a_console_survives_whatever_it_is_told(
+def test_a_console_survives_whatever_it_receives(
     revision: Revision, messages: list[tuple[str, bytes, float]], *, known: bool
 ) -> None:
     play = Play(revision, {"events": True, "get_and_set": True}, known=known)
@@ -79,7 +79,7 @@ def test_an_agent_survives_whatever_it_is_asked(
     assert list(session.objects) == [1]
 
 
-def test_a_sender_that_is_not_believed_is_noted_and_counted() -> None:
+def test_a_sender_that_is_not_trusted_is_noted_and_counted() -> None:
     play = Play(Revision.FEBRUARY_2008)
     play.synchronised()
     play.arrives_octets(b"anything", user="guest")
@@ -121,7 +121,7 @@ def test_a_broadcast_without_end_is_bounded() -> None:
     assert len(list(play.session.definitions)) == 20
 
 
-def test_objects_are_told_and_not_kept() -> None:
+def test_objects_are_reported_and_not_kept() -> None:
     play = Play(Revision.JANUARY_2008)
     play.synchronised()
     for number in range(2_000):

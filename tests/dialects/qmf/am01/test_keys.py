@@ -49,7 +49,7 @@ def test_keys_of_packages() -> None:
     assert package_key(Revision.MARCH_2008, AGENT) == f"mgmt.{AGENT}.schema.package"
 
 
-def test_a_key_of_am1_tells_the_broker() -> None:
+def test_a_key_of_am1_reports_the_broker() -> None:
     with pytest.raises(LocalProtocolError, match="UUID"):
         content_key(Revision.MARCH_2008, "config", KEY)
 

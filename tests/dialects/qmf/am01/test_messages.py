@@ -77,7 +77,7 @@ def test_octets_what_they_say_and_who_says_so(
 
 
 @pytest.mark.parametrize(("revisions", "key", "octets", "message"), EXAMPLES)
-def test_who_does_not_speak_like_that_is_not_heard_like_that(
+def test_an_agent_of_another_generation_is_not_read_like_that(
     revisions: set[Revision], key: str, octets: bytes, message: Message
 ) -> None:
     try:
@@ -95,7 +95,7 @@ def test_a_message_is_made_of_its_fields_and_of_nothing_else() -> None:
     assert write(after, JANUARY, SHOP) == octets.replace(b"\x02t1", b"\x02t2")
 
 
-def test_content_is_told_apart_by_its_end_where_no_key_tells_its_class() -> None:
+def test_content_is_distinguished_by_its_end_where_no_key_reports_its_class() -> None:
     named = b"AM01CC" + NAME + TIMES_AND_ID + PROPERTY_OCTETS
     full = b"AM01CC" + KEY_OCTETS + TIMES_AND_ID + PROPERTY_OCTETS
     assert read("", named, SHOP).revisions == {NOVEMBER, JANUARY}
@@ -121,7 +121,7 @@ def test_a_call_that_begins_with_the_octets_of_a_header_by_chance() -> None:
         ("reply", ClassKey("", ""), ""),
     ],
 )
-def test_a_key_that_does_not_tell_all_of_a_call(key: str, call: ClassKey, method: str) -> None:
+def test_a_key_that_does_not_report_all_of_a_call(key: str, call: ClassKey, method: str) -> None:
     assert _message(key, b"AM01M\0\0\0\0\x07" + ID) == MethodRequest(7, OBJECT_ID, call, method)
 
 
@@ -218,7 +218,7 @@ def test_an_event_of_a_class_not_known() -> None:
         read("mgmt.event.shop.pond.info", EVENT_OCTETS, Definitions(), extended=True)
 
 
-def test_events_are_exchanged_with_nobody_who_is_not_configured_for_ours() -> None:
+def test_events_are_exchanged_only_with_peers_configured_for_ours() -> None:
     assert _message("mgmt.event.shop.tank.info", EVENT_OCTETS) == UnknownOpcode(0, ord("E"))
     with pytest.raises(LocalProtocolError, match="not configured"):
         write(EVENT, NOTES, SHOP)

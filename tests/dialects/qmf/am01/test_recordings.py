@@ -54,7 +54,7 @@ def test_what_was_no_message_is_none(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_content_and_schemas_are_told_apart_without_their_routing_keys(file: str) -> None:
+def test_content_and_schemas_are_distinguished_without_their_routing_keys(file: str) -> None:
     known = definitions()
     for one in recorded(file):
         if one.body[:5] in {b"AM01C", b"AM01S", b"AM01s"} or one.body[:4] in {b"AM1c", b"AM1i", b"AM1g"}:

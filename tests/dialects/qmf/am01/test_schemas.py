@@ -40,7 +40,7 @@ def test_one_field_changed_is_one_field_changed() -> None:
     assert again.schema.statistics == schema.statistics
 
 
-def test_limits_and_a_default_are_told_of_methods_and_not_of_events() -> None:
+def test_limits_and_a_default_are_reported_methods_and_not_of_events() -> None:
     rate = Argument("rate", ValueType.U32, Direction.IN, "l", 1, 9, default="5", description="How quick")
     drain = ClassDefinition.of(ClassSchema(KEY, methods=(Method("drain", (rate,)),)), AM01)
     leaks = EventDefinition.of(EventSchema(event_key(KEY, "leak"), (rate,)), AM01)
@@ -61,7 +61,7 @@ def test_limits_and_a_default_are_told_of_methods_and_not_of_events() -> None:
         (3, Direction.INOUT),
     ],
 )
-def test_directions_as_agents_tell_them_and_as_the_notes_have_them(
+def test_directions_as_agents_report_them_and_as_the_notes_have_them(
     told: str | int, direction: Direction
 ) -> None:
     records = write_table({"name": "drain", "argCount": 1})
@@ -96,7 +96,7 @@ def test_a_value_of_each_type_both_ways(code: int, octets: bytes, value: QmfValu
         assert group.write((value,)) == octets
 
 
-def test_limits_that_a_peer_tells_of_an_event_s_argument_are_read() -> None:
+def test_limits_that_a_peer_reports_an_event_s_argument_are_read() -> None:
     records = write_table({"name": "leak", "argCount": 1})
     records += write_table({"name": "rate", "type": 3, "min": 1, "max": 9, "dir": 2})
     _, (event,) = read_schema(Cursor(b"\0\0\0\0\0\0\0\x01" + records), KEY)
@@ -133,7 +133,7 @@ def test_values_of_types_that_came_later_have_no_layout() -> None:
         ClassSchema(KEY, (Element("x", ValueType.BYTES),)),
     ],
 )
-def test_what_only_am2_can_tell_is_refused(schema: ClassSchema) -> None:
+def test_what_only_am2_can_express_is_refused(schema: ClassSchema) -> None:
     with pytest.raises(LocalProtocolError):
         described_class(schema)
 

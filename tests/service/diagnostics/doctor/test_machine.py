@@ -39,7 +39,7 @@ def levels(findings: list[Finding]) -> list[tuple[str, Level]]:
     return [(finding.check, finding.level) for finding in findings]
 
 
-def test_a_state_folder_is_told_with_its_identity(site: Site) -> None:
+def test_a_state_folder_is_reported_with_its_identity(site: Site) -> None:
     (found,), told = state_findings(configured(site))
     assert (found.level, told is not None and told.in_use) == (Level.GOOD, False)
     assert site.state.identity in found.text

@@ -37,7 +37,7 @@ def test_sources_log_and_alarms_are_judged(tmp_path: Path) -> None:
     assert findings[1].text == "the running gateway has it down: a detail"
 
 
-async def test_a_gateway_that_does_not_run_is_no_problem_unless_somebody_has_its_state(
+async def test_a_gateway_that_does_not_run_is_no_problem_unless_a_process_holds_its_state(
     tmp_path: Path,
 ) -> None:
     loaded = load_configuration(new_site(tmp_path).configuration)

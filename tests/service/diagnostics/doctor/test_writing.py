@@ -24,12 +24,12 @@ def found(folder: Path, **sections: dict[str, Any]) -> list[Finding]:
     return list(writing_findings(load_configuration(site.configuration)))
 
 
-def test_nobody_may_change_anything_by_default(tmp_path: Path) -> None:
+def test_no_principal_may_change_anything_by_default(tmp_path: Path) -> None:
     (finding,) = found(tmp_path)
     assert (finding.level, finding.text) == (Level.GOOD, "no user may change anything")
 
 
-def test_each_rule_is_told_in_words(tmp_path: Path) -> None:
+def test_each_rule_is_reported_in_words(tmp_path: Path) -> None:
     (rule,) = found(tmp_path, operations={"allow": [RULE]}, writing={})
     assert rule.level is Level.NOTE
     assert rule.text == "cli:alice may set maxConnections, of * / *:* / /orders"
