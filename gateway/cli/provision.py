@@ -154,6 +154,7 @@ class Options:
 @click.option("--remove", is_flag=True, help="Remove what the same options have set up.")
 @click.option(
     "--kept-queue",
+    "durable_queue",
     metavar="NAME",
     multiple=True,
     callback=NAME,

@@ -21,6 +21,7 @@ from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
 from gateway.model.observations import SourceState
+from gateway.model.source_kinds import source_kind
 
 MAX_DELIVERIES: Final = 100_000
 """Identities of deliveries that are remembered: many times what a broker delivers again."""
@@ -35,9 +36,6 @@ UNDER_WAY: Final = (10**9, 10 * 10**9)
 Between these it is twice as long as the source's last event took, and as long as nothing of the source was
 recorded at the end: the process may have stood still. Clocks that differ make no more of it.
 """
-
-_HEARD_OVER_ONE_LINK: Final = frozenset({"am01", "qmf"})
-"""Kinds of sources all of whose reports take one way, so that the last one shows until when all arrived."""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
 _MADE_AT_ONCE: Final = frozenset({RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE})
@@ -203,7 +201,7 @@ class _StateReader:
         self._arrived[source] = max(self._arrived.get(source, 0), last_received)
         if record.state == SourceState.SYNCHRONISED.value:
             last_received = last_received or nanoseconds_of(values.get("since"))
-        if last_received and record.dialect in _HEARD_OVER_ONE_LINK:
+        if last_received and source_kind(record.dialect).over_one_link:
             # The link may have been dead since: nothing is written of a link that is silent.
             self._last_received[source] = last_received
         if values.get(READ_WHOLE) is True:

@@ -50,6 +50,7 @@ from gateway.feed.records import (
     UpdateRecord,
 )
 from gateway.model.observations import SourceState
+from gateway.model.source_kinds import source_kind
 
 STEP_OBJECTS: Final = 100
 """Objects that one call of `LogRecorder.tick` looks at: one or two milliseconds' worth."""
@@ -59,9 +60,6 @@ STRETCH: Final = 4
 
 _Key: TypeAlias = tuple[str, str]
 """``package:class`` and name."""
-
-_ONE_AT_A_TIME: Final = frozenset({"rabbitmq"})
-"""Kinds of sources of whose objects a durable and a transient one never have a name at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +447,7 @@ class RestoredObjects:
             source = record.source or ""
             key = f"{record.package}:{record.class_name}", record.object_name or ""
             self._sources.setdefault(source, {})[key] = record
-            if record.dialect in _ONE_AT_A_TIME and record.lifetime == Lifetime.TRANSIENT.value:
+            if source_kind(record.dialect).one_of_a_name and record.lifetime == Lifetime.TRANSIENT.value:
                 # The stable name of a transient object ends in # and its creation time.
                 self._passing.setdefault(source, {})[key[0], key[1].rpartition("#")[0]] = key
 
@@ -507,7 +505,7 @@ class RestoredObjects:
         for key in ((class_name, name), passing.get((class_name, name))):
             for objects in (self._sources[source], self._gone.get(source, {})):
                 former = objects.get(key) if key is not None else None
-                if key is not None and former is not None and former.dialect in _ONE_AT_A_TIME:
+                if key is not None and former is not None and source_kind(former.dialect).one_of_a_name:
                     return objects.pop(key)
         return None
 

@@ -84,7 +84,7 @@ def _out_of_type(value_type: ValueType, value: Value) -> ValidationError | None:
     if isinstance(value, float) and value_type is ValueType.F32 and _F32_LARGEST < abs(value) < math.inf:
         return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} does not fit f32")
     if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
-        return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} is no text that UTF-8 can carry")
+        return ValidationError(Outcome.WRONG_VALUE, f"{_shown(value)} cannot be encoded as UTF-8")
     return None
 
 

@@ -21,11 +21,9 @@ from gateway.feed.replica import FeedReplica, FeedView
 from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import TRUSTED
+from gateway.model.source_kinds import source_kind
 from gateway.model.stable_names import parts
 from gateway.prometheus.families import Family, families_of, number_of, snake_case
-
-WITH_AGENTS: Final = frozenset({"qmf", "am01"})
-"""Kinds of sources of which several agents may each have an object of one name."""
 
 _OWN_LABELS: Final = frozenset({"source", "agent", "state"})
 
@@ -192,7 +190,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
 
 def _labels(source: SourceRecord, shown: ShownObject) -> dict[str, str]:
     labels = {"source": source.name}
-    if source.kind in WITH_AGENTS:
+    if source_kind(source.kind).with_agents:
         labels["agent"] = shown.group.agent
     for position, label in shown.in_class.indexed:
         labels[label] = _text(shown.values.get(position))

@@ -54,6 +54,9 @@ class Story:
             if trap.name == name and all(text in trap.values.get(key, "") for key, text in facts.items())
         ]
 
+    async def _is_another_core(self) -> bool:
+        return await self._observer.epoch() != self.epoch
+
     async def end(self, killed: Collection[str | None] = ()) -> None:
         """All is right again, after these were killed, some of them perhaps twice."""
         traps = await self._rightness.traps()
@@ -69,6 +72,9 @@ class Story:
         if "core" not in killed:
             assert await self._observer.epoch() == self.epoch
         if killed == {"core"}:
+            # All may look right for a moment after a kill: what is shown is fresh still.
+            await self._observer.until("another core runs", self._is_another_core)
+            await self._rightness.again()
             assert await self._observer.epoch() == self.epoch + 1
         if killed == {"snmp"}:
             assert names["warmStart"] + names["coldStart"] == 1

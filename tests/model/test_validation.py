@@ -79,7 +79,7 @@ def test_no_type_takes_a_value_of_another_kind(value_type: ValueType) -> None:
             Argument("x", ValueType.STRING),
             "\ud800",
             Outcome.WRONG_VALUE,
-            "text of 1 characters is not encodable as UTF-8",
+            "text of 1 characters cannot be encoded as UTF-8",
         ),
         (
             Argument("x", ValueType.U8, values=(NamedValue("on", 1), NamedValue("off", 0))),

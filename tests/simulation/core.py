@@ -27,11 +27,11 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
+from gateway.model.source_kinds import SOURCE_KINDS
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.service.processes.operations import CoreOperations, RecordingLog
-from gateway.service.sources.sources import READ_WHOLE
 from gateway.service.state.restored_records import restored_operations
 from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
@@ -141,7 +141,9 @@ class Core:
         self.inventory = parts.inventory(GATEWAY, epoch, classes, self._index, self._publish, slicing)
         self.new_subscription = partial(parts.subscription, epoch, around.feed_limit)
         self.hello = Hello(VERSION, epoch, GATEWAY, self.clock.now())
-        self.last = around.last_state([name for name, kind in around.kinds.items() if kind in READ_WHOLE])
+        self.last = around.last_state(
+            [name for name, kind in around.kinds.items() if SOURCE_KINDS[kind].read_whole]
+        )
         known = {
             name: self.inventory.add_source(name, kind, 1000, sets_natively=name in around.natively)
             for name, kind in around.kinds.items()

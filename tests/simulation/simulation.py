@@ -19,8 +19,8 @@ from gateway.feed.operations import OperationRecord
 from gateway.feed.records import Batch
 from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
+from gateway.model.source_kinds import SOURCE_KINDS
 from gateway.operations.policy import Permission
-from gateway.service.sources.sources import READ_WHOLE
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection
 from gateway.snmp.registry_growth import SeenSchemas, new_registry
@@ -236,7 +236,9 @@ class Simulation:
         self.ledger.check()
         self._check_operations()
         self._check_log(is_calm=True)
-        remembered = [one.name for one in self._sites if one.kind in READ_WHOLE and one.keeps_identities]
+        remembered = [
+            one.name for one in self._sites if SOURCE_KINDS[one.kind].read_whole and one.keeps_identities
+        ]
         if differences := list(LogLives(self._truth, remembered).differences(self._log.records)):
             raise ViolationError("; ".join(differences[:5]))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Final
 
 from gateway.config.sources import Am01Source, AmiSource, CmlSource, QmfSource, Source
+from gateway.model.source_kinds import source_kind
 from gateway.service.sources.ami import run_ami
 from gateway.service.sources.cml import configured_schema, run_cml
 from gateway.service.sources.endpoints import (
@@ -21,27 +21,16 @@ from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.state.restored_objects import restore_source
 
-SETS_NATIVELY: Final = frozenset({"cml"})
-"""Kinds of source whose dialect has a request of its own to set properties, beside methods."""
-
 RunSource = Callable[[], Coroutine[None, None, None]]
 """Runs a source until it is cancelled."""
 
 
-READ_WHOLE: Final = frozenset({"am01", "cml", "qmf", "rabbitmq"})
-"""Kinds of source whose first complete reading shows everything that lives: what it lacks has ended."""
-
-
-_RESTORING_THEMSELVES: Final = frozenset({"ami", "rabbitmq"})
-"""Kinds of sources whose sessions restore objects, too, when they are started."""
-
-
 def needs_last_state(settings: Source) -> bool:
     """Whether a source has to know how it stood when the event log ended."""
-    return hears_of_meanwhile(settings) or settings.kind in READ_WHOLE
+    return receives_of_meanwhile(settings) or source_kind(settings.kind).read_whole
 
 
-def hears_of_meanwhile(settings: Source) -> bool:
+def receives_of_meanwhile(settings: Source) -> bool:
     """Whether the next reports may be about the time before the start, with the native ids of then."""
     return settings.durable is not None or (isinstance(settings, AmiSource) and settings.remember)
 
@@ -50,7 +39,7 @@ def sets_natively(settings: Source) -> bool:
     """Whether what a source manages can be set without a method."""
     if isinstance(settings, Am01Source):
         return settings.get_and_set
-    return settings.kind in SETS_NATIVELY
+    return source_kind(settings.kind).sets_natively
 
 
 def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
@@ -69,10 +58,10 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         whole=settings.durable is not None,
     )
     if needs_last_state(settings) and around.lasting is not None:
-        # Those of a RabbitMQ are made of its own facts.
-        told = settings.kind == "rabbitmq" or hears_of_meanwhile(settings)
-        restore_source(source, around.lasting.last.at_start(name), by_native_id=told)
-        if settings.kind not in _RESTORING_THEMSELVES:
+        kind = source_kind(settings.kind)
+        by_native_id = kind.native_ids_last or receives_of_meanwhile(settings)
+        restore_source(source, around.lasting.last.at_start(name), by_native_id=by_native_id)
+        if not kind.restores_objects:
             around.lasting.last.release(name)
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)

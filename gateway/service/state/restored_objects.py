@@ -27,12 +27,10 @@ from gateway.mapping.files import class_schemas
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema, Element
+from gateway.model.source_kinds import source_kind
 from gateway.model.values import Reference, Value, Values, ValueType
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number
-
-WITH_BOOTS: Final = frozenset({"am01", "qmf"})
-"""Kinds of source whose agents may give the native ids of one run to other objects in the next."""
 
 _MICROSECOND: Final = 1_000
 _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone of the log is always Z
@@ -49,7 +47,7 @@ def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bo
     """
     name, kind = source.identity.name, source.identity.kind
     source.restore(restored_identities(last, name, kind), by_native_id=by_native_id)
-    if kind in WITH_BOOTS:
+    if source_kind(kind).with_agents:
         agents = sorted({record.agent for record in last.of(name) if record.agent})
         source.restore_agents(agents, last.complete_until.get(name, 0))
 
@@ -62,10 +60,11 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
         source: name of the source.
         kind: of the source.
     """
+    with_agents = source_kind(kind).with_agents
     for record in last.of(source):
         if record.native_id and record.object_name and record.row:
             durable, created = record.lifetime == Lifetime.DURABLE.value, nanoseconds(record.create_ts)
-            lasting_id = kind in WITH_BOOTS and _is_lasting(kind, record.native_id)
+            lasting_id = with_agents and _is_lasting(kind, record.native_id)
             yield RestoredObject(
                 f"{record.package}:{record.class_name}",
                 record.object_name,
@@ -73,10 +72,7 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
                 record.native_id,
                 durable,
                 agent=record.agent or "",
-                identified=durable
-                or kind not in WITH_BOOTS
-                or lasting_id
-                or _is_named_after(created, record),
+                identified=durable or not with_agents or lasting_id or _is_named_after(created, record),
                 lasting_id=lasting_id,
                 created=created,
             )

@@ -1,0 +1,53 @@
+"""What distinguishes the kinds of sources outside of their own packages, in one table.
+
+A new kind has a line here. Everything else about it is in its dialect or source, its settings
+(`gateway.config.sources`), and what makes it run (`gateway.service.sources`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKind:
+    """The properties of a kind of source.
+
+    Attributes:
+        read_whole: its first complete reading shows everything that lives: what it lacks has ended.
+        restores_objects: its session is given the objects that lived when the event log ended.
+        native_ids_last: a native id of the event log means the same object after a restart of the gateway.
+        with_agents: several agents may report by it, each of which may have an object of one name, and may
+            give the native ids of one of its runs to other objects in the next.
+        over_one_link: all of its reports arrive one way, so that the last one shows until when all arrived.
+        sets_natively: its dialect has a request of its own to set properties, beside methods.
+        one_of_a_name: a durable and a transient object never have a name at the same time.
+    """
+
+    read_whole: bool = False
+    restores_objects: bool = False
+    native_ids_last: bool = False
+    with_agents: bool = False
+    over_one_link: bool = False
+    sets_natively: bool = False
+    one_of_a_name: bool = False
+
+
+SOURCE_KINDS: Final[Mapping[str, SourceKind]] = {
+    "am01": SourceKind(read_whole=True, with_agents=True, over_one_link=True),
+    "ami": SourceKind(restores_objects=True),
+    "cml": SourceKind(read_whole=True, sets_natively=True),
+    "qmf": SourceKind(read_whole=True, with_agents=True, over_one_link=True),
+    "rabbitmq": SourceKind(read_whole=True, restores_objects=True, native_ids_last=True, one_of_a_name=True),
+}
+"""By the ``kind`` of a source in the configuration."""
+
+
+def source_kind(name: str | None) -> SourceKind:
+    """Return the properties of a kind; those of none for a name that is not known, as of another version."""
+    return SOURCE_KINDS.get(name or "", _UNKNOWN)
+
+
+_UNKNOWN: Final = SourceKind()
