@@ -207,7 +207,7 @@ class SessionDriver:
 
     def _carry(self, effect: Effect) -> None:
         """Carry out an effect that depends on the transport."""
-        raise LocalProtocolError(f"a session without a transport cannot have {type(effect).__name__}")
+        raise LocalProtocolError(f"the transport of this session cannot carry out {type(effect).__name__}")
 
     def _woken(self) -> None:
         try:
@@ -251,6 +251,8 @@ class MessageDriver(SessionDriver):
                     self._clog.set()
             case Rebind(reason):
                 self.fail(LinkError(Trouble.BROKEN, f"the queue is bound again: {reason}"))
+            case _:
+                super()._carry(effect)
 
     @property
     def is_backed_up(self) -> bool:
@@ -272,16 +274,20 @@ class MessageDriver(SessionDriver):
             await self._writable.wait()
         if self._failure is not None:
             failure, self._failure = self._failure, None
+            self._failed.clear()
             raise failure
         return self._outgoing.popleft()
 
     def fail(self, error: Exception) -> None:
         """Report an error of the session to the link, which waits for the next message."""
-        self._failure = error
+        super().fail(error)
         self._writable.set()
 
     def forget_sends(self) -> list[Send]:
         """Drop and return all messages that wait, because the link is down."""
+        if isinstance(self._failure, LinkError):  # it was to end this connection, not the next one
+            self._failure = None
+            self._failed.clear()
         unsent = list(self._outgoing)
         self._outgoing.clear()
         self._clog.clear()
@@ -354,3 +360,7 @@ class StreamDriver(SessionDriver):
                 self._streams.write(connection, octets)
             case Close(connection) if self._streams is not None:
                 self._streams.close(connection)
+            case Write() | Close():
+                pass  # no listener carries the session any more
+            case _:
+                super()._carry(effect)

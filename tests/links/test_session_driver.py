@@ -11,7 +11,8 @@ import pytest
 import structlog
 
 from gateway.clock import SystemClock
-from gateway.dialects.session import Answered, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
+from gateway.dialects.errors import LocalProtocolError
+from gateway.dialects.session import Answered, Close, Delivery, Effect, Note, Observed, Rebind, Send, WakeAt
 from gateway.links.amqp_connection import LinkError
 from gateway.links.session_driver import MAX_OUTGOING, MessageDriver
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
@@ -253,3 +254,28 @@ async def test_a_fault_while_waking_reaches_who_carries_the_messages() -> None:
 
     talk.driver.perform([send(1)])
     assert await talk.driver.next_send() == send(1)
+
+
+async def test_a_rebinding_that_comes_while_the_link_goes_down_does_not_end_the_next_one() -> None:
+    driver = MessageDriver("orders", ConstantSession(), lambda _: None, SystemClock(), Counter())
+    driver.perform([Rebind("another queue")])
+    driver.forget_sends()
+    sent = Send("", "key", b"")
+    driver.perform([sent])
+    assert await asyncio.wait_for(driver.next_send(), 60) == sent
+
+
+async def test_an_error_of_the_session_outlives_the_link() -> None:
+    driver = MessageDriver("orders", ConstantSession(), lambda _: None, SystemClock(), Counter())
+    driver.fail(ValueError("a fault of ours"))
+    driver.forget_sends()
+    with pytest.raises(ValueError, match="a fault of ours"):
+        await asyncio.wait_for(driver.until_failed(), 60)
+    with pytest.raises(ValueError, match="a fault of ours"):
+        await asyncio.wait_for(driver.next_send(), 60)
+
+
+def test_an_effect_of_another_transport_is_a_mistake() -> None:
+    driver = MessageDriver("orders", ConstantSession(), lambda _: None, SystemClock(), Counter())
+    with pytest.raises(LocalProtocolError, match="cannot carry out Close"):
+        driver.perform([Close(1)])
