@@ -239,7 +239,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Observations of the source, which must be applied at once."""
+    """Observations of the source, which are applied in their order, and before those of the next event."""
 
     observations: tuple[Observation, ...]
 

@@ -53,7 +53,7 @@ _REMOVED: Final = sys.maxsize
 
 @dataclass(slots=True, eq=False)
 class ShownObject(Generic[AnyGroup]):
-    """What a front end keeps of an object; the replica sets ``generation``.
+    """What a front end keeps of an object; the replica sets ``generation``, and ``group`` when that changes.
 
     Attributes:
         group: the group that determines the object's freshness.

@@ -5,8 +5,9 @@ memory gives the ids of before its restart to other objects. An object is identi
 stable name (`gateway.model.stable_names`), which for a transient object includes its creation time. An object
 whose stable name cannot be made yet, or is taken, has a provisional one.
 
-The three tables below are all rules there are. `IdentityMatcher` finds the row that applies,
-`gateway.inventory.lifecycle` carries out its actions, and neither decides anything else. `table` prints them.
+The three tables below say what is done in each case. `IdentityMatcher` finds the case: with `owner`, `holder`
+and `name` it decides which object is meant, and under which name. `gateway.inventory.lifecycle` carries the
+actions out. `table` prints the tables.
 What has no row changes no identity: an incomplete resync, and the loss of an agent or source, which makes
 objects stale.
 """

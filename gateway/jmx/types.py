@@ -304,8 +304,8 @@ class UnfitValues:
 MAX_DIGITS = 100
 """Of an integer; one with more is a text, and so of the wrong type: reading it would take long."""
 
-_NANOSECONDS = 1_000_000
-"""In a millisecond."""
+_MILLISECOND = 1_000_000
+"""Nanoseconds."""
 
 _LARGEST_EXACT = 2**53
 """Whole numbers up to this have one floating-point number each (IEEE 754, binary64)."""
@@ -356,7 +356,7 @@ def _simple(type_: AttributeType, value: Value, target: Element | Argument) -> V
         case AttributeType.STRING, str():
             return _from_text(value, target)
         case AttributeType.DATE, int():
-            return value * _NANOSECONDS if wants_time else str(value)  # a text, which is of the wrong type
+            return value * _MILLISECOND if wants_time else str(value)  # a text, which is of the wrong type
         case ((AttributeType.LONG | AttributeType.BIG_INTEGER), (int() | str())):
             number = value if isinstance(value, int) else _integer(value)
             # A number is no time, and says so as a text: the core refuses it as of a wrong type.

@@ -1,9 +1,10 @@
 """Observations: the facts about the objects of a source that a session reports.
 
-A session yields observations in tuples, one tuple per message body: the inventory applies each tuple
-whole or not at all. Times are nanoseconds since 1970-01-01 UTC in the *agent's* clock unless said
-otherwise; 0 means unknown. ``agent`` names the agent within its source (``1.0`` for a broker's own QMF
-agent), so that a heartbeat confirms only what that agent owns.
+A session yields observations in tuples, one tuple per message body. The inventory applies them in their
+order, a large tuple in several turns of the event loop, unless its source is added as one to be applied
+whole. Times are nanoseconds since 1970-01-01 UTC in the *agent's* clock unless said otherwise; 0 means
+unknown. ``agent`` names the agent within its source (``1.0`` for a broker's own QMF agent), so that a
+heartbeat confirms only what that agent owns.
 """
 
 from __future__ import annotations

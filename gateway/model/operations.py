@@ -51,9 +51,10 @@ class Principal:
     """The requester of an operation.
 
     Attributes:
-        front_end: ``snmp``, ``jmx`` or ``cli``.
-        name: the name of the requester at that front end: a configured writer, a user of JMX or of the
-            system.
+        front_end: ``snmp``, ``jmx`` or ``cli``; ``qmf`` for a user of a broker whose console calls methods
+            of what this gateway serves as an agent.
+        name: the name of the requester at that front end: a configured writer, a user of JMX, of the
+            system or of the broker.
         origin: where the request came from, for the record: an address and port, or a process.
     """
 

@@ -440,7 +440,8 @@ class Turns:
 KEEP: Final = 60 * 10**9
 """Nanoseconds from its arrival for which a request is recognised again; at least while it is carried out.
 
-A front end forgets its requests after the same time, and may use a reference for another one then.
+A front end may use a reference for another request when this time has passed since the answer
+(`gateway.snmp.set_requests.KEEP`), which is later.
 """
 
 MAX_REMEMBERED: Final = 4096

@@ -275,8 +275,8 @@ class ConsoleSession:
 
     Args:
         config: the configuration.
-        state: the session's state, for a version other than AM2,
-        handler: and the handler of messages of that version.
+        state: the state of a session of another version than AM2.
+        handler: of the messages of that version; given together with ``state``.
     """
 
     def __init__(

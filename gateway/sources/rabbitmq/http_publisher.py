@@ -146,7 +146,7 @@ class HttpPublisher:
         """Publish a message; ``timestamp`` is the time in seconds since 1970.
 
         Raises:
-            DetourError: it was not published.
+            FallbackError: it was not published.
         """
         properties = {
             "user_id": self._user,
@@ -179,7 +179,7 @@ class HttpPublisher:
         """Send a request; return ``None`` for an answer without contents (204).
 
         Raises:
-            DetourError: there is no answer.
+            FallbackError: there is no answer.
         """
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):

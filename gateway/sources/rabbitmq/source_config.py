@@ -107,7 +107,7 @@ class RabbitMqSourceConfig:
         awaits_events: not all is known before it is known whether events arrive.
         silence_limit: time without an answer after which everything known is stale.
         suspects_asked: objects missing in one listing that are asked for one by one, at most.
-        items_at_once: objects of a listing taken in one call of `RabbitMqSource.advance`.
+        items_at_once: objects of a listing that are taken for one event `WorkContinues`.
         writer: who changes the broker; empty for none, and then every method is refused.
         statistics: how Prometheus' metrics are read.
         lockout: the virtual hosts and users whose limit of connections may be set to 0.
