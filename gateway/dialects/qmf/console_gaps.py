@@ -53,6 +53,9 @@ class GapTracker:
         """Note that all messages from now on will arrive; ``caught_up``: waiting ones have arrived, too."""
         if self.spoken_at and not caught_up:
             self._missed_reason = "not connected"
+            if self._interrupted_since is not None:
+                # An interruption before the link went down was not reported yet: it is part of this gap.
+                self.spoken_at = min(self.spoken_at, self._interrupted_since)
         gaps = [*self._unread_gaps(), *self.missed(now)]
         self._connected_at = self.spoken_at = now
         self._interrupted_since = None

@@ -181,6 +181,19 @@ def test_a_gap_begins_with_the_last_message_and_lasts_until_a_message_of_an_agen
     play.leaves(Gap(START + 20 * SECOND, START + 25 * SECOND, reason), ("broker", BrokerRequest(7)))
 
 
+def test_an_interruption_before_the_link_went_down_is_part_of_the_gap() -> None:
+    """The announcement says that the agent was away since its last message, not only since the link's end."""
+    play = synchronised()
+    play.time_passes(35)
+    play.left()  # the agent is silent, and has just been greeted
+    play.arrives(PackageIndication(0, "shop"), key="schema.package")
+    play.disconnects()
+    assert not [one for one in play.left() if isinstance(one, Gap)]
+    play.time_passes(5)
+    play.connects()
+    assert Gap(START, START + 40 * SECOND, "not connected") in play.left()
+
+
 def test_a_gap_begins_when_the_last_message_was_sent_however_late_it_arrived() -> None:
     play = synchronised()
     play.time_passes(20)
