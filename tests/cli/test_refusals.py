@@ -147,7 +147,7 @@ def test_a_socket_whose_path_is_too_long(site: Site) -> None:
     site.configure(feed={"socket": "s" * 108})
     code, line = one_line(amqp_gateway("run", "--config", site.configuration))
     assert code is ExitCode.CONFIGURATION
-    assert "a Unix socket's path has at most 107 octets" in line
+    assert "a Unix socket's path has at most 107 bytes" in line
 
 
 @pytest.mark.parametrize(
