@@ -143,7 +143,7 @@ class _StateReader:
             complete_until = self._unheard.get(source, until - under_way)
             if source in self._last_received:
                 # What happened before the last message may have been under way in an agent that ended then.
-                complete_until = min(complete_until, self._last_received[source] - took)
+                complete_until = min(complete_until, self._last_received[source] - max(took, shortest))
             state.complete_until[source] = complete_until
         return state
 
