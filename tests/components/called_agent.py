@@ -64,8 +64,12 @@ class CalledAgent(AgentOnLink):
         self.session.put(ManagedObject(VESSEL.key, NUMBER, SECOND, ("v",), (level,), SystemClock().now()))
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        effects = super().handle(event, now)
-        self.calls += [effect for effect in effects if isinstance(effect, Called)]
+        effects: list[Effect] = []
+        for effect in super().handle(event, now):
+            if isinstance(effect, Called):
+                self.calls.append(effect)
+            else:
+                effects.append(effect)
         return effects
 
     async def called(self, count: int = 1) -> Called:

@@ -91,7 +91,7 @@ def _shown(made: Plant, sightings: Sightings, at_rest: Truth | None = None) -> I
         shown = [one for one in north() if one.source in JUDGED]
         yield from sightings.note(shown, at_rest or made.truth())
         if at_rest is not None:
-            missed = {source: gaps(made.log, source) for source in SOURCES}
+            missed = {source: gaps(made.log, source) for source in JUDGED}
             yield from differences(shown, at_rest, missed)
 
 
