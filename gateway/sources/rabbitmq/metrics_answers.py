@@ -21,6 +21,7 @@ from gateway.sources.rabbitmq.prometheus_leaders import LeaderSheet, leader_figu
 from gateway.sources.rabbitmq.prometheus_samples import (
     IDENTITY,
     ExpositionReader,
+    NodePace,
     NodeSheet,
     NotScraped,
     Number,
@@ -159,7 +160,7 @@ class MetricsAnswers:
         if self._totals is None:
             return effects
         if isinstance(outcome, NotScraped):
-            self._totals.failed(request, outcome, ended)
+            self._totals.failed(request, ended)
             # Whether these go on is not known any more.
             changes = [
                 change
@@ -181,7 +182,7 @@ class MetricsAnswers:
         if self._leaders is None:
             return
         if isinstance(outcome, NotScraped):
-            self._leaders.failed(request, outcome, ended)
+            self._leaders.failed(request, ended)
         elif isinstance(outcome.sheet, LeaderSheet):
             self._leaders.scraped(request, outcome.sheet, began, ended, outcome.busy)
             self._note_shares()
@@ -189,9 +190,11 @@ class MetricsAnswers:
     def _note_shares(self) -> None:
         """Pass to the plan how much time is not left for listings."""
         if self._leaders is not None:
-            self._plan.read_beside("Raft figures of queues", self._leaders.interval, self._leaders.share)
+            pace = self._leaders.pace
+            self._plan.read_beside("Raft figures of queues", pace.interval, pace.spent)
         if self._totals is not None:
-            self._plan.read_beside("totals by protocol", self._totals.interval, self._totals.spent)
+            pace = self._totals.pace
+            self._plan.read_beside("totals by protocol", pace.interval, pace.spent)
 
     @property
     def busy(self) -> bool:
@@ -211,10 +214,6 @@ PROTOCOL: Final = "protocol"
 """The class of these totals; its elements read the metrics by their names without `_PREFIX`."""
 _PREFIX: Final = "rabbitmq_global_"
 _MAX_PROTOCOLS: Final = 100
-_SECOND: Final = 1_000_000_000
-_INTERVAL: Final = 30 * _SECOND
-"""Between two readings of one node, where the cost allows."""
-_RETRY: Final = 60 * _SECOND
 
 
 class TotalsSheet:
@@ -290,47 +289,29 @@ class PrometheusTotals:
         share: share of time that reading all nodes may take.
 
     Attributes:
-        interval: nanoseconds from one reading of a node to the next as things stand; 0 before the first.
-        spent: share of time that reading all nodes takes.
+        pace: of these readings.
     """
 
     def __init__(self, reader: ClassReader, share: float) -> None:
         self.reader = reader
-        self.interval = 0
-        self.spent = 0.0
-        self._share = share
-        self._due: dict[ScrapeRequest, int] = {}
+        self.pace = NodePace(share)
 
     def learn_nodes(self, nodes: dict[str, str]) -> None:
         """Take the URL of each node; an empty name where that is not known."""
-        requests = [ScrapeRequest(url, (), node) for node, url in nodes.items()]
-        self._due = {request: self._due.get(request, 0) for request in requests}
-        if not self._due:
-            self.interval, self.spent = 0, 0.0
-
-    @property
-    def due(self) -> int:
-        """When to make `next_request` (ns); 0 where there is nothing to ask."""
-        return max(1, min(self._due.values())) if self._due else 0
+        self.pace.learn(ScrapeRequest(url, (), node) for node, url in nodes.items())
 
     def next_request(self, now: int) -> ScrapeRequest | None:
         """The request to make now; ``None`` while none is due."""
-        request = min(self._due, key=self._due.__getitem__, default=None)
-        return request if request is not None and self._due[request] <= now else None
+        return self.pace.next_request(now)
 
     def scraped(self, request: ScrapeRequest, sheet: TotalsSheet, ended: int, spent: int) -> list[Json]:
         """A node answered, for which it was busy ``spent`` nanoseconds: its totals."""
         if request.node and sheet.node != request.node:
-            self.failed(request, NotScraped("another node"), ended)
+            self.failed(request, ended)
             return []
-        if request in self._due:
-            cost = spent * len(self._due)
-            self.interval = max(_INTERVAL, int(cost / self._share))
-            self.spent = cost / self.interval
-            self._due[request] = ended + self.interval
+        self.pace.answered(request, ended, spent)
         return sheet.items()
 
-    def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:  # noqa: ARG002  said elsewhere
+    def failed(self, request: ScrapeRequest, ended: int) -> None:
         """A node gave none."""
-        if request in self._due:
-            self._due[request] = ended + _RETRY
+        self.pace.failed(request, ended)

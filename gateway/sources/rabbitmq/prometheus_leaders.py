@@ -19,17 +19,14 @@ from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import (
     PREFIX,
     LabelledColumns,
+    NodePace,
     NodeSheet,
-    NotScraped,
     Row,
     ScrapeRequest,
 )
 from gateway.sources.rabbitmq.reading import ClassReader
 
 _SECOND: Final = 1_000_000_000
-_INTERVAL: Final = 30 * _SECOND
-"""Between two readings of one node, where the cost allows."""
-_RETRY: Final = 60 * _SECOND
 _SETTLING: Final = 6 * _SECOND
 """RabbitMQ 3.10 and 4.0 renew the figures of a replica every 5 s: those of a new leader are from before."""
 _APPLIED: Final = 200
@@ -102,23 +99,18 @@ class LeaderFigures:
 
     Attributes:
         columns: the metrics of interest.
-        interval: nanoseconds from one reading of a node to the next as things stand; 0 before the first.
-        share: share of time that reading all nodes takes.
+        pace: of these readings.
     """
 
     def __init__(self, reader: ClassReader, rule: LeaderMetricsRule, share: float) -> None:
-        self._share = share
         self.columns = LeaderColumns(reader)
-        self.interval = 0
-        self.share = 0.0
+        self.pace = NodePace(share)
         self._families = rule.families
         self._type = reader.schema.positions[rule.of.property]
         self._kind = rule.of.equals
         metrics = reader.rule.metrics
         self._holder = reader.schema.positions[metrics.holder] if metrics else 0
-        self._due: dict[ScrapeRequest, int] = {}
         self._asked: dict[ScrapeRequest, int] = {}
-        self._bearable = 0
         self._leaders: dict[ObjectName, str] = {}
         self._leading: frozenset[str] = frozenset()
         self._answered: dict[ScrapeRequest, str] = {}
@@ -129,14 +121,11 @@ class LeaderFigures:
 
     def learn_nodes(self, nodes: Mapping[str, str]) -> None:
         """Take the URL of each node; one of an unknown name stands under its URL."""
-        requests = [
+        self.pace.learn(
             ScrapeRequest(url, self._families, "" if node == url else node) for node, url in nodes.items()
-        ]
-        self._due = {request: self._due.get(request, 0) for request in requests}
-        if not self._due:
-            self.interval, self.share = 0, 0.0
-        self._asked = {request: when for request, when in self._asked.items() if request in self._due}
-        lost = self._answered.keys() - self._due.keys()
+        )
+        self._asked = {request: when for request, when in self._asked.items() if request in self.pace.due}
+        lost = self._answered.keys() - self.pace.due.keys()
         for request in lost:
             del self._answered[request]
         if lost:
@@ -151,10 +140,10 @@ class LeaderFigures:
         }
         new = {node for name, node in leaders.items() if self._leaders.get(name) != node}
         self._leaders, self._leading = leaders, frozenset(leaders.values())
-        for request, due in self._due.items():
+        for request, due in self.pace.due.items():
             if self._node_of(request) in {*new, ""} and new:
-                earliest = max(now + _SETTLING, self._asked.get(request, 0) + self._bearable)
-                self._due[request] = min(due, earliest) if due > now else earliest
+                earliest = max(now + _SETTLING, self._asked.get(request, 0) + self.pace.bearable)
+                self.pace.due[request] = min(due, earliest) if due > now else earliest
 
     def asks(self, request: ScrapeRequest) -> bool:
         """Whether ``request`` is one of these."""
@@ -164,9 +153,7 @@ class LeaderFigures:
         """The request to make now; ``None`` while none is due, or nothing to be asked for."""
         if self.busy:
             return None
-        wanted = [request for request in self._due if self._is_wanted(request)]
-        request = min(wanted, key=self._due.__getitem__, default=None)
-        return request if request is not None and self._due[request] <= now else None
+        return self.pace.next_request(now, [request for request in self.pace.due if self._is_wanted(request)])
 
     def _is_wanted(self, request: ScrapeRequest) -> bool:
         node = self._node_of(request)
@@ -191,22 +178,15 @@ class LeaderFigures:
             spent: nanoseconds for which it was kept busy.
         """
         if request.node and sheet.node != request.node:
-            self.failed(request, NotScraped("another node"), ended)
-        elif request in self._due:
-            cost = spent * len(self._due)
-            self._bearable = int(cost / self._share)
-            self.interval = max(_INTERVAL, self._bearable)
-            self.share = cost / self.interval
-            self._due[request] = ended + self.interval
+            self.failed(request, ended)
+        elif self.pace.answered(request, ended, spent):
             self._answered[request], self._asked[request] = sheet.node, ended
             self._taken, self._taking = (sheet.node, sheet.values, began), None
 
-    def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:  # noqa: ARG002  said elsewhere
+    def failed(self, request: ScrapeRequest, ended: int) -> None:
         """A node gave none: what it showed before is not known any more."""
-        if request in self._due:
-            self._due[request] = ended + _RETRY
-            if self._answered.pop(request, ""):
-                self._give_up()
+        if self.pace.failed(request, ended) and self._answered.pop(request, ""):
+            self._give_up()
 
     # What it says of the objects.
 

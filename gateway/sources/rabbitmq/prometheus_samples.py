@@ -26,6 +26,11 @@ MAX_LINE_BYTES: Final = 64 * 1024
 """RabbitMQ's names have at most 255 bytes; a line has two or three of them, escaped."""
 MAX_LABELS: Final = 16
 
+_SECOND: Final = 1_000_000_000
+_INTERVAL: Final = 30 * _SECOND
+"""Between two readings of one node that are not urgent, where the cost allows."""
+_RETRY: Final = 60 * _SECOND
+
 _TYPE: Final = b"\n# TYPE "
 _PLAIN_LINE: Final = re.compile(
     rb"[ \t]*(?:#.*|([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?[ \t]+([^\s{}]+)(?:[ \t]+-?\d+)?[ \t\r]*)?"
@@ -278,6 +283,56 @@ class ScrapeRequest:
         base = f"{self.url.rstrip('/')}/metrics"
         query = urlencode([("family", family) for family in self.families])
         return f"{base}/detailed?{query}" if query else base
+
+
+class NodePace:
+    """When each node is asked for metrics that are not urgent: as often as a share of time allows.
+
+    Args:
+        share: share of time that reading all nodes may take.
+
+    Attributes:
+        due: when each request is due (ns).
+        bearable: the shortest interval of one node within the share (ns); 0 before the first answer.
+        interval: nanoseconds from one reading of a node to the next as things stand; 0 before the first.
+        spent: share of time that reading all nodes takes.
+    """
+
+    def __init__(self, share: float) -> None:
+        self.due: dict[ScrapeRequest, int] = {}
+        self.bearable = 0
+        self.interval = 0
+        self.spent = 0.0
+        self._share = share
+
+    def learn(self, requests: Iterable[ScrapeRequest]) -> None:
+        """Take the requests that can be made now; those that are known keep their time, new ones are due."""
+        self.due = {request: self.due.get(request, 0) for request in requests}
+        if not self.due:
+            self.interval, self.spent = 0, 0.0
+
+    def next_request(self, now: int, wanted: Collection[ScrapeRequest] | None = None) -> ScrapeRequest | None:
+        """The request among ``wanted`` (all by default) to make now; ``None`` while none is due."""
+        request = min(self.due if wanted is None else wanted, key=self.due.__getitem__, default=None)
+        return request if request is not None and self.due[request] <= now else None
+
+    def answered(self, request: ScrapeRequest, ended: int, spent: int) -> bool:
+        """A node answered at ``ended``, busy for ``spent`` ns; whether its answer is still wanted."""
+        if request not in self.due:
+            return False
+        cost = spent * len(self.due)
+        self.bearable = int(cost / self._share)
+        self.interval = max(_INTERVAL, self.bearable)
+        self.spent = cost / self.interval
+        self.due[request] = ended + self.interval
+        return True
+
+    def failed(self, request: ScrapeRequest, ended: int) -> bool:
+        """A node gave no metrics; whether they are still wanted."""
+        if request not in self.due:
+            return False
+        self.due[request] = ended + _RETRY
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pytest
 from gateway.dialects.errors import ProtocolError
 from gateway.mapping.files import load_shipped_mappings
 from gateway.sources.rabbitmq.metrics_answers import PrometheusTotals, TotalsSheet
-from gateway.sources.rabbitmq.prometheus_samples import NotScraped, ScrapeRequest
+from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest
 from gateway.sources.rabbitmq.reading import class_readers
 
 READER = class_readers(load_shipped_mappings()["rabbitmq"])["protocol"]
@@ -65,19 +65,20 @@ def test_an_answer_without_a_name_or_with_too_many_protocols_is_refused() -> Non
 
 def test_each_node_is_asked_at_its_time_and_seldom_where_that_costs_much() -> None:
     totals = PrometheusTotals(READER, 0.004)
-    assert (totals.due, totals.next_request(SECOND)) == (0, None)
+    assert totals.next_request(SECOND) is None
     totals.learn_nodes({"rabbit@a": "http://a:15692", "rabbit@b": "http://b:15692"})
     assert totals.next_request(SECOND) == NODE
     assert len(totals.scraped(NODE, sheet_of(), SECOND, SECOND // 100)) == 2
     other = totals.next_request(SECOND)
     assert other is not None
     assert other.node == "rabbit@b"
-    totals.failed(other, NotScraped("connection refused"), SECOND)
+    totals.failed(other, SECOND)
     assert totals.next_request(30 * SECOND) is None
     assert totals.next_request(31 * SECOND) == NODE
     totals.scraped(NODE, sheet_of(), 31 * SECOND, SECOND // 2)
     totals.learn_nodes({"rabbit@a": "http://a:15692"})
-    assert totals.due == 31 * SECOND + 250 * SECOND
+    assert totals.next_request(281 * SECOND - 1) is None
+    assert totals.next_request(281 * SECOND) == NODE
 
 
 def test_the_totals_of_another_node_than_was_asked_are_not_taken() -> None:

@@ -13,7 +13,7 @@ from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_leaders import LeaderFigures, LeaderSheet, leader_figures_of
-from gateway.sources.rabbitmq.prometheus_samples import NotScraped, ScrapeRequest
+from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest
 from gateway.sources.rabbitmq.reading import class_readers
 
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
@@ -216,7 +216,7 @@ def test_what_a_node_does_not_report_any_more_is_absent() -> None:
     broker.now += 30 * SECOND
     request = broker.request()
     assert request is not None
-    broker.figures.failed(request, NotScraped("connection refused"), broker.now)
+    broker.figures.failed(request, broker.now)
     broker.goes_on()
     assert broker.shown() == {}
     broker.now += 60 * SECOND
@@ -224,7 +224,7 @@ def test_what_a_node_does_not_report_any_more_is_absent() -> None:
     broker.figures.learn_nodes({})
     broker.goes_on()
     assert broker.shown() == {}
-    assert broker.figures.share == 0
+    assert broker.figures.pace.spent == 0
 
 
 def test_figures_of_a_former_queue_are_not_those_of_its_successor() -> None:
@@ -269,11 +269,11 @@ def test_reading_takes_no_more_than_its_share_of_time() -> None:
     broker = Broker()
     broker.lists()
     broker.answers(told(term=2), seconds=0.01)
-    assert broker.figures.interval == 30 * SECOND
+    assert broker.figures.pace.interval == 30 * SECOND
     broker.now += 30 * SECOND
     broker.answers(told(term=2), seconds=0.5)
-    assert broker.figures.interval == 250 * SECOND, "two nodes may be as slow"
-    assert broker.figures.share == pytest.approx(0.004)
+    assert broker.figures.pace.interval == 250 * SECOND, "two nodes may be as slow"
+    assert broker.figures.pace.spent == pytest.approx(0.004)
     broker.now += 249 * SECOND
     assert broker.request() is None
     broker.now += SECOND
