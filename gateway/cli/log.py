@@ -327,13 +327,13 @@ def _compacted(folder: Path, done: Compacted) -> str:
 def _progress() -> Callable[[int, int], None]:
     last = monotonic()
 
-    def tell(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         nonlocal last
         if monotonic() - last >= PROGRESS_SECONDS:
             last = monotonic()
             click.echo(f"  ..  {done >> 20:,} of {of >> 20:,} MiB", err=True)
 
-    return tell
+    return report
 
 
 def _give_way() -> None:

@@ -105,7 +105,7 @@ def _captured(
     stands = CaptureStands()
     with _progress() as show:
 
-        def tell(how: CaptureStands) -> None:
+        def report(how: CaptureStands) -> None:
             nonlocal stands
             stands = how
             show(f"{name}: {_line(how)}")
@@ -113,7 +113,7 @@ def _captured(
         async def work() -> None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if period is None else period.total_seconds()):
-                    await capture_source(configuration, name, target, clock, tell)
+                    await capture_source(configuration, name, target, clock, report)
 
         with command_errors():
             asyncio.run(until_terminated(work()))

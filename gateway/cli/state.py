@@ -75,7 +75,7 @@ def backup(
     file: Path, config: Path | None, folder: Path | None, *, without_secrets: bool, replace: bool
 ) -> None:
     """Write a backup of the state folder to FILE, also while the gateway runs."""
-    tell = _now_and_then()
+    show = _now_and_then()
     with _errors_reported():
         done = back_up(
             StateFolder(_place(config, folder)),
@@ -83,7 +83,7 @@ def backup(
             _now(),
             with_secrets=not without_secrets,
             replace=replace,
-            progress=lambda pages, of: tell(f"row numbers: {pages:,} of {of:,} pages"),
+            progress=lambda pages, of: show(f"row numbers: {pages:,} of {of:,} pages"),
         )
     manifest = done.manifest
     click.echo(
@@ -166,13 +166,13 @@ def _now_and_then() -> Callable[[str], None]:
     """Return a function that shows progress on standard error, at most once a second."""
     last = time.monotonic()
 
-    def tell(what: str) -> None:
+    def show(what: str) -> None:
         nonlocal last
         if time.monotonic() - last >= PROGRESS_SECONDS:
             last = time.monotonic()
             click.echo(f"  ..  {what}", err=True)
 
-    return tell
+    return show
 
 
 @contextlib.contextmanager

@@ -45,11 +45,11 @@ EVERY_SECONDS: Final = 10.0
 
 
 @contextmanager
-def patiently(tell: Callable[[str], None], what: str, every: float = EVERY_SECONDS) -> Iterator[None]:
-    """Tell every few seconds, while the block lasts, that ``what`` goes on, and for how long it has.
+def patiently(report: Callable[[str], None], what: str, every: float = EVERY_SECONDS) -> Iterator[None]:
+    """Report every few seconds, while the block lasts, that ``what`` goes on, and for how long it has.
 
     Args:
-        tell: told one line each time, in a thread of its own.
+        report: told one line each time, in a thread of its own.
         what: goes on.
         every: seconds.
     """
@@ -57,7 +57,7 @@ def patiently(tell: Callable[[str], None], what: str, every: float = EVERY_SECON
 
     def watch() -> None:
         while not over.wait(every):
-            tell(f"{what}: {time.monotonic() - began:.0f} s so far")
+            report(f"{what}: {time.monotonic() - began:.0f} s so far")
 
     watching = threading.Thread(target=watch, name="patience", daemon=True)
     watching.start()

@@ -30,7 +30,7 @@ _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
 """In a log of an earlier version, a segment that spans so much time has its whole head."""
 
-UNDER_WAY: Final = (10**9, 10 * 10**9)
+EVENT_DELAY_BOUNDS: Final = (10**9, 10 * 10**9)
 """Nanoseconds, at least and at most: what happened so shortly before the log's end may have been under way.
 
 Between these it is twice as long as the source's last event took, and as long as nothing of the source was
@@ -136,7 +136,7 @@ class _StateReader:
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)
         for source in self._known:
-            shortest, longest = UNDER_WAY
+            shortest, longest = EVENT_DELAY_BOUNDS
             took = min(2 * max(self._took.get(source, 0), 0), longest)
             silent = until - (self._arrived.get(source, 0) or until)
             under_way = min(max(took, silent, shortest), longest)

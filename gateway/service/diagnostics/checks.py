@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from gateway.mapping.files import MappingError
 from gateway.service.diagnostics.health import greets
 from gateway.service.diagnostics.source_checks import (
     OF_TROUBLE,
+    Report,
     check_am01,
     check_cml,
     check_listener,
@@ -57,8 +58,6 @@ from gateway.sources.rabbitmq.management_api import (
 from gateway.sources.rabbitmq.management_changes import Lookup
 from gateway.sources.rabbitmq.rights import tags_of
 from gateway.yaml_documents import DocumentError
-
-Tell = Callable[[str], None]
 
 
 def check_files(loaded: LoadedConfiguration) -> None:
@@ -103,7 +102,7 @@ def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
         find_java(None if settings.java is None else folder / settings.java)
 
 
-async def check_jmx(loaded: LoadedConfiguration, tell: Tell) -> None:
+async def check_jmx(loaded: LoadedConfiguration, report: Report) -> None:
     """Check whether the JMX agent can listen on its port, and report one line.
 
     Raises:
@@ -113,7 +112,7 @@ async def check_jmx(loaded: LoadedConfiguration, tell: Tell) -> None:
     try:
         answers = await greets(host, port)
     except OSError:
-        tell(f"jmx: {host}:{port} is free")
+        report(f"jmx: {host}:{port} is free")
         return
     if not answers:
         raise CommandError(
@@ -121,10 +120,10 @@ async def check_jmx(loaded: LoadedConfiguration, tell: Tell) -> None:
             f"jmx: {host}:{port} is taken by something that is no JMX agent: "
             "end it, or choose another address under jmx.listen",
         )
-    tell(f"jmx: {host}:{port} has a JMX agent: this gateway's, if it runs")
+    report(f"jmx: {host}:{port} has a JMX agent: this gateway's, if it runs")
 
 
-async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:
+async def check_sources(loaded: LoadedConfiguration, report: Report) -> None:
     """Reach every source, and report one line of each; an error is raised after all were tried.
 
     Raises:
@@ -133,18 +132,18 @@ async def check_sources(loaded: LoadedConfiguration, tell: Tell) -> None:
     first: CommandError | None = None
     for name, source in loaded.settings.sources.items():
         try:
-            await check_source(source, loaded.folder, tell)
+            await check_source(source, loaded.folder, report)
             if isinstance(source, RabbitMqSource):
-                await check_writer(source, loaded.folder, tell)
-            tell(f"source {name}: reached")
+                await check_writer(source, loaded.folder, report)
+            report(f"source {name}: reached")
         except CommandError as error:
-            tell(f"source {name}: {error}")
+            report(f"source {name}: {error}")
             first = first or error
     if first is not None:
         raise first
 
 
-async def check_source(source: Source, folder: Path, tell: Tell) -> None:
+async def check_source(source: Source, folder: Path, report: Report) -> None:
     """Reach one source, and report remarks, one line each.
 
     Raises:
@@ -152,35 +151,35 @@ async def check_source(source: Source, folder: Path, tell: Tell) -> None:
     """
     with command_errors():
         if isinstance(source, AmiSource):
-            await check_listener(source, folder, tell)
+            await check_listener(source, folder, report)
         elif isinstance(source, CmlSource):
-            await check_cml(source, folder, tell)
+            await check_cml(source, folder, report)
         elif isinstance(source, Am01Source):
-            await check_am01(source, folder, tell)
+            await check_am01(source, folder, report)
         elif isinstance(source, QmfSource):
-            await check_qmf(source, folder, tell)
+            await check_qmf(source, folder, report)
         else:
-            await check_rabbitmq(source, folder, tell)
+            await check_rabbitmq(source, folder, report)
 
 
-async def check_agent(agent: RabbitMqAgent, folder: Path, tell: Tell) -> None:
+async def check_agent(agent: RabbitMqAgent, folder: Path, report: Report) -> None:
     """Reach the broker of an agent in a separate process, and report remarks, one line each.
 
     Raises:
         CommandError: it cannot be used. A missing exchange is no error: the agent declares it.
     """
     try:
-        await check_rabbitmq(agent, folder, tell)
+        await check_rabbitmq(agent, folder, report)
         await check_amqp(amqp_endpoint(agent.publish.amqp, folder), agent.publish.exchange)
     except SecretError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except CommandError as error:
         if error.code is not ExitCode.MISSING:
             raise
-        tell(f"{error}: the agent makes it when it starts")
+        report(f"{error}: the agent makes it when it starts")
 
 
-async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
+async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, report: Report) -> None:
     """Ask the management API of each node once, and look for the event exchange, which may be missing.
 
     One node that answers is enough; each that does not is reported in a line.
@@ -189,7 +188,7 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -
         CommandError: the API cannot be used with these settings.
         SecretError: a secret cannot be read.
     """
-    answer = await _first_overview(settings, folder, tell)
+    answer = await _first_overview(settings, folder, report)
     if isinstance(answer, Refused):
         code = ExitCode.CREDENTIALS if answer.login else ExitCode.FORBIDDEN
         what = "check user and password" if answer.login else "give the user the tag 'monitoring'"
@@ -202,14 +201,14 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, tell: Tell) -
         raise CommandError(ExitCode.UNREACHABLE, f"{_nodes(settings)}: {reason}: {what}")
     events = event_endpoint(settings, folder)
     if events is None:
-        tell("events are not configured: what comes and goes between two looks is not seen")
+        report("events are not configured: what comes and goes between two looks is not seen")
         return
     try:
-        await _check_first(events.nodes, EVENT_EXCHANGE, tell)
+        await _check_first(events.nodes, EVENT_EXCHANGE, report)
     except CommandError as error:
         if error.code is not ExitCode.MISSING:
             raise
-        tell(
+        report(
             f"{events}: no exchange {EVENT_EXCHANGE}: what comes and goes between two looks is not seen; "
             "enable the plugin rabbitmq_event_exchange"
         )
@@ -219,7 +218,7 @@ def _nodes(settings: RabbitMqSettings) -> str:
     return ", ".join(settings.management)
 
 
-async def _first_overview(settings: RabbitMqSettings, folder: Path, tell: Tell) -> Answer:
+async def _first_overview(settings: RabbitMqSettings, folder: Path, report: Report) -> Answer:
     """Return the first answer of a node; each node that does not answer is reported by a line."""
     endpoint = management_endpoint(settings, settings.user, settings.password, folder)
     answers: list[Answer] = []
@@ -234,11 +233,11 @@ async def _first_overview(settings: RabbitMqSettings, folder: Path, tell: Tell) 
     if not serving:
         return answers[-1]
     for failure in failures:
-        tell(failure)
+        report(failure)
     return serving[0]
 
 
-async def _check_first(nodes: Iterable[AmqpEndpoint], exchange: str, tell: Tell) -> None:
+async def _check_first(nodes: Iterable[AmqpEndpoint], exchange: str, report: Report) -> None:
     """As `check_amqp` of each node, of which one is enough."""
     failures: list[CommandError] = []
     reached = False
@@ -253,10 +252,10 @@ async def _check_first(nodes: Iterable[AmqpEndpoint], exchange: str, tell: Tell)
     if not reached:
         raise failures[-1]
     for failure in failures:
-        tell(f"{failure}: another node is used in its place")
+        report(f"{failure}: another node is used in its place")
 
 
-async def check_writer(settings: RabbitMqSettings, folder: Path, tell: Tell) -> None:
+async def check_writer(settings: RabbitMqSettings, folder: Path, report: Report) -> None:
     """Say what is wrong with the account that changes the broker, if there is one; it is read all the same.
 
     Raises:
@@ -271,9 +270,9 @@ async def check_writer(settings: RabbitMqSettings, folder: Path, tell: Tell) -> 
     told = answer.body if isinstance(answer, Document) else None
     tags = tags_of(told) if isinstance(told, Mapping) else None
     if isinstance(answer, Refused):
-        tell(f"{_nodes(settings)}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
+        report(f"{_nodes(settings)}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
     elif tags is not None and "administrator" not in tags:
-        tell(
+        report(
             f"{_nodes(settings)}: 'writing' user {user!r} lacks the tag 'administrator': most changes will"
             " be refused"
         )

@@ -28,7 +28,7 @@ _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.
 _TRUE = 1
 
 
-async def ask_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -> None:
+async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None]) -> None:
     """Print one line on core, sources and rows, and one on the event log.
 
     Trouble with the log is no failure: to restart a gateway because of it would not help.
@@ -48,8 +48,8 @@ async def ask_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -
     names = [(*HEALTH, scalar) for scalar in scalars] + [(*LOG, scalar) for scalar in _LOG_SCALARS]
     values = await _read(loaded, community, names)
     connected, sources, synchronised, rows, stale = map(_number, values[: len(scalars)])
-    tell(f"{synchronised} of {sources} sources synchronised, {rows} rows, {stale} of them stale")
-    tell(_log_line(*values[len(scalars) :]))
+    report(f"{synchronised} of {sources} sources synchronised, {rows} rows, {stale} of them stale")
+    report(_log_line(*values[len(scalars) :]))
     if connected != _TRUE:
         raise CommandError(ExitCode.UNREACHABLE, "the core is not running: see its log")
     if synchronised < sources:
@@ -126,7 +126,7 @@ _GREETING = b"JRMI\x00\x02\x4b"
 _ACKNOWLEDGED = b"\x4e"
 
 
-async def ask_jmx_health(loaded: LoadedConfiguration, tell: Callable[[str], None]) -> None:
+async def ask_jmx_health(loaded: LoadedConfiguration, report: Callable[[str], None]) -> None:
     """Report one line on the JMX agent.
 
     Raises:
@@ -144,7 +144,7 @@ async def ask_jmx_health(loaded: LoadedConfiguration, tell: Callable[[str], None
         raise CommandError(
             ExitCode.UNREACHABLE, f"{where}: what listens there is no JMX agent: see the log of the gateway"
         )
-    tell(f"{where} takes connections")
+    report(f"{where} takes connections")
 
 
 async def greets(host: str, port: int) -> bool:

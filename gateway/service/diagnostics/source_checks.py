@@ -50,7 +50,8 @@ from gateway.service.sources.endpoints import amqp_endpoint, server_certificate
 from gateway.tasks import until_one_ends
 
 _NAME: Final = "amqp-gateway check"
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
+"""Takes one line for people."""
 T = TypeVar("T")
 
 OF_TROUBLE = {
@@ -168,7 +169,7 @@ _START_AN_AGENT: Final = (
 _NAME_THE_USER: Final = "its messages will be ignored: if that is the agent, name it under 'trusted_users'"
 
 
-async def check_qmf(settings: QmfSource, folder: Path, tell: Tell) -> None:
+async def check_qmf(settings: QmfSource, folder: Path, report: Report) -> None:
     """Look for the exchanges, and greet the agents there, declaring nothing but one exclusive queue.
 
     A missing answer is reported and is no error: agents come and go.
@@ -186,7 +187,7 @@ async def check_qmf(settings: QmfSource, folder: Path, tell: Tell) -> None:
             raise _missing(endpoint, settings, error) from error
         queue = await queue_for_answers(channel)
         await queue.bind(settings.direct_exchange, queue.name)
-        tell(f"{endpoint}: {await _greeted(channel, queue, endpoint, settings)}")
+        report(f"{endpoint}: {await _greeted(channel, queue, endpoint, settings)}")
 
 
 def _missing(endpoint: AmqpEndpoint, settings: QmfSource, error: BaseException) -> LinkError:
@@ -254,7 +255,7 @@ _HELP: Final = (
 )
 
 
-async def check_am01(settings: Am01Source, folder: Path, tell: Tell) -> None:
+async def check_am01(settings: Am01Source, folder: Path, report: Report) -> None:
     """Look for the exchanges, bind, greet and listen, declaring nothing but one exclusive queue.
 
     A silent exchange is reported and is no error: agents come and go.
@@ -265,7 +266,7 @@ async def check_am01(settings: Am01Source, folder: Path, tell: Tell) -> None:
     """
     endpoint = amqp_endpoint(settings.amqp, folder)
     async with checked_channel(endpoint) as channel:
-        tell(f"{endpoint}: {await _look_before_am2(channel, endpoint, settings)}")
+        report(f"{endpoint}: {await _look_before_am2(channel, endpoint, settings)}")
 
 
 async def _look_before_am2(channel: AbstractChannel, endpoint: AmqpEndpoint, settings: Am01Source) -> str:
@@ -345,7 +346,7 @@ _OURS: Final = "amq."
 """What names of exchanges begin with that no client can declare."""
 
 
-async def check_cml(settings: CmlSource, folder: Path, tell: Tell) -> None:
+async def check_cml(settings: CmlSource, folder: Path, report: Report) -> None:
     """Ask for the schema, and report what it is.
 
     Raises:
@@ -355,14 +356,14 @@ async def check_cml(settings: CmlSource, folder: Path, tell: Tell) -> None:
     known = configured_schema(settings, folder)
     endpoint = amqp_endpoint(settings.amqp, folder)
     reply = await ask_schema(endpoint, settings)
-    tell(f"{endpoint}: {reply.name} {reply.version}, {len(reply.classes)} classes")
+    report(f"{endpoint}: {reply.name} {reply.version}, {len(reply.classes)} classes")
     if known is not None and (known.name, known.version) != (reply.name, reply.version):
-        tell(
+        report(
             f"'schema_file' has {known.name} {known.version}: the broker's own is used in its place;"
             " amqp-gateway source schema writes it again"
         )
     if settings.short_lived == "no":
-        tell("connections and private queues are not shown ('short_lived')")
+        report("connections and private queues are not shown ('short_lived')")
 
 
 async def ask_schema(endpoint: AmqpEndpoint, settings: CmlSource) -> SchemaReply:
@@ -455,7 +456,7 @@ def check_listener_files(settings: AmiSource, folder: Path) -> None:
         certificate.context()
 
 
-async def check_listener(settings: AmiSource, folder: Path, tell: Tell) -> None:
+async def check_listener(settings: AmiSource, folder: Path, report: Report) -> None:
     """See whether the gateway can have the address, and report one line.
 
     Raises:
@@ -481,9 +482,9 @@ async def check_listener(settings: AmiSource, folder: Path, tell: Tell) -> None:
                 f"{where} is taken by something that does not speak AMI: end it, or choose another address"
                 " under 'listen'",
             ) from error
-        tell(f"{where} has a listener: this gateway's, if it runs; else a relay's, and one must give way")
+        report(f"{where} has a listener: this gateway's, if it runs; else a relay's, and one must give way")
         return
-    tell(f"{where} is free: applications can connect there while the gateway runs")
+    report(f"{where} is free: applications can connect there while the gateway runs")
 
 
 def check_unheard(settings: AmiSource) -> None:

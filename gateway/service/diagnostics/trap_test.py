@@ -33,7 +33,7 @@ ANSWER_SECONDS = 8.0
 
 
 async def send_test(
-    loaded: LoadedConfiguration, name: str, clock: Clock, tell: Callable[[str], None]
+    loaded: LoadedConfiguration, name: str, clock: Clock, report: Callable[[str], None]
 ) -> None:
     """Send agTest to the receiver ``name`` and say what to look for there; wait for the answer to an inform.
 
@@ -52,7 +52,7 @@ async def send_test(
         target = {target.name: target for target in targets_of(loaded, community)}[name]
         root = parse_oid(loaded.settings.snmp.root)
         settings = sender_settings(loaded, state, root, (target,))
-    await _Test(settings, clock).run(tell)
+    await _Test(settings, clock).run(report)
 
 
 class _Test:
@@ -73,7 +73,7 @@ class _Test:
         )
         self._sender = NotificationSender(settings, world)
 
-    async def run(self, tell: Callable[[str], None]) -> None:
+    async def run(self, report: Callable[[str], None]) -> None:
         """Send it and see."""
         target = self._target
         where = shown(target.address)
@@ -87,13 +87,13 @@ class _Test:
         if self._refusal is not None:
             reason = getattr(self._refusal, "strerror", None) or str(self._refusal)
             raise CommandError(ExitCode.UNREACHABLE, f"{where}: the notification was not sent: {reason}")
-        tell(f"{target.name}: {_KINDS[target.kind]} sent to {where}")
-        tell(f"look there for agTest ({dotted(notification.oid)})")
-        tell(f"with agEventId {notification.event_id}")
+        report(f"{target.name}: {_KINDS[target.kind]} sent to {where}")
+        report(f"look there for agTest ({dotted(notification.oid)})")
+        report(f"with agEventId {notification.event_id}")
         if target.kind is not TargetKindNumber.INFORM_V2C:
-            tell("a trap is not answered: only the receiver knows whether it arrived")
+            report("a trap is not answered: only the receiver knows whether it arrived")
         elif self._sender.health[target.name].acknowledged:
-            tell(f"answered after {1000 * (time.monotonic() - begun):.1f} ms")
+            report(f"answered after {1000 * (time.monotonic() - begun):.1f} ms")
         elif self._sender.health[target.name].failed:
             raise CommandError(
                 ExitCode.FORBIDDEN, f"{where}: the receiver answered with an error: see its log"

@@ -166,7 +166,7 @@ async def capture_source(
     name: str,
     target: CaptureTarget,
     clock: Clock,
-    tell: Callable[[CaptureStands], None],
+    report: Callable[[CaptureStands], None],
 ) -> None:
     """Capture the source ``name`` until this is cancelled, or the capture ended by itself.
 
@@ -178,7 +178,7 @@ async def capture_source(
         name: of the source.
         target: where to.
         clock: the gateway's.
-        tell: called again and again with how it goes, also at the end.
+        report: called again and again with how it goes, also at the end.
 
     Raises:
         DocumentError: a mapping is wrong; so is `MappingError`.
@@ -205,28 +205,28 @@ async def capture_source(
         def stands(how: CaptureStands) -> None:
             nonlocal last
             last = how
-            tell(how)
+            report(how)
 
         try:
             # The look is cancelled first: how the source stood before it was ended is what counts.
             await until_one_ends(_look(name, captures, passing, stands), run(), passing.tick(clock))
         finally:
             end = _stands(name, captures, passing)
-            tell(replace(end, state=last.state, detail=last.detail))
+            report(replace(end, state=last.state, detail=last.detail))
             for file in captures.files.values():
                 file.close()
 
 
 async def _look(
-    name: str, captures: Captures, passing: TemporaryInventory, tell: Callable[[CaptureStands], None]
+    name: str, captures: Captures, passing: TemporaryInventory, report: Callable[[CaptureStands], None]
 ) -> None:
     """Ends when nothing more is captured."""
     try:
         while not (stands := _stands(name, captures, passing)).trouble:
-            tell(stands)
+            report(stands)
             await asyncio.sleep(LOOK_SECONDS)
     finally:
-        tell(_stands(name, captures, passing))
+        report(_stands(name, captures, passing))
 
 
 def _stands(name: str, captures: Captures, passing: TemporaryInventory) -> CaptureStands:

@@ -18,7 +18,7 @@ from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.status import Visibility
 
 _SECOND: Final = 1_000_000_000
-UNDER_WAY: Final = 1_000_000_000
+BATCHING_DELAY: Final = 1_000_000_000
 """Nanoseconds for which the broker collects events before it publishes them."""
 
 
@@ -50,7 +50,7 @@ class GapTracker:
 
     def missed(self, since: int, now: int, reason: str) -> None:
         """Note that events from ``since`` on may be missing; everything has to be listed from now on."""
-        since = min(since, now) - UNDER_WAY
+        since = min(since, now) - BATCHING_DELAY
         if not self.since:
             self.since, self._reason = since, reason
         self.since = min(self.since, since)

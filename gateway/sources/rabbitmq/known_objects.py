@@ -19,8 +19,8 @@ from dataclasses import replace
 
 from gateway.model.values import Value, Values
 from gateway.sources.rabbitmq.object_lives import (
+    EVENT_DELAY,
     LISTING_LAG,
-    UNDER_WAY,
     WITHOUT_TIME,
     Change,
     End,
@@ -236,7 +236,9 @@ class KnownObjects:
     def _is_its_creation(self, known: KnownObject, created: int, time: int, now: int) -> bool:
         # An event from before the first sight of an object can only be about it, however late it arrives. An
         # object from before the start has no time of first sight (0), and has not ended since.
-        recent = now - known.first_seen <= MERGE_WINDOW and known.first_seen >= self.events_since - UNDER_WAY
+        recent = (
+            now - known.first_seen <= MERGE_WINDOW and known.first_seen >= self.events_since - EVENT_DELAY
+        )
         early = recent or 0 < time <= known.first_seen or known.first_seen == 0
         return known.created == created or (known.created == 0 and early)
 
@@ -277,7 +279,7 @@ class KnownObjects:
         another = created and known.created and created != known.created
         if another or self._differs(known, reading, listed=known.listed):
             expects_end = self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
-            if expects_end and began < self._contradicted.setdefault(known.name, began) + UNDER_WAY:
+            if expects_end and began < self._contradicted.setdefault(known.name, began) + EVENT_DELAY:
                 return []  # the event of the end, which has its time, is on its way
             # The event that reported its end was lost.
             ended = self._removed(known, now, now)

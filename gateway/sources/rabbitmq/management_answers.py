@@ -38,7 +38,7 @@ from gateway.sources.rabbitmq.management_api import (
     page_of,
 )
 from gateway.sources.rabbitmq.metrics_answers import MetricsAnswers
-from gateway.sources.rabbitmq.object_lives import UNDER_WAY
+from gateway.sources.rabbitmq.object_lives import EVENT_DELAY
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
@@ -550,7 +550,7 @@ class ManagementAnswers:
         # If events are received late, this answer says only that the virtual host has ended since. Its
         # contents of that time are not hidden for that. It counts once only: if a broker's clock is slow, all
         # events seem late.
-        late = ended - self.visibility.late_event <= UNDER_WAY
+        late = ended - self.visibility.late_event <= EVENT_DELAY
         missed = isinstance(answer, NotFound) and late and self._view.hosts.missed(host)
         if missed or isinstance(answer, Broken):
             self._view.hosts.give_up(host)

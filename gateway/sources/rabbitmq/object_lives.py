@@ -13,9 +13,9 @@ LISTING_LAG = 10_000_000_000
 """Nanoseconds by which a listing may lag behind events (connections take up to 5 s).
 
 Virtual hosts and nodes are listed from the broker's metadata without delay: only an event of them may be
-`UNDER_WAY`.
+`EVENT_DELAY`.
 """
-UNDER_WAY = 2_000_000_000
+EVENT_DELAY = 2_000_000_000
 """Nanoseconds that an event may take from the broker to the gateway, from before it is published."""
 WITHOUT_TIME = frozenset({"vhost", "node"})
 """Classes whose listings have no creation time, and to which other objects refer before they are known."""
@@ -157,4 +157,4 @@ class EndedObjects:
 
 def listing_lag(name: ObjectName) -> int:
     """Return by how many nanoseconds a listing of an object's class may lag behind events."""
-    return UNDER_WAY if name.class_name in WITHOUT_TIME else LISTING_LAG
+    return EVENT_DELAY if name.class_name in WITHOUT_TIME else LISTING_LAG

@@ -38,7 +38,7 @@ from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
 from gateway.sources.rabbitmq.management_changes import BrokerRequest
 from gateway.sources.rabbitmq.method_calls import MethodCalls
-from gateway.sources.rabbitmq.object_lives import UNDER_WAY, KnownObject, Put
+from gateway.sources.rabbitmq.object_lives import EVENT_DELAY, KnownObject, Put
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest, Sheet
@@ -320,7 +320,7 @@ class RabbitMqSource:
         all events seem late if the broker's clock is slow.
         """
         if now < self._events_late_until and not self.is_catching_up:
-            self._plan.hold(min(now + UNDER_WAY, self._events_late_until))
+            self._plan.hold(min(now + EVENT_DELAY, self._events_late_until))
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
@@ -491,7 +491,7 @@ class RabbitMqSource:
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key
         self._visibility.last_event = now
-        if 0 < event.time < now - UNDER_WAY:
+        if 0 < event.time < now - EVENT_DELAY:
             self._visibility.late_event = now
             self._hold_for_late_events(now)
         if self._gaps.resumed_at:

@@ -171,7 +171,7 @@ class Visibility:
         catching_up: events from the time without a connection are being received.
         without_majority: why changes may wait in the broker; empty if they do not.
         last_event: when the last event arrived, or events were found to arrive (ns); 0 for never.
-        late_event: when an event arrived last that had happened more than `UNDER_WAY` before (ns).
+        late_event: when an event arrived last that had happened more than `EVENT_DELAY` before (ns).
         unbroken_since: the time since which every event has arrived, as far as is known (ns); 0 while they do
             not.
         named: the classes that were listed without statistics since the source was stale, and when that

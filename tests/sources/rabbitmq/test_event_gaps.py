@@ -10,7 +10,7 @@ from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
 from gateway.model.values import Reference, Value
-from gateway.sources.rabbitmq.event_gaps import UNDER_WAY
+from gateway.sources.rabbitmq.event_gaps import BATCHING_DELAY
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
@@ -88,12 +88,12 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
     shop.run(7)
     assert gaps(shop) == []
-    assert complete_until(shop) == last - UNDER_WAY
+    assert complete_until(shop) == last - BATCHING_DELAY
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     connected = shop.now
     shop.run(60)
     (gap,) = gaps(shop)
-    assert gap.start == last - UNDER_WAY
+    assert gap.start == last - BATCHING_DELAY
     assert connected < gap.end < connected + 60 * SECOND
     assert complete_until(shop) == 0
 
@@ -105,7 +105,7 @@ def test_a_node_that_was_started_while_events_waited_may_have_lost_all_since() -
     resumed(shop)
     shop.run(60)
     (gap,) = gaps(shop)
-    assert gap.start == until - UNDER_WAY
+    assert gap.start == until - BATCHING_DELAY
 
 
 def test_a_node_that_was_started_in_the_second_of_the_last_event_may_have_lost_all_since() -> None:
@@ -115,7 +115,7 @@ def test_a_node_that_was_started_in_the_second_of_the_last_event_may_have_lost_a
     resumed(shop)
     shop.run(60)
     (gap,) = gaps(shop)
-    assert gap.start == until - UNDER_WAY
+    assert gap.start == until - BATCHING_DELAY
 
 
 def test_a_node_that_does_not_say_yet_when_it_was_started_is_asked_again() -> None:
@@ -129,7 +129,7 @@ def test_a_node_that_does_not_say_yet_when_it_was_started_is_asked_again() -> No
     node["uptime"] = 40_000
     shop.run(30)
     (gap,) = gaps(shop)
-    assert gap.start == until - UNDER_WAY
+    assert gap.start == until - BATCHING_DELAY
 
 
 def test_a_node_that_ran_throughout_has_lost_nothing() -> None:
@@ -152,7 +152,7 @@ def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
     resumed(shop)
     shop.run(90)
     (gap,) = gaps(shop)
-    assert gap.start == until - UNDER_WAY
+    assert gap.start == until - BATCHING_DELAY
 
 
 def test_what_ended_while_the_gateway_was_away_is_reported_in_its_virtual_host() -> None:
