@@ -20,7 +20,7 @@ from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, UNHEARD
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
-from gateway.model.observations import SourceState
+from gateway.model.observations import EVENT_DELAY_BOUNDS, SourceState, delay_allowed
 from gateway.model.source_kinds import source_kind
 
 MAX_DELIVERIES: Final = 100_000
@@ -29,13 +29,6 @@ MAX_DELIVERIES: Final = 100_000
 _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
 """In a log of an earlier version, a segment that spans so much time has its whole head."""
-
-EVENT_DELAY_BOUNDS: Final = (10**9, 10 * 10**9)
-"""Nanoseconds, at least and at most: what happened so shortly before the log's end may have been under way.
-
-Between these it is twice as long as the source's last event took, and as long as nothing of the source was
-recorded at the end: the process may have stood still. Clocks that differ make no more of it.
-"""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
 _MADE_AT_ONCE: Final = frozenset({RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE})
@@ -136,14 +129,13 @@ class _StateReader:
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)
         for source in self._known:
-            shortest, longest = EVENT_DELAY_BOUNDS
-            took = min(2 * max(self._took.get(source, 0), 0), longest)
+            took = delay_allowed(self._took.get(source, 0))
+            # As long as nothing of the source was recorded at the end, the process may have stood still.
             silent = until - (self._arrived.get(source, 0) or until)
-            under_way = min(max(took, silent, shortest), longest)
-            complete_until = self._unheard.get(source, until - under_way)
+            complete_until = self._unheard.get(source, until - max(took, min(silent, EVENT_DELAY_BOUNDS[1])))
             if source in self._last_received:
                 # What happened before the last message may have been under way in an agent that ended then.
-                complete_until = min(complete_until, self._last_received[source] - max(took, shortest))
+                complete_until = min(complete_until, self._last_received[source] - took)
             state.complete_until[source] = complete_until
         return state
 

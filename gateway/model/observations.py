@@ -137,6 +137,19 @@ class SourceState(enum.Enum):
     DOWN = "down"
 
 
+EVENT_DELAY_BOUNDS: Final = (10**9, 10 * 10**9)
+"""Nanoseconds, at least and at most: an event that happened so shortly before may be under way."""
+
+
+def delay_allowed(took: int) -> int:
+    """Return for how long events may be under way, when the last one took ``took`` ns.
+
+    That is twice as long, within `EVENT_DELAY_BOUNDS`: clocks that differ make no more of it.
+    """
+    shortest, longest = EVENT_DELAY_BOUNDS
+    return min(max(2 * took, shortest), longest)
+
+
 TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
 """States of a trusted source: what it reported is current, and what it does not report is gone."""
 

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +19,7 @@ from gateway.demo.snmp_commands import SnmpCommands
 from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
 from tests.end_to_end.shown import moment
 from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.verdict import MILLISECONDS, within, wrong_creation
+from tests.ledger.verdict import MILLISECONDS, may_be_the_same, within, wrong_creation
 
 CALLED_BY = {
     "queue": "name",
@@ -165,14 +166,15 @@ def differences(shown: Iterable[Shown], truth: Truth, missed: Mapping[str, list[
     for source, spans in missed.items():
         for name, lives in truth.lives.items():
             if name[0] in CALLED_BY:
-                wrongs = _wrongs(found[source].get(name), lives[-1], truth.published_to(name), spans)
+                wrongs = _wrongs(found[source].get(name), lives, truth.published_to(name), spans)
                 yield from (f"{' '.join(name)} of {source}: {wrong}" for wrong in wrongs)
 
 
 def _wrongs(
-    one: Shown | None, life: Life, published: tuple[int, int] | None, missed: list[Span]
+    one: Shown | None, lives: list[Life], published: tuple[int, int] | None, missed: list[Span]
 ) -> Iterator[str]:
-    """What is wrong with the last life of an object as it is shown, or not shown."""
+    """What is wrong with the last of an object's lives as it is shown, or not shown."""
+    life = lives[-1]
     if one is None:
         if life.ended is None and life.sure:
             yield "is not shown, and lives"
@@ -181,10 +183,27 @@ def _wrongs(
         yield f"{one.north} shows it, and it has ended"
     if one.name[0] != "binding":
         inexact = DATE_AND_TIME_SECONDS if one.north == "SNMP" else 0.0
-        begun = replace(life, created=(life.created[0] - inexact, life.created[1]))
-        yield from (f"{one.north}: {wrong}" for wrong in wrong_creation(one.created, begun, missed))
+        wrongs = [
+            list(
+                wrong_creation(
+                    one.created, replace(at, created=(at.created[0] - inexact, at.created[1])), missed
+                )
+            )
+            for at in _last_lives(lives, missed)
+        ]
+        if all(wrongs):
+            yield from (f"{one.north}: {wrong}" for wrong in wrongs[0])
     if published is not None and not published[0] <= (one.published or 0) <= published[1]:
         yield f"{one.north}: {one.published} messages of {published[0]}"
+
+
+def _last_lives(lives: list[Life], missed: list[Span]) -> Iterator[Life]:
+    """The last life, and those before it that may be taken for the same; the last one first."""
+    yield lives[-1]
+    for one, next_one in reversed(list(pairwise(lives))):
+        if not may_be_the_same(one, next_one, missed):
+            return
+        yield one
 
 
 @dataclass

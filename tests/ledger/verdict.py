@@ -188,11 +188,7 @@ def _takes_the_place(former: Record, record: Record) -> bool:
 
 def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span]) -> Iterator[str]:
     unseen = sum(not life.sure or _within_a_gap(life, missed) for life in real)
-    # Where nobody heard the end of one and the beginning of the next, they may be taken for the same.
-    alike = sum(
-        one.ended is not None and touches(one.ended, missed) and touches(next_one.created, missed)
-        for one, next_one in pairwise(real)
-    )
+    alike = sum(may_be_the_same(one, next_one, missed) for one, next_one in pairwise(real))
     most = len(real) + sum(life.may_return for life in real)
     if not len(real) - unseen - alike <= len(told) <= most:
         seqs = [one.first.seq for one in told]
@@ -203,6 +199,11 @@ def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span])
         where = f"{what} (seq {one.first.seq})"
         yield from (f"{where}: {wrong}" for wrong in wrong_creation(one.created, life, missed))
         yield from (f"{where}: {wrong}" for wrong in _wrong_end(one, life, missed))
+
+
+def may_be_the_same(one: Life, next_one: Life, missed: list[Span]) -> bool:
+    """Whether two lives in succession may be taken for one: nobody heard its end and the next beginning."""
+    return one.ended is not None and touches(one.ended, missed) and touches(next_one.created, missed)
 
 
 def wrong_creation(
@@ -281,7 +282,7 @@ class _Counter:
     """What the log says of the messages that were published to a queue.
 
     Attributes:
-        gained: the first value and all deltas since.
+        gained: all deltas, and the first value where that has none.
         counted: what the broker had counted when it was seen last before it began again, each time.
         last: the last value.
     """
@@ -296,7 +297,7 @@ class _Counter:
         if value is not None:
             if delta is not None and delta.get("reset"):
                 self.counted += self.last
-            self.gained += 0 if self._known else int(value)
+            self.gained += 0 if self._known or delta is not None else int(value)
             self.last, self._known = int(value), True
         if delta is not None:
             self.gained += int(delta["delta"])

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from gateway.dialects.session import Effect
-from gateway.model.observations import Gap
+from gateway.model.observations import Gap, delay_allowed
 from gateway.sources.rabbitmq.cluster import START_LATENESS
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import KnownObject
@@ -18,8 +18,6 @@ from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.status import Visibility
 
 _SECOND: Final = 1_000_000_000
-BATCHING_DELAY: Final = 1_000_000_000
-"""Nanoseconds for which the broker collects events before it publishes them."""
 
 
 class GapTracker:
@@ -42,15 +40,28 @@ class GapTracker:
         self._reported_until = 0
         self._last_event = 0
         self._caught_up_at = 0
+        self._delay = delay_allowed(0)
 
     @property
     def complete_until(self) -> int:
         """The time until which all events were received; 0 while they are received."""
-        return min(filter(None, (self.since, self._interrupted_at)), default=0)
+        interrupted_at = self._interrupted_at and self._interrupted_at - self._delay
+        return min(filter(None, (self.since, interrupted_at)), default=0)
+
+    def event_arrived(self, happened: int, now: int) -> None:
+        """Note that an event arrived that happened then, 0 for unknown: the next may be as late.
+
+        The broker collects events before it publishes them; broker and gateway may have little time.
+        """
+        if not self._interrupted_at:  # what waited in the queue is no measure
+            self._delay = delay_allowed(now - happened if happened else 0)
 
     def missed(self, since: int, now: int, reason: str) -> None:
-        """Note that events from ``since`` on may be missing; everything has to be listed from now on."""
-        since = min(since, now) - BATCHING_DELAY
+        """Note that events which were not received at ``since`` may be missing.
+
+        Everything has to be listed from now on.
+        """
+        since = min(since, now) - self._delay
         if not self.since:
             self.since, self._reason = since, reason
         self.since = min(self.since, since)
@@ -64,7 +75,7 @@ class GapTracker:
     # A durable subscription, whose events are received long after they happened.
 
     def interrupted(self, received_until: int) -> None:
-        """Note that events wait in the queue from now on; those until ``received_until`` were received.
+        """Note that events wait in the queue from now on; the last one was received at ``received_until``.
 
         If some still wait from an earlier interruption, its time counts.
         """

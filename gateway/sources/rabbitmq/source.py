@@ -491,6 +491,7 @@ class RabbitMqSource:
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key
         self._visibility.last_event = now
+        self._gaps.event_arrived(event.time, now)
         if 0 < event.time < now - EVENT_DELAY:
             self._visibility.late_event = now
             self._hold_for_late_events(now)

@@ -8,9 +8,8 @@ import pytest
 
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.mapping.files import class_schemas, load_shipped_mappings
-from gateway.model.observations import Gap, ObjectSeen, SourceStateSeen
+from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceStateSeen
 from gateway.model.values import Reference, Value
-from gateway.sources.rabbitmq.event_gaps import BATCHING_DELAY
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
@@ -18,6 +17,7 @@ from tests.sources.rabbitmq.imitation import NODE, SECOND, World
 from tests.sources.rabbitmq.story import world
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
+SHORTEST_DELAY, LONGEST_DELAY = EVENT_DELAY_BOUNDS
 
 
 def gaps(shop: World) -> list[Gap]:
@@ -88,14 +88,51 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
     shop.run(7)
     assert gaps(shop) == []
-    assert complete_until(shop) == last - BATCHING_DELAY
+    assert complete_until(shop) == last - SHORTEST_DELAY
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     connected = shop.now
     shop.run(60)
     (gap,) = gaps(shop)
-    assert gap.start == last - BATCHING_DELAY
+    assert gap.start == last - SHORTEST_DELAY
     assert connected < gap.end < connected + 60 * SECOND
     assert complete_until(shop) == 0
+
+
+@pytest.mark.parametrize(
+    ("late", "before"),
+    [(0.1, 1.0), (4.0, 8.0), (3600.0, 10.0), (-3600.0, 1.0)],
+    ids=["in time", "late", "clock an hour behind", "clock an hour ahead"],
+)
+def test_a_gap_begins_twice_as_long_before_the_last_event_as_that_took(late: float, before: float) -> None:
+    """Others that happened since are under way as long, and the broker that is killed sends them no more."""
+    shop = world()
+    shop.run(60)
+    shop.queue_created("orders-2", timestamp_in_ms=(shop.now - int(late * SECOND)) // 1_000_000)
+    last = shop.now
+    shop.run(5)
+    shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
+    assert complete_until(shop) == last - int(before * SECOND)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(60)
+    assert [gap.start for gap in gaps(shop)] == [last - int(before * SECOND)]
+
+
+def test_what_a_killed_node_had_under_way_is_in_the_gap_of_a_durable_subscription_too() -> None:
+    shop, _ = kept()
+    resumed(shop)
+    shop.run(60)
+    shop.queue_created("orders-2", timestamp_in_ms=(shop.now - 3 * SECOND) // 1_000_000)
+    start = shop.now - 6 * SECOND
+    shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
+    assert complete_until(shop) == start
+    fails(shop, 15)
+    restarted(shop, 2)
+    shop.source_does(shop.source.handle(BacklogFollows("", 1), shop.now))
+    shop.queue_created("orders-3", timestamp_in_ms=(shop.now - 9 * SECOND) // 1_000_000)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    assert complete_until(shop) == start
+    shop.run(90)
+    assert [gap.start for gap in gaps(shop)] == [start]
 
 
 def test_a_node_that_was_started_while_events_waited_may_have_lost_all_since() -> None:
@@ -105,7 +142,7 @@ def test_a_node_that_was_started_while_events_waited_may_have_lost_all_since() -
     resumed(shop)
     shop.run(60)
     (gap,) = gaps(shop)
-    assert gap.start == until - BATCHING_DELAY
+    assert gap.start == until - SHORTEST_DELAY
 
 
 def test_a_node_that_was_started_in_the_second_of_the_last_event_may_have_lost_all_since() -> None:
@@ -115,7 +152,7 @@ def test_a_node_that_was_started_in_the_second_of_the_last_event_may_have_lost_a
     resumed(shop)
     shop.run(60)
     (gap,) = gaps(shop)
-    assert gap.start == until - BATCHING_DELAY
+    assert gap.start == until - SHORTEST_DELAY
 
 
 def test_a_node_that_does_not_say_yet_when_it_was_started_is_asked_again() -> None:
@@ -129,7 +166,7 @@ def test_a_node_that_does_not_say_yet_when_it_was_started_is_asked_again() -> No
     node["uptime"] = 40_000
     shop.run(30)
     (gap,) = gaps(shop)
-    assert gap.start == until - BATCHING_DELAY
+    assert gap.start == until - SHORTEST_DELAY
 
 
 def test_a_node_that_ran_throughout_has_lost_nothing() -> None:
@@ -152,7 +189,7 @@ def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
     resumed(shop)
     shop.run(90)
     (gap,) = gaps(shop)
-    assert gap.start == until - BATCHING_DELAY
+    assert gap.start == until - SHORTEST_DELAY
 
 
 def test_what_ended_while_the_gateway_was_away_is_reported_in_its_virtual_host() -> None:
