@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import DamageError
-from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, UNHEARD
+from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, READ_WHOLE_SINCE, UNHEARD
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
@@ -42,8 +42,9 @@ class LastState:
         objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
         complete_until: by source: the time up to which everything is recorded, nanoseconds since 1970 UTC.
             Absent where the log does not know the source.
-        read_whole: sources all of whose objects were recorded at one time at least: of these, what the log
-            does not know is new.
+        read_whole: sources all of whose objects were recorded at one time at least, and when they were
+            first, nanoseconds since 1970 UTC, 0 where that is not known. What the log does not know of them
+            is new.
         deliveries: of durable subscriptions of any source, whose records are in the log; the last ones, in
             order.
         is_complete: no object that lived is missing.
@@ -51,7 +52,7 @@ class LastState:
 
     objects: dict[str, LogRecord] = field(default_factory=dict)
     complete_until: dict[str, int] = field(default_factory=dict)
-    read_whole: set[str] = field(default_factory=set)
+    read_whole: dict[str, int] = field(default_factory=dict)
     deliveries: dict[str, None] = field(default_factory=dict)
     is_complete: bool = True
 
@@ -62,9 +63,11 @@ class LastState:
     def by_source(self) -> dict[str, LastState]:
         """Return what the log says of each source alone, without deliveries."""
         states = {
-            name: LastState({}, {name: until}, self.read_whole & {name}, is_complete=self.is_complete)
+            name: LastState({}, {name: until}, is_complete=self.is_complete)
             for name, until in self.complete_until.items()
         }
+        for name in states.keys() & self.read_whole.keys():
+            states[name].read_whole[name] = self.read_whole[name]
         for object_id, record in self.objects.items():
             state = states.get(record.source or "")
             if state is None:
@@ -197,7 +200,7 @@ class _StateReader:
             # The link may have been dead since: nothing is written of a link that is silent.
             self._last_received[source] = last_received
         if values.get(READ_WHOLE) is True:
-            self._state.read_whole.add(source)
+            self._state.read_whole[source] = nanoseconds_of(values.get(READ_WHOLE_SINCE))
         until = nanoseconds_of(values.get(HEARD_UNTIL))
         if until or record.state not in _UNHEARD:
             self._unheard.pop(source, None)
@@ -212,7 +215,7 @@ def _standing(record: LogRecord) -> LogRecord:
     """An object as a record has it whole."""
     if record.kind is RecordKind.SNAPSHOT and record.delivery is None:
         return record
-    return msgspec.structs.replace(record, kind=RecordKind.SNAPSHOT, delivery=None)
+    return msgspec.structs.replace(record, kind=RecordKind.SNAPSHOT, deltas=None, delivery=None)
 
 
 def _updated(former: LogRecord, update: LogRecord) -> LogRecord:

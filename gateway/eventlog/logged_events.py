@@ -41,6 +41,7 @@ from gateway.shipped_files import version
 
 HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
+READ_WHOLE_SINCE: Final = "read_whole_since"
 """Values of a ``source`` record, for the next start."""
 
 SAME_AS: Final = "same_as"
@@ -58,10 +59,12 @@ class RestoredSource:
         complete_until: the time up to which nothing was missed, nanoseconds since 1970 UTC; 0 where it is not
             known.
         read_whole: all of its objects were recorded at one time at least.
+        read_whole_since: when they were first, nanoseconds since 1970 UTC; 0 where that is not known.
     """
 
     complete_until: int = 0
     read_whole: bool = False
+    read_whole_since: int = 0
 
 
 class LoggedSource:
@@ -77,10 +80,21 @@ class LoggedSource:
         read_whole: everything of it was read since the start, so what is seen for the first time is new.
         complete_until: while it is not listened to: until when it was, nanoseconds since 1970 UTC. 0 while it
             is, and where it never was.
+        read_whole_since: when all of its objects were recorded first, nanoseconds since 1970 UTC, by this
+            gateway or one before it: an object that was created since counts from zero. 0 for never.
         recorded_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
     """
 
-    __slots__ = ("_former", "_recorded", "_same_as", "complete_until", "read_whole", "record", "recorded_at")
+    __slots__ = (
+        "_former",
+        "_recorded",
+        "_same_as",
+        "complete_until",
+        "read_whole",
+        "read_whole_since",
+        "record",
+        "recorded_at",
+    )
 
     def __init__(
         self, record: SourceRecord, former: RestoredSource = RestoredSource(), same_as: str = ""
@@ -91,12 +105,15 @@ class LoggedSource:
         self.record = record
         self.read_whole = False
         self.complete_until = former.complete_until
+        # Logs of earlier versions do not say since when; until their end is later than that.
+        self.read_whole_since = (former.read_whole_since or former.complete_until) if former.read_whole else 0
         self.recorded_at = 0
         self._stands(record)
 
     def _stands(self, record: SourceRecord) -> None:
         if record.state in TRUSTED:
             self.read_whole = True
+            self.read_whole_since = self.read_whole_since or record.since
             self.complete_until = record.complete_until
         elif self.read_whole and (record.complete_until or record.state in UNHEARD):
             # A source that is down by its requests may find only later that its events ceased before that.
@@ -148,6 +165,7 @@ class LoggedSource:
                 ("since", record.since),
                 ("last_heard", record.last_received),
                 (HEARD_UNTIL, self.complete_until),
+                (READ_WHOLE_SINCE, self.read_whole_since),
             )
             if time
         }

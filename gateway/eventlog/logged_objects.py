@@ -95,7 +95,7 @@ class LoggedObject:
         self._recorded_sample = 0
         self._recorded_reset = 0
         self._undated = 0  # counters recorded at another time than the last sample
-        self._unread = 0  # counters recorded before the start, and not read since
+        self._unread = 0  # counters recorded before the start, or counted from zero, and not read since
         self._reset = record.reset
         self.pending = 0
         self.moved = False
@@ -105,6 +105,13 @@ class LoggedObject:
         for position, value in record.values.items():
             self._values[position] = value
             self.pending |= 1 << position
+
+    def count_from_zero(self) -> None:
+        """It was created while the log watched its source: the first value of a counter is what it gained."""
+        for position in _positions(self.logged_class.counter_bits):
+            self._recorded_counters[self.logged_class.elements[position].counter] = 0
+        self._unread = self._undated = self.logged_class.counter_bits
+        self._recorded_reset = self._reset
 
     def resume(self, former: LogRecord) -> int:
         """Go on from the last record of the object before the gateway's start.
@@ -220,7 +227,7 @@ class LoggedObject:
         """Everything known of it, as ``create`` or ``snapshot``."""
         # Not what has no value: a counter that has none yet goes on from its former value when it has one.
         present = sum(1 << position for position, value in enumerate(self._values) if value is not None)
-        values, _, _ = self._recorded_now(present)
+        values, _, deltas = self._recorded_now(present)
         sample = self._statistics_sampled or self._properties_sampled
         return LogRecord(
             kind=kind,
@@ -232,13 +239,17 @@ class LoggedObject:
             reset_ts=known_time(self._reset),
             values=values,
             absent=self._absent_counters() or None,
+            deltas={name: delta for name, delta in deltas.items() if delta.delta} or None,
             former=self._unread_counters() or None,
             **self._identity(),
             **self._place(),
         )
 
     def _unread_counters(self) -> dict[str, object]:
-        """Return the last recorded values of counters that have none since the gateway's start."""
+        """Return the last recorded values of counters that have none since the gateway's start.
+
+        Those of an object that counts from zero are 0 until they have a value.
+        """
         elements = [self.logged_class.elements[position] for position in _positions(self._unread)]
         recorded = {element.name: self._recorded_counters[element.counter] for element in elements}
         return {name: value for name, value in recorded.items() if isinstance(value, int)}
@@ -249,7 +260,7 @@ class LoggedObject:
         Others without a value may not have been read yet.
         """
         elements, recorded = self.logged_class.elements, self._recorded_counters
-        positions = _positions(self.logged_class.counter_bits & ~self._recorded)
+        positions = _positions(self.logged_class.counter_bits & ~self._recorded & ~self._unread)
         return [elements[p].name for p in positions if recorded[elements[p].counter] is not None]
 
     def change(self, bits: int, ingest_ts: str) -> AnyRecord | None:

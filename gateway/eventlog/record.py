@@ -110,13 +110,14 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         code: the agent's own status.
         latency_ns: from the request to the outcome; until now while the operation is under way.
         former: elements before they were set, by name; of ``snapshot`` the counters that have not been read
-            since the gateway was started, as they were recorded last.
+            since the gateway was started, as they were recorded last; of it and ``create`` 0 for those that
+            count from zero and have not been read.
         found: what was read back, or a method's outputs, by name.
         attempts: for how many one record stands that were refused, where it is more than one.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
         absent: elements that have no value any more; of ``snapshot`` the counters among them.
-        deltas: counters among ``values``, by name.
+        deltas: counters among ``values``, by name; of ``create`` those that are not zero.
         delivery: source and identity of the message from a durable subscription that this and records before
             it came of, on the last of them: for the gateway, to record nothing twice.
     """

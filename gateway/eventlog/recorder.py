@@ -305,6 +305,9 @@ class LogRecorder:
                 # Readers that pass over snapshots miss nothing of what counters gained.
                 self._record(logged, logged.resume(met.former))
             kind = met.kind or (RecordKind.CREATE if source.read_whole else RecordKind.SNAPSHOT)
+            # One that only became visible now has a value that it had gained before.
+            if kind is RecordKind.CREATE and 0 < source.read_whole_since <= record.created:
+                logged.count_from_zero()
             self._out.append(logged.whole(kind, self._ingest_ts))
             return
         bits = logged.refresh(record)
@@ -439,7 +442,7 @@ class RestoredObjects:
         self._complete_until = state.complete_until
         self._read_whole = state.read_whole
         # With a hole in what was read, an object that the log does not show may have been there.
-        self._news = state.read_whole if state.is_complete else set()
+        self._news = set(state.read_whole) if state.is_complete else set()
         self._sources: dict[str, dict[_Key, LogRecord]] = {source: {} for source in state.complete_until}
         self._passing: dict[str, dict[_Key, _Key]] = {}
         self._gone: dict[str, dict[_Key, LogRecord]] = {}
@@ -466,7 +469,8 @@ class RestoredObjects:
 
     def source(self, name: str) -> RestoredSource:
         """What the log knows of a source."""
-        return RestoredSource(self._complete_until.get(name, 0), read_whole=name in self._read_whole)
+        since = self._read_whole.get(name)
+        return RestoredSource(self._complete_until.get(name, 0), since is not None, since or 0)
 
     def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:
         """Take an object that is seen for the first time since the log ended.

@@ -50,31 +50,53 @@ class Replayed:
 def assert_deltas_add_up(records: Iterable[LogRecord]) -> int:
     """Each delta leads from the value told last to the one told now; returns how many there are.
 
-    A counter that is absent for a while goes on from what it had. What is a counter is told by the schemas
-    among the records.
+    A counter that is absent for a while goes on from what it had. One of an object that was created since its
+    source was read leads from zero. What is a counter is told by the schemas among the records.
 
     Raises:
         AssertionError: one does not, is negative, or is missing.
     """
-    counters: dict[str, set[str]] = {}
-    told: dict[tuple[str, str], object] = {}
-    deltas = 0
-    for record in records:
+    reader = _CounterReader()
+    return sum(map(reader.take, records))
+
+
+class _CounterReader:
+    def __init__(self) -> None:
+        self._counters: dict[str, set[str]] = {}
+        self._told: dict[tuple[str, str], object] = {}
+        self._read: dict[str | None, str] = {}
+        self._since: dict[str, str] = {}
+
+    def take(self, record: LogRecord) -> int:
+        """Return how many deltas the record has."""
         class_name = f"{record.package}:{record.class_name}"
         if record.kind is RecordKind.SCHEMA and record.class_name is not None:
-            counters.setdefault(class_name, set()).update(_counters(record))
-        identifier = record.object_id
-        if identifier is None or record.kind in _HAPPENINGS:
-            continue
-        assert (record.deltas or {}).keys() <= counters[class_name], "only of counters"
-        for name in counters[class_name]:
-            former, value = told.get((identifier, name)), (record.values or {}).get(name)
-            deltas += _leads_on(record, name, former, value)
+            self._counters.setdefault(class_name, set()).update(_counters(record))
+        elif record.kind is RecordKind.SOURCE and (record.values or {}).get("read_whole"):
+            self._read.setdefault(record.source, record.ingest_ts)
+        if record.object_id is None or record.kind in _HAPPENINGS:
+            return 0
+        assert (record.deltas or {}).keys() <= self._counters[class_name], "only of counters"
+        return self._take_object(record, record.object_id, self._counters[class_name])
+
+    def _take_object(self, record: LogRecord, identifier: str, counters: set[str]) -> int:
+        if record.kind is RecordKind.CREATE and record.create_ts is not None:
+            self._since[identifier] = record.create_ts
+        deltas = 0
+        for name in counters:
+            former, value = self._told.get((identifier, name)), (record.values or {}).get(name)
+            if former is None and identifier in self._since:
+                is_new = self._since[identifier] > self._read[record.source]
+                deltas += _leads_from_zero(record, name, value, must=is_new)
+            else:
+                deltas += _leads_on(record, name, former, value)
             if value is not None:
-                told[identifier, name] = value
+                self._told[identifier, name] = value
             elif record.kind is RecordKind.DELETE:
-                told.pop((identifier, name), None)
-    return deltas
+                self._told.pop((identifier, name), None)
+        if record.kind is RecordKind.DELETE:
+            self._since.pop(identifier, None)
+        return deltas
 
 
 def _counters(schema: LogRecord) -> Iterable[str]:
@@ -95,4 +117,14 @@ def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bo
     elif value is not None and former is not None:
         assert record.kind is RecordKind.SNAPSHOT
         assert value == former, "a snapshot adds nothing"
+    return delta is not None
+
+
+def _leads_from_zero(record: LogRecord, name: str, value: object, *, must: bool) -> bool:
+    """The same of the first value of an object whose creation is known."""
+    delta = (record.deltas or {}).get(name)
+    if delta is not None:
+        assert (value, delta.interval_ns) == (delta.delta, None)
+    elif must and value is not None:
+        assert (record.kind in _WHOLE, value) == (True, 0), "what it counted since it was created"
     return delta is not None

@@ -225,7 +225,7 @@ def former(*records: ObjectRecord, complete: bool = True, source: SourceRecord =
     """A log that ended with these objects."""
     told = recorded(source, QUEUE, AGENT, *records)
     objects = {record.object_id: record for record in told if record.object_id is not None}
-    return LastState(objects, {"shop": T0}, {"shop"}, is_complete=complete)
+    return LastState(objects, {"shop": T0}, {"shop": T0}, is_complete=complete)
 
 
 def test_what_lived_then_and_lives_now_is_no_news() -> None:
@@ -389,6 +389,58 @@ def test_a_counter_that_was_not_read_yet_has_not_begun_again() -> None:
     ]
 
 
+def test_a_counter_of_a_new_object_that_was_not_read_before_a_restart_counts_from_zero() -> None:
+    state = former(queue(2))
+    new = msgspec.structs.replace(queue(1, {NAME: "q1"}), created=T0 + SECOND)
+    whole = recorded(SHOP, QUEUE, new)[-1]
+    assert (whole.kind, whole.values, whole.deltas) == (RecordKind.CREATE, {"name": "q1"}, None)
+    assert whole.former == {"published": 0, "delivered": 0}
+    state.objects = {str(whole.object_id): msgspec.structs.replace(whole, kind=RecordKind.SNAPSHOT)}
+    later = T0 + MINUTE
+    read = msgspec.structs.replace(queue(1, {NAME: "q1", PUBLISHED: 130}, later), created=T0 + SECOND)
+    gained, again = recorded(CATCHING_UP, QUEUE, read, former=state, now=later)[-2:]
+    assert (gained.kind, gained.deltas) == (RecordKind.UPDATE, {"published": Delta(130)})
+    assert (again.kind, again.values) == (RecordKind.SNAPSHOT, {"name": "q1", "published": 130})
+    assert again.former == {"delivered": 0}
+
+
+def test_what_an_object_had_counted_when_it_was_created_is_not_counted_again(tmp_path: Path) -> None:
+    new = msgspec.structs.replace(queue(1, {PUBLISHED: 7}), created=T0 + SECOND)
+    logged(tmp_path, LogRecorder(RecorderSettings()).apply(batch(SHOP, QUEUE, new), T0))
+    mirror = LogRecorder(RecorderSettings(), last_state(tmp_path, ["shop"]))
+    mirror.apply(batch(CATCHING_UP, QUEUE), T0 + MINUTE)
+    (waits,) = (r for r in with_all_fields(mirror.head(lambda: T0 + MINUTE)) if r.object_id is not None)
+    assert (waits.kind, waits.values, waits.deltas) == (RecordKind.SNAPSHOT, {"published": 7}, None)
+    read = with_all_fields(mirror.apply(batch(new, SHOP), T0 + MINUTE))
+    assert [record.deltas for record in read if record.deltas] == []
+
+
+def test_a_log_that_does_not_say_since_when_its_source_was_read_whole_counts_from_its_end() -> None:
+    """Earlier versions wrote only that it was."""
+    now = T0 + MINUTE
+    state = LastState({}, {"shop": T0}, {"shop": 0})
+    before, since = (
+        msgspec.structs.replace(queue(row, {PUBLISHED: 100}, now), created=created)
+        for row, created in ((1, T0 - SECOND), (2, T0 + SECOND))
+    )
+    told = recorded(CATCHING_UP, QUEUE, before, since, former=state, now=now)[-2:]
+    assert [record.deltas for record in told] == [None, {"published": Delta(100)}]
+
+
+@pytest.mark.parametrize(
+    ("created", "deltas"),
+    [(T0 + 2 * SECOND, {"published": Delta(100)}), (T0 - MINUTE, None)],
+    ids=["while nobody read", "before the log ended"],
+)
+def test_an_object_that_the_log_does_not_know_counts_from_zero_if_it_was_created_since(
+    created: int, deltas: dict[str, Delta] | None
+) -> None:
+    now = T0 + MINUTE
+    unknown = msgspec.structs.replace(queue(2, {PUBLISHED: 100}, now), created=created)
+    whole = recorded(CATCHING_UP, QUEUE, unknown, former=former(queue(1)), now=now)[-1]
+    assert (whole.kind, whole.deltas) == (RecordKind.CREATE, deltas)
+
+
 def test_a_counter_that_is_read_later_than_others_has_no_interval() -> None:
     mirror = LogRecorder(
         RecorderSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100}))
@@ -427,12 +479,12 @@ def test_a_source_with_a_durable_subscription_reports_its_gaps_itself() -> None:
 def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_listened_to(
     tmp_path: Path,
 ) -> None:
-    state = LastState({}, {"shop": T0}, {"shop"})
+    state = LastState({}, {"shop": T0}, {"shop": T0})
     for number in range(3):
         now = T0 + (number + 1) * MINUTE
         told = recorded(msgspec.structs.replace(AWAY, since=now), now=now, former=state)
         state = last_state(logged(tmp_path / str(number), told, told), ["shop"])
-    assert (state.complete_until, state.read_whole) == ({"shop": T0 - SECOND}, {"shop"})
+    assert (state.complete_until, state.read_whole) == ({"shop": T0 - SECOND}, {"shop": T0})
 
 
 def test_what_is_reported_of_a_source_that_was_never_read_whole_is_not_called_new() -> None:

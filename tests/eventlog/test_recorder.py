@@ -9,6 +9,7 @@ import pytest
 
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.recorder import STEP_OBJECTS, RecorderSettings
+from gateway.feed.records import ObjectRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import SourceState
 from gateway.model.values import Reference
@@ -166,6 +167,51 @@ def test_a_counter_has_a_delta_over_the_time_between_its_samples() -> None:
     assert record.deltas == {"delivered": Delta(1, SECOND)}
     (record,) = shop.tell(update({PUBLISHED: 131}, now=T0 + 3 * SECOND))
     assert record.deltas == {"published": Delta(1)}, "an agent's clock was set back: no interval"
+
+
+def new_queue(values: dict[int, FeedValue]) -> ObjectRecord:
+    """A queue that was created a second after the shop was read."""
+    return msgspec.structs.replace(queue(1, values, now=T0 + 2 * SECOND), created=T0 + SECOND)
+
+
+def test_an_object_that_was_created_since_all_was_read_has_counted_from_zero() -> None:
+    shop = Shop(EVERYTHING)
+    (created,) = shop.tell(new_queue({DEPTH: 0, PUBLISHED: 100}))
+    assert created.kind is RecordKind.CREATE
+    assert created.deltas == {"published": Delta(100)}, "nobody knows since when"
+    (record,) = shop.tell(update({PUBLISHED: 130, DELIVERED: 5}, now=T0 + 3 * SECOND))
+    assert record.deltas == {"published": Delta(30, SECOND), "delivered": Delta(5)}
+    (record,) = shop.tell(update({DELIVERED: 7}, now=T0 + 4 * SECOND))
+    assert record.deltas == {"delivered": Delta(2, SECOND)}
+
+
+def test_a_new_object_that_counted_nothing_has_no_deltas() -> None:
+    shop = Shop(EVERYTHING)
+    (created,) = shop.tell(new_queue({PUBLISHED: 0}))
+    assert (created.values, created.deltas) == ({"published": 0}, None)
+    (record,) = shop.tell(update({PUBLISHED: 3}, now=T0 + 3 * SECOND))
+    assert record.deltas == {"published": Delta(3, SECOND)}
+
+
+def test_a_new_object_that_began_again_before_it_was_read_has_counted_all_it_shows() -> None:
+    shop = Shop(EVERYTHING)
+    shop.tell(new_queue({DEPTH: 0}))
+    (record,) = shop.tell(update({PUBLISHED: 4}, now=T0 + 3 * SECOND, reset=T0 + 2 * SECOND))
+    assert record.deltas == {"published": Delta(4, reset=True)}
+
+
+@pytest.mark.parametrize("created", [0, T0 - SECOND], ids=["no time", "before all was read"])
+def test_an_object_that_only_became_visible_has_no_delta_at_first(created: int) -> None:
+    """What it shows was counted before anybody read it."""
+    shop = Shop(EVERYTHING)
+    (record,) = shop.tell(msgspec.structs.replace(queue(1, {PUBLISHED: 100}), created=created))
+    assert (record.kind, record.deltas) == (RecordKind.CREATE, None)
+
+
+def test_an_object_that_was_created_while_its_source_was_not_read_yet_has_no_delta_at_first() -> None:
+    shop = Shop(EVERYTHING, msgspec.structs.replace(SHOP, state=SourceState.SYNCHRONISING))
+    (record,) = shop.tell(new_queue({PUBLISHED: 100}))
+    assert (record.kind, record.deltas) == (RecordKind.SNAPSHOT, None)
 
 
 def test_a_counter_that_fell_or_whose_object_began_again_has_counted_all_it_shows() -> None:

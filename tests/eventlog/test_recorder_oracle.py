@@ -97,6 +97,8 @@ class Ledger:
         record = msgspec.structs.replace(
             queue(row, dict(self.values[row]), self.shop.now),
             native_id=native_id,
+            # What all rows but the odd ones had counted before the shop was read is not known.
+            created=T0 + self.incarnations[row] * SECOND if row % 2 else T0 - SECOND,
             reset=self.resets[row],
             parent=self.parents[row],
         )

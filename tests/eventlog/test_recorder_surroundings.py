@@ -86,6 +86,7 @@ def test_a_source_is_reported_when_its_state_changes_and_its_counters_once_in_an
         "last_heard": "2026-11-20T15:00:00.000000000Z",
         "heard_until": "2026-11-20T15:00:00.000000001Z",
         "read_whole": True,
+        "read_whole_since": "2026-11-20T15:00:00.000000000Z",
     }
     assert record.deltas == {"messages": Delta(5, MINUTE)}
     assert shop.wait(10 * MINUTE) == []

@@ -19,13 +19,13 @@ def living(source: str) -> LogRecord:
 
 def at_end(*records: LogRecord) -> LastState:
     heard = {record.source or "": T0 for record in records}
-    return LastState({one.object_id or "": one for one in records}, heard, set(heard), {"shop:1": None})
+    return LastState({one.object_id or "": one for one in records}, heard, dict(heard), {"shop:1": None})
 
 
 async def test_each_source_has_its_own_objects(tmp_path: Path) -> None:
     shop, barn = living("shop"), living("barn")
     states = LastStates(at_end(shop, barn), tmp_path)
-    assert states.at_start("shop") == LastState({"shop/shop:queue/1": shop}, {"shop": T0}, {"shop"})
+    assert states.at_start("shop") == LastState({"shop/shop:queue/1": shop}, {"shop": T0}, {"shop": T0})
     assert list((await states.take("barn")).of("barn")) == [barn]
     assert states.at_start("unknown") == LastState()
 
