@@ -27,7 +27,7 @@ __all__ = ["writer"]
 COUNTED = ("messages", "messagesReady", "messagesPublished", "consumers")
 """Statistics of a queue that stand still when its clients rest; others may differ between two readings."""
 
-SELDOM = PollingConfig(budget=0.25)
+SELDOM = PollingConfig(budget=0.5)
 """An object that one of the two lists before its event arrives has another id there."""
 
 
@@ -148,7 +148,7 @@ async def test_objects_values_and_events_are_the_same_both_ways(virtual_host: Vi
                         watched.value("queue", "orders", "messagesPublished") == len(COUNTED) - 1
                     )
 
-                await until(lambda: counted(directly) and counted(by_am2), "messages were counted")
+                await until(lambda: counted(directly) and counted(by_am2), "messages were counted", 300)
                 await same(directly, by_am2)
             await until(lambda: directly.gone("queue", "live") and by_am2.gone("queue", "live"), "its end")
             await until(lambda: closed(directly) and closed(by_am2), "the event of the connection's end")
