@@ -7,8 +7,7 @@ predicate that contradicts it is not evaluated, and afterwards it is. Where no p
 only an event clears it, or the end of its object.
 
 Active alarms are kept in the instance index over a restart of the gateway: the first complete resync shows
-which of them are over. A cleared one is kept there for `KEPT_CLEARED`, because the index is on the disk
-before the event that reports the clearing: if a core is killed in between, the next one reports it.
+which of them are over.
 
 An event is ``raised`` only if an alarm is active after it, and ``cleared`` has the severity ``CLEARED``
 (ITU-T X.733, 8.1.2.3), whatever was reported before: both may be sent again, with the same condition.
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -44,9 +43,6 @@ MAX_HOLDS = 10_000
 
 MAX_ALARMS = 10_000
 """Active alarms of objects of one source; more are refused."""
-
-KEPT_CLEARED = 60 * 10**9
-"""Nanoseconds for which the index keeps a cleared alarm: many times as long as a commit of the log takes."""
 
 MAX_CONDITION_OCTETS = 255
 """Of UTF-8: what ``SnmpAdminString`` holds (RFC 3411)."""
@@ -89,8 +85,6 @@ class AlarmTable:
     Attributes:
         inherited: subjects of alarms that were active when the gateway ended, by class and stable name, until
             it is known whether they still live.
-        cleared: the alarms that were cleared within `KEPT_CLEARED`, at first those of the core before, the
-            oldest first.
     """
 
     def __init__(self, scope: SourceScope, limit: int = MAX_ALARMS) -> None:
@@ -102,13 +96,9 @@ class AlarmTable:
         self._of_subject: dict[ObjectLink, dict[str, AlarmKey]] = {}
         self._with_subject = 0
         self.inherited: dict[tuple[str, str], ObjectLink] = {}
-        self.cleared: deque[AlarmRecord] = deque()
         for record in restored_alarms(scope.index, scope.number):
             scope.ids.alarm_stands(record.number)
-            if record.cleared:
-                self.cleared.append(record)
-            else:
-                self._put(AlarmKey(record.name, record.subject), record)
+            self._put(AlarmKey(record.name, record.subject), record)
         for link in self._of_subject:
             self.inherited[link.class_name, link.stable_name] = link
 
@@ -155,28 +145,16 @@ class AlarmTable:
 
     def remove(self, key: AlarmKey, now: int) -> AlarmRecord:
         """Clear an active alarm; returns its last record."""
-        record = msgspec.structs.replace(self._alarms.pop(key), cleared=now)
-        store_alarm(self._index, record)
-        self.cleared.append(record)
-        if len(self.cleared) > MAX_ALARMS:
-            self._forget_first_cleared()
+        record = self._alarms.pop(key)
+        self._ids.alarm_over(record.number)
+        self._index.drop_alarm(record.number)
         if key.subject is not None:
             self._with_subject -= 1
             of_subject = self._of_subject[key.subject]
             del of_subject[key.name]
             if not of_subject:
                 del self._of_subject[key.subject]
-        return record
-
-    def forget_cleared(self, now: int, kept: int = KEPT_CLEARED) -> None:
-        """Forget those that were cleared ``kept`` nanoseconds ago, or later than ``now``."""
-        while self.cleared and not 0 <= now - self.cleared[0].cleared < kept:
-            self._forget_first_cleared()
-
-    def _forget_first_cleared(self) -> None:
-        number = self.cleared.popleft().number
-        self._ids.alarm_over(number)
-        self._index.drop_alarm(number)
+        return msgspec.structs.replace(record, cleared=now)
 
     def _put(self, key: AlarmKey, record: AlarmRecord) -> None:
         self._alarms[key] = record
@@ -186,7 +164,7 @@ class AlarmTable:
 
 
 def store_alarm(index: InstanceIndex, alarm: AlarmRecord) -> None:
-    """Keep an alarm in the index; on the disk with its next commit."""
+    """Keep an active alarm in the index; on the disk with its next commit."""
     subject = alarm.subject
     text = json.dumps(
         {
@@ -197,14 +175,13 @@ def store_alarm(index: InstanceIndex, alarm: AlarmRecord) -> None:
             "text": alarm.text,
             "event_id": alarm.event_id,
             "raised": alarm.raised,
-            "cleared": alarm.cleared,
         }
     )
     index.keep_alarm(alarm.source, alarm.number, text)
 
 
 def restored_alarms(index: InstanceIndex, source: int) -> Iterator[AlarmRecord]:
-    """Yield the alarms of a source that the index has kept, active and cleared ones, the oldest first.
+    """Yield the alarms of a source that were active when the index was last used, the oldest first.
 
     One that cannot be read is dropped: if its condition lasts, it is raised again.
     """
@@ -393,8 +370,7 @@ class AlarmEvaluator:
         self._alarms.inherited.clear()
 
     def tick(self, now: int) -> None:
-        """Evaluate what was held, once its time is over and its object is current; forget cleared alarms."""
-        self._alarms.forget_cleared(now)
+        """Evaluate what was held, once its time is over and its object is current."""
         for key, (since, entry) in list(self._held.items()):
             # A clock that was set back must not make it longer.
             is_over = not 0 <= now - since < HOLD
@@ -405,20 +381,7 @@ class AlarmEvaluator:
         """Clear every alarm: the source is removed."""
         for key in self._alarms:
             self._clear(key, why, now)
-        self._alarms.forget_cleared(now, 0)
         self._held.clear()
-
-    def repeat_clearings(self, reported: Mapping[str, int], now: int) -> None:
-        """Report the alarms that the core before has cleared without its event in the event log.
-
-        Args:
-            reported: when the event log's last event that clears a condition was received, by condition.
-            now: nanoseconds.
-        """
-        for alarm in self._alarms.cleared:
-            is_again = AlarmKey(alarm.name, alarm.subject) in self._alarms
-            if not is_again and reported.get(alarm.condition, 0) < alarm.raised:
-                self._out.append(self._clearing(alarm, "reported after a restart", now))
 
     def _recognise(self, entry: Entry, now: int) -> None:
         """Clear alarms of before the restart whose object's name is that of another object now."""
@@ -468,22 +431,19 @@ class AlarmEvaluator:
 
     def _clear(self, key: AlarmKey, why: str, now: int) -> None:
         alarm = self._alarms.remove(key, now)
-        self._out += (self._clearing(alarm, why, now), alarm)
-
-    def _clearing(self, alarm: AlarmRecord, why: str, now: int) -> EventRecord:
-        """Return the event that reports, at ``now``, that an alarm is cleared."""
-        lasted = duration_text(max(0, alarm.cleared - alarm.raised))
+        lasted = duration_text(max(0, now - alarm.raised))
         reason = f", {why}" if why else ""
-        return self._recorder.own(
+        event = self._recorder.own(
             ALARM_CLEARED,
-            (alarm.name,),
+            (key.name,),
             Severity.CLEARED,
             one_line(f"cleared after {lasted}{reason}: {alarm.text}"),
             now,
-            subject=alarm.subject,
+            subject=key.subject,
             state=EventState.CLEARED,
-            condition=alarm.condition,
+            condition=key.condition,
         )
+        self._out += (event, alarm)
 
     def _hold(self, key: AlarmKey, now: int) -> None:
         """Give the event precedence, if there is a predicate that could contradict it."""

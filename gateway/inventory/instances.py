@@ -288,17 +288,17 @@ class InstanceIndex:
         return forgotten
 
     def keep_alarm(self, source: int, number: int, alarm: str) -> None:
-        """Keep an alarm of a source; ``alarm`` is what it takes to know it again."""
+        """An alarm of a source stands from now on; ``alarm`` is what it takes to know it again."""
         self._begin()
         self._change("INSERT OR REPLACE INTO alarms VALUES (?, ?, ?)", (number, source, alarm))
 
     def drop_alarm(self, number: int) -> None:
-        """Forget an alarm."""
+        """An alarm is over."""
         self._begin()
         self._change("DELETE FROM alarms WHERE number = ?", (number,))
 
     def alarms(self, source: int) -> list[tuple[int, str]]:
-        """Number and text of each alarm of a source that was kept by the last use, the oldest first."""
+        """Number and text of each alarm of a source that stood when the index was last used, oldest first."""
         return self._rows("SELECT number, alarm FROM alarms WHERE source = ? ORDER BY number", (source,))
 
     def commit(self) -> None:

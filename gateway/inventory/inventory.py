@@ -167,23 +167,14 @@ class Inventory:
         """The number of events that this core has made, which is the number of the last one."""
         return self._ids.events
 
-    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int], now: int) -> None:
-        """Take events of earlier cores, which only snapshots contain, and report what is missing among them.
-
-        Missing are clearings of alarms: a core that was killed may have known of them without recording them.
+    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
+        """Take events of earlier cores, which only snapshots contain.
 
         Args:
             events: the events that are still known, in order.
             made: number of the last event of each core, by its epoch, even if it is not known any more.
-            now: nanoseconds.
         """
-        events = list(events)
         self._history.recall(events, made)
-        cleared = [event for event in events if event.state is EventState.CLEARED]
-        for source in self._sources.values():
-            number = source.identity.number
-            reported = {event.condition: event.received for event in cleared if event.source == number}
-            self._out(source.repeat_clearings(reported, now))
 
     def tick(self, now: int) -> None:
         """Do what is due; called once a second."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from gateway.feed.records import (
@@ -159,11 +159,6 @@ class SourceInventory:
         """Add agents that had objects before the start, as stale: each is fresh once read completely."""
         for agent in agents:
             self.agents.restore(agent, complete_until)
-
-    def repeat_clearings(self, reported: Mapping[str, int], now: int) -> list[Record]:
-        """Report alarms that the core before has cleared without a record of it in the event log."""
-        self._evaluator.repeat_clearings(reported, now)
-        return self._take_records()
 
     def apply(
         self, observations: deque[Observation], now: int, budget: int | None = None

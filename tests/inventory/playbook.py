@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from gateway.feed.records import Batch, EventRecord, ObjectRecord, Record, SourceRecord
+from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.mapping.rules import Mapping
@@ -130,12 +130,6 @@ class Playbook:
         """Take the source out of the inventory."""
         before = len(self.batches)
         self.inventory.remove_source(self.source, self.now)
-        return [record for batch in self.batches[before:] for record in batch.records]
-
-    def recall(self, *events: EventRecord) -> list[Record]:
-        """Start with these events in the event log; what is published then."""
-        before = len(self.batches)
-        self.inventory.recall(events, {}, self.now)
         return [record for batch in self.batches[before:] for record in batch.records]
 
     def snapshot(self) -> list[Record]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.mapping.rules import Mapping
-from gateway.model.observations import EventState, ObjectSeen, Severity, SourceState, SourceStateSeen
+from gateway.model.observations import EventState, ObjectSeen, SourceState, SourceStateSeen
 from gateway.yaml_documents import parse_document
 from tests.inventory.plant import (
     MAPPING,
@@ -97,35 +97,6 @@ def test_an_alarm_that_ended_before_is_not_back(tmp_path: Path, before: Playbook
     before.tell(machine(hot=True))
     before.tell(machine())
     assert not standing(restarted(tmp_path))
-
-
-def test_a_clearing_that_the_killed_core_did_not_record_is_reported_after_the_restart(
-    tmp_path: Path, before: Playbook
-) -> None:
-    (raising,) = events(before.tell(machine(hot=True)))
-    before.now += 7 * SECOND
-    (clearing,) = events(before.tell(machine()))
-    recorded = plant(tmp_path, boot=2)
-    assert recorded.recall(raising, clearing) == []
-    lost = plant(tmp_path, boot=3)
-    (again,) = events(lost.recall(raising))
-    assert (again.state, again.severity, again.condition) == (CLEARED, Severity.CLEARED, raising.condition)
-    assert again.text == "cleared after 7 s, reported after a restart: press is too hot (0 of 100)"
-
-
-def test_a_cleared_alarm_that_was_raised_again_is_not_reported_as_cleared(
-    tmp_path: Path, before: Playbook
-) -> None:
-    for hot in (True, False, True):
-        before.tell(machine(hot=hot))
-    assert plant(tmp_path, boot=2).recall() == []
-
-
-def test_a_cleared_alarm_is_forgotten_after_a_minute(tmp_path: Path, before: Playbook) -> None:
-    before.tell(machine(hot=True))
-    before.tell(machine())
-    before.tick(60)
-    assert plant(tmp_path, boot=2).recall() == []
 
 
 def test_a_new_incarnation_of_a_name_inherits_no_alarm(tmp_path: Path) -> None:

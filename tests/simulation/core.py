@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gateway.eventlog.last_state import LastEvents, LastState
+from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord
 from gateway.feed.client import SILENCE_SECONDS
 from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
@@ -32,7 +32,7 @@ from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.service.processes.operations import CoreOperations, RecordingLog
-from gateway.service.state.restored_records import restored_events, restored_operations
+from gateway.service.state.restored_records import restored_operations
 from tests.components.opened_index import opened_index
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
@@ -86,7 +86,6 @@ class Surroundings:
         begins: told of a core's inventory, when its sources are known and before anything is observed; the
             log of that core.
         unfinished: what the log says of operations that were begun and have no end.
-        recorded: the events at the end of the log.
         permissions: who may change what.
         loop: what awaits runs on it.
         sources: starts each source's part, by name.
@@ -103,7 +102,6 @@ class Surroundings:
     last_state: Callable[[Collection[str]], LastState]
     begins: Callable[[Inventory], RecordingLog]
     unfinished: Callable[[], Sequence[LogRecord]]
-    recorded: Callable[[], LastEvents]
     permissions: Sequence[Permission]
     loop: VirtualLoop
     sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
@@ -150,8 +148,7 @@ class Core:
             name: self.inventory.add_source(name, kind, 1000, sets_natively=name in around.natively)
             for name, kind in around.kinds.items()
         }
-        unfinished, recorded = around.unfinished(), around.recorded()
-        names = {object_id: line.object_name or "" for object_id, line in self.last.objects.items()}
+        unfinished = around.unfinished()
         log = around.begins(self.inventory)
         patterns = [pattern for mapping in around.mappings.values() for pattern in secret_patterns(mapping)]
         self.manager = parts.manager(
@@ -164,8 +161,6 @@ class Core:
         self.operations = CoreOperations(self.manager, self.inventory, self.clock, log)
         numbers = {name: source.identity.number for name, source in known.items()}
         self.operations.recover(restored_operations(unfinished, numbers))
-        events = restored_events(recorded, GATEWAY, classes, numbers, names)
-        self.inventory.recall(events, recorded.made, self.clock.now())
         self._runs = [start(self, known[name]) for name, start in around.sources.items()]
         self._every(SECOND, lambda: self.inventory.tick(self.clock.now()))
         self._every(15 * SECOND, self._index.checkpoint)

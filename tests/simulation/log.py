@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from gateway.eventlog.last_state import LastEvents, LastState, last_events, last_state
+from gateway.eventlog.last_state import LastState, last_state
 from gateway.eventlog.logged_events import absence_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, converter
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
@@ -29,9 +29,6 @@ from tests.simulation.recording import OperationDisk, Recording
 from tests.simulation.scheduler import SECOND, Clock
 
 INTERVAL = 10 * SECOND
-EVENTS = 1000
-"""Of each source that a core recalls."""
-
 _NEW_SEGMENT = 0.03
 _AT_A_TIME = 5
 _UNCOMMITTED = SECOND
@@ -108,24 +105,16 @@ class SimulatedLog:
         mirror: the part under test.
         disk: takes what is told of operations.
         folder: of the log.
-        gateway: the gateway's uuid.
     """
 
     def __init__(
-        self,
-        seed: int,
-        clock: Clock,
-        mirror: type[LogRecorder],
-        disk: OperationDisk,
-        folder: Path,
-        gateway: str,
+        self, seed: int, clock: Clock, mirror: type[LogRecorder], disk: OperationDisk, folder: Path
     ) -> None:
         self.disk = disk
         self._random = random.Random(f"log {seed}")  # noqa: S311  repeatable on purpose
         self._clock = clock
         self._made = mirror
         self._folder = folder
-        self._gateway = gateway
         self._life: _Life | None = None
         self._past: list[LogRecord] = []
         self._standing_seq = 1
@@ -137,10 +126,6 @@ class SimulatedLog:
         """A core starts, and reads how these sources stood."""
         self._last = last_state(self._folder, sources)
         return self._last
-
-    def last_events(self) -> LastEvents:
-        """A core starts, and reads which events were recorded last."""
-        return last_events(self._folder, EVENTS, self._gateway)
 
     def begins(self, inventory: Inventory) -> Recording:
         """A core was started, and its sources are known."""

@@ -26,7 +26,7 @@ from gateway.snmp.projection import Projection
 from gateway.snmp.registry_growth import SeenSchemas, new_registry
 from tests.jmx.model_machine import ModelMachine
 from tests.simulation.asking import NorthLink, NorthSurroundings
-from tests.simulation.core import GATEWAY, Core, Parts, SourceRun, Surroundings
+from tests.simulation.core import Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
 from tests.simulation.feed_invariants import FeedInvariants
 from tests.simulation.jmx import JmxProcess, shown_rows
@@ -154,9 +154,7 @@ class Simulation:
         self.told = FeedInvariants(self.scheduler, truth)
         reader = TableReader(self._registries, shown)
         self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
-        self._log = SimulatedLog(
-            seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log", GATEWAY
-        )
+        self._log = SimulatedLog(seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log")
         self._around = Surroundings(
             self.scheduler,
             self._clock,
@@ -166,7 +164,6 @@ class Simulation:
             self._log.last_state,
             self._log.begins,
             self._disk.unfinished,
-            self._log.last_events,
             (ANYTHING,),
             self._loop,
             {site.name: self._starter(site) for site in self._sites},

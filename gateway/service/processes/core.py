@@ -174,7 +174,6 @@ async def _run_locked(
         inventory.recall(
             restored_events(recorded, state.identity, classes, numbers, names_of_objects),
             recorded.made,
-            clock.now(),
         )
         running.push_async_callback(feed.close)
         try:
