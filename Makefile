@@ -27,6 +27,8 @@ BIN := $(VENV)/bin
 # Says every 10 s that it goes on; without a child of its own that would outlive it.
 PATIENTLY := patiently() { ( exec 9<> <(:); s=0; while ! read -r -t 10 -u 9; do s=$$((s + 10)); echo "  $$s s so far" >&2; done ) & \
     said=$$!; trap "kill $$said 2>/dev/null || true" EXIT; "$$@"; }; patiently
+# A lock file names all that is needed: --no-deps. Before release 23.3, pip takes the newest of coverage for
+# coverage[toml] although coverage is pinned, and refuses it because it has no hash.
 PIP_INSTALL := $(PATIENTLY) $(BIN)/python -m pip install --quiet --no-compile
 DEMO_BROKER := $(if $(BROKER),--broker $(BROKER))
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
@@ -108,7 +110,7 @@ install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQ
 	@mkdir -p $(PREFIX) || { echo "make install PREFIX=FOLDER: a folder that you may write"; exit 1; }
 	@$(BIN)/python -m venv --without-pip $(PREFIX)
 	@echo "installing the gateway into $(PREFIX)"
-	@$(PATIENTLY) $(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes -r $(REQUIREMENTS)
+	@$(PATIENTLY) $(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes --no-deps -r $(REQUIREMENTS)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
 	@echo "installed in $(PREFIX); next: $(PREFIX)/bin/amqp-gateway quickstart http://HOST:15672"
 
@@ -139,18 +141,18 @@ $(VENV)/.made:
 
 $(VENV)/.runtime: $(VENV)/.made requirements.txt requirements-build.txt pyproject.toml
 	@echo "installing the gateway into $(VENV)"
-	@$(PIP_INSTALL) --require-hashes -r requirements.txt -r requirements-build.txt
+	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements.txt -r requirements-build.txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # PySpark comes as a source distribution, over which an older pip warns at length: hence quieter still.
 $(VENV)/.analytics: $(VENV)/.runtime requirements-spark.txt
 	@echo "installing the extra [spark] into $(VENV)"
-	@$(PIP_INSTALL) --quiet --require-hashes -r requirements-spark.txt
+	@$(PIP_INSTALL) --quiet --require-hashes --no-deps -r requirements-spark.txt
 	@touch $@
 
 $(VENV)/.development: $(VENV)/.made requirements-dev.txt pyproject.toml | compiler
 	@echo "installing the gateway and its development tools into $(VENV)"
-	@$(PIP_INSTALL) --require-hashes -r requirements-dev.txt
+	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements-dev.txt
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.runtime $(VENV)/.analytics

@@ -17,7 +17,7 @@ trap 'rm -rf "$STAGE"' EXIT
 chmod 0755 "$STAGE"
 $PYTHON -m venv --without-pip "$STAGE$PLACE"
 INSTALL=(python3 -m pip --python "$STAGE$PLACE/bin/python" install --quiet --no-compile --disable-pip-version-check)
-"${INSTALL[@]}" --require-hashes -r "$REQUIREMENTS"
+"${INSTALL[@]}" --require-hashes --no-deps -r "$REQUIREMENTS"
 "${INSTALL[@]}" --no-deps "$WHEEL"
 
 rm -f "$STAGE$PLACE"/bin/[Aa]ctivate*
