@@ -1,7 +1,8 @@
 """The bounds of the log: when a segment is closed, and what is deleted for its age or for the size of all.
 
 The lake, complete segments, and what was cut off or set aside in ``lost/`` count alike. Open segments are
-never deleted, hidden files (drafts, locks) neither, but all are counted.
+never deleted, hidden files (drafts, locks) neither, but all are counted. Of one log, what was recorded first
+is deleted first, whatever the clock was then.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import contextlib
 import enum
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
 from gateway.clock import Clock
 from gateway.durable_files import sync_folder
+from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.record import microseconds_text
-from gateway.eventlog.segment import LAKE, LOST, lake_files, list_segments
+from gateway.eventlog.segment import LAKE, LOST, lake_files, list_segments, read_identity
 
 _SECOND = 10**9
 _MEBIBYTE = 1 << 20
@@ -179,6 +182,7 @@ class StoredFile:
         path: of the file.
         octets: of it.
         newest: no record of it is newer, nanoseconds since 1970 UTC; of segments when it was last written.
+            Never earlier than that of the files of its log before it.
     """
 
     path: Path
@@ -227,22 +231,74 @@ class Deleted:
         )
 
 
-def stored(folder: Path) -> Stored:
+def stored(folder: Path, now: int) -> Stored:
     """Return what the log in ``folder`` holds; files that go meanwhile are passed over.
+
+    Args:
+        folder: of the log.
+        now: nanoseconds since 1970 UTC.
 
     Raises:
         OSError: a folder cannot be read.
     """
     segments = list_segments(folder)
-    hours = {file.path: int(file.hour.timestamp()) * 10**9 + _HOUR_NS for file in lake_files(folder)}
-    deletable = {segment.path for segment in segments if not segment.is_open} | hours.keys()
-    total, files = 0, []
+    lake = lake_files(folder)
+    total, found = 0, {}
     for path, status in _all_files(folder):
         total += status.st_size
-        if path in deletable or (path.parent.name == LOST and not path.name.startswith(".")):
-            files.append(StoredFile(path, status.st_size, hours.get(path, status.st_mtime_ns)))
-    files.sort(key=lambda file: (file.newest, file.path.name))
+        found[path] = status
+    # The lake may hold files of other logs. Segments are of this one.
+    log_id = _log_id(folder)
+    logs: dict[str, list[tuple[int, StoredFile]]] = {}
+    for file in lake:
+        if file.path in found:
+            ends = int(file.hour.timestamp()) * 10**9 + _HOUR_NS
+            one = StoredFile(file.path, found[file.path].st_size, ends)
+            logs.setdefault(file.log_id, []).append((file.first_seq, one))
+    for segment in segments:
+        if segment.path in found and not segment.is_open:
+            logs.setdefault(log_id, []).append((segment.first_seq, _last_written(segment.path, found)))
+    files = [
+        _last_written(path, found)
+        for path in found
+        if path.parent.name == LOST and not path.name.startswith(".")
+    ]
+    for of_log in logs.values():
+        files += _dated([file for _, file in sorted(of_log, key=lambda pair: pair[0])], now)
+    # Stable: files of one log that have one time stay in its order.
+    files.sort(key=lambda file: file.newest)
     return Stored(total, len(segments), tuple(files))
+
+
+def _log_id(folder: Path) -> str:
+    with contextlib.suppress(EventLogError):
+        identity = read_identity(folder)
+        return "" if identity is None else identity.log_id
+    return ""
+
+
+def _last_written(path: Path, found: Mapping[Path, os.stat_result]) -> StoredFile:
+    return StoredFile(path, found[path].st_size, found[path].st_mtime_ns)
+
+
+def _dated(files: Sequence[StoredFile], now: int) -> list[StoredFile]:
+    """Return files of one log with times that agree with its order.
+
+    A clock may have been wrong when a file was written. A time that is earlier than that of the file before
+    it cannot be right, and is replaced by it. A time that is still to come is replaced by that of the next
+    file.
+
+    Args:
+        files: in the order of their records.
+        now: nanoseconds since 1970 UTC.
+    """
+    possible: list[int] = []
+    following = now
+    for file in reversed(files):
+        following = file.newest if file.newest <= now else following
+        possible.append(following)
+    newest = accumulate(reversed(possible), max)
+    return [replace(file, newest=time) for file, time in zip(files, newest, strict=True)]
 
 
 def too_much(held: Stored, settings: LogFileSettings, now: int) -> tuple[list[StoredFile], list[StoredFile]]:
@@ -279,7 +335,7 @@ def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stor
     Raises:
         OSError: something cannot be read or deleted.
     """
-    held = stored(folder)
+    held = stored(folder, now)
     old, large = too_much(held, settings, now)
     if not old and not large:
         return held, None
@@ -291,7 +347,7 @@ def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stor
         with contextlib.suppress(FileNotFoundError):
             sync_folder(folder / name)
     # Looked up again, because the log is written and compacted meanwhile.
-    return stored(folder), _deleted(old, large)
+    return stored(folder, now), _deleted(old, large)
 
 
 def _deleted(old: Sequence[StoredFile], large: Sequence[StoredFile]) -> Deleted:

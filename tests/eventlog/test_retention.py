@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gateway.eventlog.retention import (
     TRUSTED_AFTER,
     AgeClock,
     Deleted,
     LogFileSettings,
+    StoredFile,
     keep_within,
     stored,
     too_much,
 )
-from gateway.eventlog.segment import list_segments
+from gateway.eventlog.segment import LogIdentity, identity_path, lake_files, list_segments
 from tests.components.waiting import until
 from tests.eventlog.plant import HOUR, Plant
 from tests.eventlog.reading import BEGIN, numbers, read_log, reasons
@@ -30,6 +35,10 @@ def in_lake(folder: Path, hour: str, first_seq: int, octets: int) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(octets))
     return path
+
+
+def identified(folder: Path) -> None:
+    identity_path(folder).write_text(LogIdentity(version=1, log_id=LOG_ID, next_seq=9).text())
 
 
 def aged(path: Path, nanoseconds: int) -> Path:
@@ -57,7 +66,7 @@ def some_log(folder: Path) -> dict[str, Path]:
 
 def test_all_files_count_and_those_in_use_stay(tmp_path: Path) -> None:
     files = some_log(tmp_path)
-    held = stored(tmp_path)
+    held = stored(tmp_path, BEGIN)
     assert (held.octets, held.segments) == (6000, 2)
     assert [file.path for file in held.files] == [
         files[name] for name in ("tail", "lake, older", "lake", "segment")
@@ -71,7 +80,7 @@ def test_a_folder_without_a_log_holds_nothing(tmp_path: Path) -> None:
 def test_what_is_too_old_goes(tmp_path: Path) -> None:
     files = some_log(tmp_path)
     settings = LogFileSettings(max_age=47 * HOUR)
-    old, large = too_much(stored(tmp_path), settings, BEGIN)
+    old, large = too_much(stored(tmp_path, BEGIN), settings, BEGIN)
     assert ([file.path for file in old], large) == ([files["tail"], files["lake, older"]], [])
     left, deleted = keep_within(tmp_path, settings, BEGIN)
     assert deleted == Deleted(2, 2000, "max_age", "2026-11-18T15:00:00.000000Z")
@@ -88,6 +97,53 @@ def test_beyond_the_size_the_oldest_go_until_there_is_some_room(tmp_path: Path) 
     assert (deleted.files, deleted.octets, deleted.because) == (2, 2000, "max_size")
     assert left.octets == 4000
     assert files["lake"].exists()
+
+
+def test_what_was_written_while_the_clock_was_behind_is_no_older_than_what_is_before_it(
+    tmp_path: Path,
+) -> None:
+    identified(tmp_path)
+    in_lake(tmp_path, "2026-11-20 12", 1, 1000)
+    in_lake(tmp_path, "1970-01-01 00", 2, 1000)
+    aged(write_segment(tmp_path, 3, bytes(1000)), BEGIN)
+    aged(write_segment(tmp_path, 4, bytes(1000)), HOUR)
+    assert keep_within(tmp_path, LogFileSettings(max_age=DAY), BEGIN)[1] is None
+    deleted = keep_within(tmp_path, LogFileSettings(max_size=2500), BEGIN)[1]
+    assert deleted == Deleted(2, 2000, "max_size", "2026-11-20T13:00:00.000000Z")
+    assert [segment.first_seq for segment in list_segments(tmp_path)] == [3, 4]
+
+
+def test_what_was_written_while_the_clock_was_ahead_is_as_old_as_what_follows_it(tmp_path: Path) -> None:
+    identified(tmp_path)
+    in_lake(tmp_path, "2026-11-17 12", 1, 1000)
+    ahead = in_lake(tmp_path, "2050-01-01 00", 2, 1000)
+    in_lake(tmp_path, "2026-11-18 12", 3, 1000)
+    aged(write_segment(tmp_path, 4, bytes(1000)), -90 * DAY)
+    (later,) = list_segments(tmp_path)
+    assert [file.path for file in old_ones(tmp_path, 50 * HOUR)] == [
+        in_lake(tmp_path, "2026-11-17 12", 1, 1000)
+    ]
+    assert ahead in [file.path for file in old_ones(tmp_path, 49 * HOUR)]
+    assert later.path not in [file.path for file in old_ones(tmp_path, 0)]
+
+
+def old_ones(folder: Path, max_age: int) -> list[StoredFile]:
+    return too_much(stored(folder, BEGIN), LogFileSettings(max_age=max_age), BEGIN)[0]
+
+
+HOURS = st.sampled_from(["1970-01-01 00", "2026-11-16 03", "2026-11-19 23", "2026-11-20 14", "2050-01-01 00"])
+
+
+@given(hours=st.lists(HOURS, max_size=8), max_age=st.integers(0, 120), max_size=st.integers(1, 9000))
+def test_what_is_deleted_of_a_log_is_what_was_recorded_first(
+    tmp_path_factory: pytest.TempPathFactory, hours: list[str], max_age: int, max_size: int
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    for seq, hour in enumerate(hours, start=1):
+        in_lake(folder, hour, seq, 1000)
+    keep_within(folder, LogFileSettings(max_age=max_age * HOUR, max_size=max_size), BEGIN)
+    left = [file.first_seq for file in lake_files(folder)]
+    assert left == list(range(len(hours) - len(left) + 1, len(hours) + 1))
 
 
 def test_what_is_in_use_stays_whatever_its_size(tmp_path: Path) -> None:
@@ -119,9 +175,9 @@ async def test_a_writer_stays_within_its_bounds_and_reports_what_that_cost(tmp_p
                 number += 1
             await log.reached(log.append(plant.update(number)))
             number += 1
-            held = stored(plant.folder).octets
+            held = stored(plant.folder, BEGIN).octets
             if held > bound:
-                await until(lambda: stored(plant.folder).octets <= bound, "old segments go")
+                await until(lambda: stored(plant.folder, BEGIN).octets <= bound, "old segments go")
         assert plant.states[-1].deleted_files >= 1
     async with plant.log():
         pass
@@ -137,7 +193,7 @@ async def test_a_writer_stays_within_its_bounds_and_reports_what_that_cost(tmp_p
 async def test_old_hours_go_while_the_gateway_runs(tmp_path: Path) -> None:
     plant = Plant(tmp_path, LogFileSettings(commit_interval=0, min_free=0, max_age=DAY))
     old = in_lake(plant.folder, "2026-11-19 12", 1, 10)
-    (plant.folder / "LOG").write_text(f'{{"version":1,"log_id":"{LOG_ID}","next_seq":9}}')
+    identified(plant.folder)
     async with plant.log() as log:
         await until(lambda: log.state.deleted_files == 1, "the old file goes")
     assert not old.exists()
