@@ -8,6 +8,7 @@ gateway measures its processes, whether or not Prometheus is served.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import time
@@ -110,6 +111,18 @@ def usage(process: str, pid: int) -> Iterator[Reading]:
     yield families.PROCESS_MEMORY.at(int(fields[_RESIDENT]) * _PAGE_OCTETS, process)
     yield families.PROCESS_FILES.at(open_files, process)
     yield families.PROCESS_MAX_FILES.at(_max_open_files(limits), process)
+
+
+def context_switches(pid: int) -> int:
+    """Return how often the main thread of a process was switched to and from; 0 for one that has ended.
+
+    Args:
+        pid: its number.
+    """
+    with contextlib.suppress(OSError):
+        lines = (_PROC / str(pid) / "status").read_text("utf-8", "replace").splitlines()
+        return sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
+    return 0
 
 
 class LoopLag:

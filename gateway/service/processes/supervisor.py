@@ -24,7 +24,7 @@ import structlog
 
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading, continued
-from gateway.service.metrics.process import usage
+from gateway.service.metrics.process import context_switches, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine
 from gateway.service.processes.systemd import ServiceManager
@@ -46,6 +46,9 @@ LOOK_SECONDS = 2.0
 
 HUNG_QUESTIONS = 6
 """A process that leaves so many in a row without an answer is hung, after half a minute."""
+
+IDLE_LOOKS = 30
+"""A process that starts, and has not run at all between so many looks, is hung, after a minute."""
 
 OWN_NAME = "supervisor"
 
@@ -237,11 +240,11 @@ class Supervisor:
             receiving = asyncio.create_task(line.receive(ready))
             ended = asyncio.create_task(process.wait())
             stopping = asyncio.create_task(self._stopping.wait())
-            hanging = asyncio.create_task(_until_hung(line))
+            hanging = asyncio.create_task(_until_hung(line, process.pid))
             await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if hanging.done() and not ended.done():
-                _kill(process, plan.name, "it hangs: it lives and does not answer")
+                _kill(process, plan.name, hanging.result())
             elif not ended.done():
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
@@ -272,16 +275,27 @@ async def _until_work(has_work: Callable[[], bool]) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _until_hung(line: ProcessLine) -> None:
-    """Return when a process that was ready has left `HUNG_QUESTIONS` without an answer.
+async def _until_hung(line: ProcessLine, pid: int) -> str:
+    """Return why a process is hung, when it is.
 
-    Not after a time: where the supervisor itself, or the machine, stood still, time passed for all of them.
+    One that was ready has left `HUNG_QUESTIONS` without an answer. One that starts may need minutes, and
+    cannot answer before its event loop runs; but as long as it works, or its loop runs, its main thread is
+    switched to. Counts of looks decide, not times: where the supervisor itself, or the machine, stood still,
+    time passed for all of them.
     """
-    unanswered = 0
+    unanswered = idle = switches = 0
     while unanswered < HUNG_QUESTIONS:
+        if idle >= IDLE_LOOKS:
+            return "it hangs: it has not run for long, and was not ready yet"
         await asyncio.sleep(LOOK_SECONDS)
-        silent = line.is_ready and await line.ask(ANSWER_SECONDS) is None
-        unanswered = unanswered + 1 if silent else 0
+        if line.is_ready:
+            unanswered = unanswered + 1 if await line.ask(ANSWER_SECONDS) is None else 0
+            idle = 0
+        else:
+            before, switches = switches, context_switches(pid)
+            idle = idle + 1 if switches == before else 0
+            unanswered = 0
+    return "it hangs: it lives and does not answer"
 
 
 def _never_ready(name: str, code: int) -> CommandError:

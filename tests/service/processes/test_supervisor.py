@@ -39,6 +39,11 @@ if behaviour.startswith("exits"):
     sys.exit(int(behaviour.removeprefix("exits")))
 if behaviour == "killed twice" and open(diary).read().count("started") < 3:
     os.kill(os.getpid(), signal.SIGKILL)
+if behaviour == "hangs at start " + str(open(diary).read().count("started")):
+    time.sleep(600)
+if behaviour == "starts slowly":
+    for _ in range(2000):
+        time.sleep(0.001)
 if behaviour == "deaf":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     with open(diary, "a") as file:
@@ -284,6 +289,34 @@ async def test_one_that_hangs_is_killed_and_started_again(
         assert supervising.restarts == {"second": 1}
     assert first.words() == ["started", "ready", "ended"]
     assert second.words() == ["started", "ready", "started", "ready", "ended"]
+
+
+@pytest.mark.parametrize("life", [1, 2])
+async def test_one_that_hangs_before_it_is_ready_is_killed_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, life: int
+) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "IDLE_LOOKS", 100)
+    second = Diary(tmp_path / "second")
+    plans = plan(tmp_path, "first"), plan(tmp_path, "second", f"hangs at start {life}")
+    async with supervised(*plans) as (supervising, _, line):
+        if life > 1:
+            os.kill(await second.has("ready"), signal.SIGKILL)
+        await second.has("ready", life)
+        assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
+        assert supervising.restarts == {"second": life}
+    assert second.words().count("started") == life + 1
+
+
+async def test_one_that_works_before_it_is_ready_is_given_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "IDLE_LOOKS", 100)
+    async with supervised(plan(tmp_path, "first", "starts slowly")) as (supervising, _, line):
+        assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
+        assert not supervising.restarts
+    assert Diary(tmp_path / "first").words() == ["started", "ready", "ended"]
 
 
 async def test_one_with_work_now_and_then_runs_only_then_and_its_counts_go_on(
