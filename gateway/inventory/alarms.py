@@ -7,7 +7,8 @@ predicate that contradicts it is not evaluated, and afterwards it is. Where no p
 only an event clears it, or the end of its object.
 
 Active alarms are kept in the instance index over a restart of the gateway: the first complete resync shows
-which of them are over.
+which of them are over. The index is on the disk before the event log: if a core is killed in between, an
+alarm may be cleared without an event in the log. The next core reports it (`expect_clearings`).
 
 An event is ``raised`` only if an alarm is active after it, and ``cleared`` has the severity ``CLEARED``
 (ITU-T X.733, 8.1.2.3), whatever was reported before: both may be sent again, with the same condition.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -294,6 +295,16 @@ class AlarmEvaluator:
         self._counters = scope.counters
         self._predicates: dict[int, tuple[Predicate, ...]] = {}
         self._held: OrderedDict[AlarmKey, tuple[int, Entry]] = OrderedDict()
+        self._unended: dict[str, EventRecord] = {}
+
+    def expect_clearings(self, raised: Iterable[EventRecord]) -> None:
+        """Take the events that raised conditions which, by the event log, have not ended.
+
+        Those whose alarm is not active have ended without a record. It is reported when all objects of the
+        source were reported, unless an event on the condition comes first: an agent may send one again.
+        """
+        active = {alarm.condition for alarm in self._alarms.records()}
+        self._unended = {event.condition: event for event in raised if event.condition not in active}
 
     def reported(self, event: EventRecord, rule: EventRule | None, now: int) -> None:
         """Publish an agent's event, with what it does to the condition that its rule names."""
@@ -319,6 +330,7 @@ class AlarmEvaluator:
             self._out.append(event)
             return
         event = msgspec.structs.replace(event, state=EventState.RAISED, condition=key.condition)
+        self._unended.pop(key.condition, None)
         self._out.append(event)
         if key not in self._alarms:
             self._out.append(self._alarms.add(key, event))
@@ -326,6 +338,7 @@ class AlarmEvaluator:
 
     def cleared_by(self, event: EventRecord, key: AlarmKey, now: int) -> None:
         """Publish an event by which a condition ended."""
+        self._unended.pop(key.condition, None)
         self._out.append(
             msgspec.structs.replace(
                 event, state=EventState.CLEARED, severity=Severity.CLEARED, condition=key.condition
@@ -354,7 +367,7 @@ class AlarmEvaluator:
     def resynchronised(self, now: int) -> Iterator[None]:
         """Clear the alarms whose object or rule is no more: all objects of the source were reported.
 
-        One alarm at a time.
+        Then report what was cleared without a record. One alarm at a time.
         """
         for key in self._alarms:
             yield
@@ -368,6 +381,11 @@ class AlarmEvaluator:
             ):
                 self._clear(key, "nothing reports it any more", now)
         self._alarms.inherited.clear()
+        for condition in tuple(self._unended):
+            yield
+            raised = self._unended.pop(condition, None)
+            if raised is not None:
+                self._report_clearing(raised, now)
 
     def tick(self, now: int) -> None:
         """Evaluate what was held, once its time is over and its object is current."""
@@ -417,6 +435,7 @@ class AlarmEvaluator:
         if not self._alarms.has_room_for(key):
             self._counters["alarms_refused"] += 1
             return
+        self._unended.pop(key.condition, None)
         event = self._recorder.own(
             ALARM_RAISED,
             (key.name,),
@@ -444,6 +463,21 @@ class AlarmEvaluator:
             condition=key.condition,
         )
         self._out += (event, alarm)
+
+    def _report_clearing(self, raised: EventRecord, now: int) -> None:
+        """Report the end of a condition whose alarm an earlier core has cleared."""
+        self._out.append(
+            self._recorder.own(
+                ALARM_CLEARED,
+                (raised.condition.partition(" ")[0],),  # a condition begins with the alarm's name
+                Severity.CLEARED,
+                one_line(f"cleared before the gateway was started again: {raised.text}"),
+                now,
+                subject=raised.subject,
+                state=EventState.CLEARED,
+                condition=raised.condition,
+            )
+        )
 
     def _hold(self, key: AlarmKey, now: int) -> None:
         """Give the event precedence, if there is a predicate that could contradict it."""

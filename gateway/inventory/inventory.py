@@ -170,11 +170,23 @@ class Inventory:
     def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
         """Take events of earlier cores, which only snapshots contain.
 
+        Alarms that were cleared without an event among them are reported by their sources.
+
         Args:
             events: the events that are still known, in order.
             made: number of the last event of each core, by its epoch, even if it is not known any more.
         """
+        events = tuple(events)
         self._history.recall(events, made)
+        raised: dict[tuple[int, str], EventRecord] = {}
+        for event in events:
+            if event.state is EventState.RAISED:
+                raised[event.source, event.condition] = event
+            elif event.state is EventState.CLEARED:
+                raised.pop((event.source, event.condition), None)
+        for source in self._sources.values():
+            number = source.identity.number
+            source.expect_clearings(event for event in raised.values() if event.source == number)
 
     def tick(self, now: int) -> None:
         """Do what is due; called once a second."""

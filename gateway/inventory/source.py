@@ -10,6 +10,7 @@ from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
     EventClassRecord,
+    EventRecord,
     GapRecord,
     ObjectRecord,
     Record,
@@ -159,6 +160,10 @@ class SourceInventory:
         """Add agents that had objects before the start, as stale: each is fresh once read completely."""
         for agent in agents:
             self.agents.restore(agent, complete_until)
+
+    def expect_clearings(self, raised: Iterable[EventRecord]) -> None:
+        """Take the events that raised conditions which, by the event log, have not ended."""
+        self._evaluator.expect_clearings(raised)
 
     def apply(
         self, observations: deque[Observation], now: int, budget: int | None = None

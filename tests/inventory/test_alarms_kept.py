@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.feed.records import EventRecord
 from gateway.mapping.rules import Mapping
-from gateway.model.observations import EventState, ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.observations import EventLearned, EventState, ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.schema import EventSchema
 from gateway.yaml_documents import parse_document
 from tests.inventory.plant import (
     MAPPING,
@@ -142,3 +144,46 @@ def test_an_alarm_that_cannot_be_read_is_raised_again(tmp_path: Path, before: Pl
     assert not standing(playbook)
     assert [alarm.name for alarm in alarms(playbook.synchronise(machine(hot=True)))] == ["overheated"]
     assert len(playbook.index.alarms(1)) == 1
+
+
+def recalled(playbook: Playbook, *records: EventRecord) -> Playbook:
+    """The gateway with what the event log has of earlier events."""
+    playbook.inventory.recall(records, {})
+    return playbook
+
+
+def test_one_that_was_cleared_without_a_record_is_reported_by_the_first_look(
+    tmp_path: Path, before: Playbook
+) -> None:
+    """The core was killed after the index was on the disk, and before the event was."""
+    raised = events(before.tell(machine(hot=True), event("strikeBegan")))
+    before.tell(machine(), event("strikeEnded"))
+    playbook = recalled(restarted(tmp_path), *raised)
+    cleared = [one for one in events(playbook.synchronise(machine())) if one.state is CLEARED]
+    assert sorted((one.condition, one.text) for one in cleared) == [
+        (one.condition, f"cleared before the gateway was started again: {one.text}")
+        for one in sorted(raised, key=lambda one: one.condition)
+    ]
+    assert not standing(playbook)
+    assert not events(playbook.synchronise(machine())), "once"
+
+
+def test_a_clearing_that_is_recorded_or_received_again_is_not_reported_by_the_gateway(
+    tmp_path: Path, before: Playbook
+) -> None:
+    raised = events(before.tell(machine(hot=True), event("strikeBegan")))
+    cleared = events(before.tell(machine(), event("strikeEnded")))
+    playbook = recalled(restarted(tmp_path), *raised, *cleared)
+    assert told(playbook, machine()) == []
+    playbook = recalled(restarted(tmp_path), *raised)
+    playbook.tell(*(EventLearned(one) for one in SCHEMAS if isinstance(one, EventSchema)))
+    again = events(playbook.tell(event("strikeEnded")))
+    later = [one for one in events(playbook.synchronise(machine(hot=True))) if one.state is not ONE_SHOT]
+    assert [one.state for one in (*again, *later)] == [CLEARED, EventState.RAISED]
+
+
+def test_one_that_is_active_is_not_reported_as_cleared(tmp_path: Path, before: Playbook) -> None:
+    raised = events(before.tell(machine(hot=True), event("strikeBegan")))
+    playbook = recalled(restarted(tmp_path), *raised)
+    assert told(playbook, machine(hot=True)) == []
+    assert standing(playbook) == ["strike", "overheated"]
