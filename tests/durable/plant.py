@@ -128,6 +128,12 @@ class Plant:
         states = {line["source"]: line["state"] for line in self.lines_of_now() if line["kind"] == "source"}
         return states == dict.fromkeys((READ, TOLD, PLAIN), "synchronised")
 
+    def said(self, event: str, role: str) -> int:
+        """How often the core that runs has logged this of one of its connections."""
+        text = (self.folder / "core.log").read_text(encoding="utf-8")
+        lines = [json.loads(line) for line in text.splitlines()]
+        return sum((line["event"], line.get("role")) == (event, role) for line in lines)
+
     def declare(self, name: str, *, durable: bool = True) -> None:
         """A queue in the virtual host that is watched."""
         with self.broker.http() as client:
@@ -181,6 +187,14 @@ class Plant:
             and line.get("class") == "queue"
             and line["kind"] in {"create", "snapshot", "update", "delete"}
             and line["object_name"].partition("#")[0] == f"/|{queue}"
+        ]
+
+    def records_of(self, source: str, kind: str) -> list[Line]:
+        """Those of queues, of one kind, in the order in which they were recorded."""
+        return [
+            line
+            for line in self.lines()
+            if (line.get("source"), line.get("class"), line["kind"]) == (source, "queue", kind)
         ]
 
     def gaps(self, source: str) -> list[Line]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+import aio_pika
 import pytest
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
@@ -22,6 +25,8 @@ pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq]
 SEEDS = 20 if PROVING else 2
 KILLS = 3
 PUBLISHED = "messagesPublished"
+QUEUES_OF_MANY = 4_500
+"""Each that comes and goes leaves two messages."""
 LIVES = 12
 """Queues that come and go between two kills."""
 
@@ -95,6 +100,37 @@ def test_what_happens_while_the_gateway_is_away_is_reported_once_with_both_times
         assert len(shop.gaps(source)) == gaps[source], "nothing of the source was missed"
     absence = next(line for line in shop.lines_of_now() if line["kind"] == "gap" and "source" not in line)
     assert absence["values"] == {"covered": [TOLD, READ, PLAIN]}, "each has gaps of its own"
+
+
+def test_thousands_of_messages_that_waited_are_read_once_and_in_order(
+    shop: Plant, rabbitmq_release: str
+) -> None:
+    queues = QUEUES_OF_MANY if PROVING or rabbitmq_release == "3.10" else QUEUES_OF_MANY // 9
+    shop.stop()
+    stopped = dt.datetime.now(dt.UTC)
+    asyncio.run(_come_and_go(shop.broker.amqp_url(), queues))
+    wait_until(lambda: (shop.waiting(READ) or 0) >= 2 * queues, "all of it waits")
+    started = dt.datetime.now(dt.UTC)
+    shop.start()
+    lives = sum((life(f"brief-{number}") for number in range(queues)), Counter[tuple[str, str]]())
+    wait_until(lambda: shop.waiting(READ) == 0, "all of it is acknowledged", 240)
+
+    assert (shop.said("catching-up", role="events"), shop.said("caught-up", role="events")) == (1, 1)
+    assert shop.happened(prefix="brief-")[READ] == lives
+    ends = [line for line in shop.records_of(READ, "delete") if line["object_name"].startswith("/|brief-")]
+    assert not [line for line in ends if line.get("inferred")]
+    times = [time_of(line, "delete_ts") for line in ends]
+    assert times == sorted(times)
+    assert stopped <= times[0]
+    assert times[-1] <= started
+
+
+async def _come_and_go(url: str, queues: int) -> None:
+    async with await aio_pika.connect(url) as connection, connection.channel() as channel:
+        for first in range(0, queues, 50):
+            numbers = range(first, first + 50)
+            made = [channel.declare_queue(f"brief-{number}", durable=False) for number in numbers]
+            await asyncio.gather(*(queue.delete() for queue in await asyncio.gather(*made)))
 
 
 def test_what_lived_before_and_lives_still_is_no_news(shop: Plant) -> None:
