@@ -37,6 +37,7 @@ class GapTracker:
         self.recovering = False
         self._reason = ""
         self._interrupted_at = 0
+        self._uninterrupted_until = 0  # as much earlier as events may have been under way
         self._reported_until = 0
         self._last_event = 0
         self._caught_up_at = 0
@@ -45,8 +46,7 @@ class GapTracker:
     @property
     def complete_until(self) -> int:
         """The time until which all events were received; 0 while they are received."""
-        interrupted_at = self._interrupted_at and self._interrupted_at - self._delay
-        return min(filter(None, (self.since, interrupted_at)), default=0)
+        return min(filter(None, (self.since, self._uninterrupted_until)), default=0)
 
     def event_arrived(self, happened: int, now: int) -> None:
         """Note that an event arrived that happened then, 0 for unknown: the next may be as late.
@@ -61,7 +61,9 @@ class GapTracker:
 
         Everything has to be listed from now on.
         """
-        since = min(since, now) - self._delay
+        self._open(min(since, now) - self._delay, now, reason)
+
+    def _open(self, since: int, now: int, reason: str) -> None:
         if not self.since:
             self.since, self._reason = since, reason
         self.since = min(self.since, since)
@@ -79,7 +81,12 @@ class GapTracker:
 
         If some still wait from an earlier interruption, its time counts.
         """
-        self._interrupted_at = self._interrupted_at or received_until
+        if not self._interrupted_at:
+            self._interrupted_at, self._uninterrupted_until = received_until, received_until - self._delay
+
+    def interrupted_before(self, complete_until: int) -> None:
+        """Note that events wait in the queue since a former gateway, which had all until ``complete_until``."""
+        self._interrupted_at = self._uninterrupted_until = complete_until
 
     def resumed(self, now: int) -> None:
         """Note that events arrive again, first those that waited."""
@@ -118,11 +125,12 @@ class GapTracker:
         Args:
             starts: of nodes, by the gateway's clock, never too early.
         """
-        interrupted_at, self._interrupted_at = self._interrupted_at, 0
+        interrupted_at, since = self._interrupted_at, self._uninterrupted_until
+        self._interrupted_at = self._uninterrupted_until = 0
         self._last_event = self.resumed_at = 0
         self.recovering = False
         if any(0 < interrupted_at < start for start in starts):
-            self.missed(interrupted_at, self._caught_up_at, "a node of the broker was started again")
+            self._open(since, self._caught_up_at, "a node of the broker was started again")
 
     def _gap(self, since: int, until: int, reason: str) -> list[Gap]:
         """Report a gap, except for parts that were reported before."""

@@ -436,7 +436,7 @@ class RabbitMqSource:
             objects: all of them.
             now: the time (ns).
             events_kept: whether every event since then will be received.
-            complete_until: when events were last received (ns); 0 if unknown.
+            complete_until: until when all events were received (ns); 0 if unknown.
         """
         self._events_are_kept = events_kept
         former = list(objects)
@@ -444,7 +444,7 @@ class RabbitMqSource:
         if former:
             self._answers.await_nodes(now)
         if events_kept and complete_until:
-            self._gaps.interrupted(complete_until)
+            self._gaps.interrupted_before(complete_until)
         if events_kept:
             self._view.known.restore(former)
             self._plan.hold(now + CATCHING_UP_LIMIT)
