@@ -15,15 +15,17 @@ Span: TypeAlias = tuple[float, float]
 """From when at the earliest until when at the latest something happened; seconds since 1970."""
 
 
-class Outage(NamedTuple):
-    """When the broker was killed and started again; seconds since 1970.
+class Kill(NamedTuple):
+    """When a victim was killed, and the broker started again; seconds since 1970.
 
     Attributes:
+        victim: see `Plant.process`, or ``broker``.
         began: it was about to be killed.
         died: it had been killed.
-        ended: it served again.
+        ended: the broker served again; of others it is `died`.
     """
 
+    victim: str
     began: float
     died: float
     ended: float
@@ -108,16 +110,16 @@ def read_ledger(path: Path) -> list[Line]:
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-def truth(lines: Iterable[Line], outages: Iterable[Outage]) -> Truth:
+def truth(lines: Iterable[Line], kills: Iterable[Kill]) -> Truth:
     """What follows from the lines, and from when the broker was away."""
-    reader = _Reader(sorted(outages))
+    reader = _Reader([kill for kill in kills if kill.victim == "broker"])
     for line in sorted(lines, key=lambda line: (line["to"], line["from"])):
         reader.read(line)
     return reader.result()
 
 
 class _Reader:
-    def __init__(self, outages: list[Outage]) -> None:
+    def __init__(self, outages: list[Kill]) -> None:
         self._outages = outages
         self._found = Truth()
         self._of_connection: dict[str, list[Life]] = {}
@@ -160,7 +162,7 @@ class _Reader:
 
     def _may_be_undone(self, span: Span) -> bool:
         return any(
-            began - UNDONE_SECONDS <= span[1] and span[0] <= ended for began, _, ended in self._outages
+            outage.began - UNDONE_SECONDS <= span[1] and span[0] <= outage.ended for outage in self._outages
         )
 
     def _published(self, name: str, line: Line, *, sure: bool) -> None:
@@ -185,7 +187,7 @@ class _Reader:
     def _end_with_outage(self, life: Life, before: float = float("inf")) -> None:
         if life.kind in _LASTING:
             return
-        for began, _, ended in self._outages:
+        for _, began, _, ended in self._outages:
             ended_before = life.ended is not None and life.ended[1] < began
             if life.created[1] <= began < before and not ended_before:
                 # Its client may have ended it just before, and was not answered any more.

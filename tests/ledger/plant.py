@@ -30,8 +30,9 @@ from tests.components.command_line import (
 )
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
+from tests.ledger.absences import Reading
 from tests.ledger.churn import LASTING
-from tests.ledger.lives import Outage, Truth, read_ledger, truth
+from tests.ledger.lives import Kill, Truth, read_ledger, truth
 from tests.ledger.norths import JmxAccess
 from tests.ledger.traps import Receivers, receivers
 
@@ -64,13 +65,21 @@ class Plant:
     _churn: subprocess.Popen[bytes]
     _stack: ExitStack
     _agents: ExitStack
-    outages: list[Outage] = field(default_factory=list)
-    kills: list[str] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
 
     @property
     def log(self) -> Path:
         """The event log."""
         return self.site.folder / "state" / "log"
+
+    def reading(self, source: str) -> Reading:
+        """How a source reads the broker, and without what it misses something."""
+        gateway = frozenset({"core", "supervisor"})
+        if source != RELAYED:
+            # Its queue on the broker keeps what a durable subscription does not hear.
+            return Reading(self.log, source, frozenset() if source == KEPT else gateway)
+        of = Reading(self.site.folder / "state" / "agents" / AGENT / "log", AGENT, frozenset({"agent"}))
+        return Reading(self.log, source, gateway, of)
 
     def process(self, name: str) -> psutil.Process | None:
         """A process: ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor`` or ``agent``."""
@@ -98,16 +107,18 @@ class Plant:
         until = self.acts() + acts
         wait_until(lambda: self.acts() >= until, f"{acts} acts are done")
 
-    def kill(self, victim: str) -> None:
-        """Kill it, as soon as it is there; what nobody else brings back is brought back."""
-        self.kills.append(victim)
+    def kill(self, victim: str, acts: int = 0) -> None:
+        """Kill it when it is there and the churn has done so many acts more; start what nobody starts."""
         if victim == "broker":
             began = time.time()
             self.broker.kill_node()
             died = time.time()
             self.broker.start()
-            self.outages.append(Outage(began, died, time.time()))
+            self.kills.append(Kill(victim, began, died, time.time()))
             return
+        if acts:
+            wait_until(lambda: self._is_there(victim), f"{victim} is there")
+            self.after(acts)
         wait_until(lambda: self._killed(victim), f"{victim} is there to be killed")
         if victim == "supervisor":
             self.gateway.process.wait()
@@ -116,12 +127,19 @@ class Plant:
             self.agent.process.wait()
             self.start_agent()
 
+    def _is_there(self, victim: str) -> bool:
+        self.keep_running()
+        return self.process(victim) is not None
+
     def _killed(self, victim: str) -> bool:
         self.keep_running()
         process = self.process(victim)
         with contextlib.suppress(psutil.Error):
             if process is not None:
+                began = time.time()
                 process.kill()
+                died = time.time()
+                self.kills.append(Kill(victim, began, died, died))
                 return True
         return False
 
@@ -148,7 +166,7 @@ class Plant:
 
     def truth(self) -> Truth:
         """What the ledger says now."""
-        return truth(read_ledger(self.ledger), self.outages)
+        return truth(read_ledger(self.ledger), self.kills)
 
     def rest(self) -> Truth:
         """Let the churn come to rest; what the ledger says then. What lasts throughout goes on living."""

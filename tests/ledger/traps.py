@@ -1,15 +1,18 @@
-"""Whether every event that the log has was told to every receiver, by its id, or counted as lost to it."""
+"""Whether every event of the log was told to every receiver, once and by its id, or counted as lost to it."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.eventlog.query import ask
+from tests.ledger.lives import Kill
+from tests.ledger.verdict import told_time
 from tests.snmp.notifications.snmptrapd import Snmptrapd, snmptrapd
 
 _EVENTS = """
@@ -21,11 +24,38 @@ _OWN = re.compile(r".*\.s[0-9]+")
 _COUNT = re.compile(r"Gauge32: ([0-9]+) notifications")
 
 
+WRITTEN_SECONDS = 3.0
+"""What the SNMP agent sent so shortly before it ended may be sent again: it keeps a note of it once a second,
+which a busy disk may delay."""
+
+ORPHANED_SECONDS = 10.0
+"""Processes whose supervisor was killed may go on for so long."""
+
+PRINTED_SECONDS = 1.0
+"""The daemon prints times in whole seconds."""
+
+
+class Receipt(NamedTuple):
+    """A notification of one event.
+
+    Attributes:
+        event_id: of the event.
+        at: when it was received, seconds since 1970.
+        made_at: the up time of the SNMP agent then.
+        late: whether it could not be sent at once, or is sent again after a restart.
+    """
+
+    event_id: str
+    at: float
+    made_at: str
+    late: bool
+
+
 @dataclass(frozen=True)
 class Received:
-    """What a receiver got: the ids of events, and how many others it was told that it did not get."""
+    """What a receiver got of events, and how many others it was told that it did not get."""
 
-    ids: frozenset[str]
+    receipts: tuple[Receipt, ...]
     suppressed: int
 
 
@@ -43,16 +73,79 @@ class Receivers:
             "informs": {"address": f"127.0.0.1:{self.informs.port}", "kind": "inform"},
         }
 
-    def differences(self, log: Path) -> Iterator[str]:
-        """Events that the log has and a receiver did not get, unless it was told so; one line each."""
+    def differences(self, log: Path, kills: Iterable[Kill]) -> Iterator[str]:
+        """What a receiver got too little, twice or of nothing that the log has; one line each."""
         with ask(log, _EVENTS) as answer:
             events = [tuple(map(str, row)) for row in answer.rows]
+        logged = _Logged(event[0] for event in events)
         for kind, receiver in (("traps", self.traps), ("informs", self.informs)):
             received = received_by(receiver)
-            missing = [event for event in events if event[0] not in received.ids]
+            ids = {receipt.event_id for receipt in received.receipts}
+            missing = [event for event in events if event[0] not in ids]
             if len(missing) > received.suppressed + dropped_at(receiver.port):
                 for event_id, event, what, source, seq in missing:
                     yield f"{kind}: {event} {what} of {source} was not received ({event_id}, seq {seq})"
+            yield from (f"{kind}: {one} was received, and is not in the log" for one in logged.unknown(ids))
+            for one, again in _repeated(received.receipts):
+                if kind == "informs" and _is_unanswered(one, again):
+                    continue
+                if not any(_may_repeat(one, again, kill) for kill in kills):
+                    times = f"{told_time(one.at)} and {told_time(again.at)}"
+                    yield f"{kind}: {one.event_id} was received twice, {times}"
+
+
+class _Logged:
+    """The ids of events in a log. Numbers of one boot have no holes: see docs/events.md."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._ids = set(ids)
+        self._last: dict[str, int] = {}
+        for event_id in self._ids:
+            boot, _, number = event_id.rpartition(".")
+            self._last[boot] = max(self._last.get(boot, 0), int(number))
+
+    def unknown(self, ids: Iterable[str]) -> Iterator[str]:
+        """Those that the log lacks, unless a core was killed before their record was on the disk.
+
+        Such events are the last ones of a boot, and not of the last boot.
+        """
+        lasting = max(self._last, key=_boot)
+        gateway = lasting.rpartition(".")[0]
+        for event_id in set(ids) - self._ids:
+            boot, _, number = event_id.rpartition(".")
+            is_former = boot.rpartition(".")[0] == gateway and _boot(boot) < _boot(lasting)
+            if not is_former or int(number) <= self._last.get(boot, 0):
+                yield event_id
+
+
+def _boot(name: str) -> int:
+    """The number of a boot of which this is the begin of all ids."""
+    return int(name.rpartition(".")[2])
+
+
+def _repeated(receipts: Iterable[Receipt]) -> Iterator[tuple[Receipt, Receipt]]:
+    last: dict[str, Receipt] = {}
+    for receipt in receipts:
+        if receipt.event_id in last:
+            yield last[receipt.event_id], receipt
+        last[receipt.event_id] = receipt
+
+
+def _is_unanswered(one: Receipt, again: Receipt) -> bool:
+    """Whether an inform is sent again because the daemon was too slow to answer: it has not changed."""
+    return one.made_at == again.made_at and one.late == again.late
+
+
+def _may_repeat(one: Receipt, again: Receipt, kill: Kill) -> bool:
+    """Whether the SNMP agent ended by this kill so soon after it sent something that it is sent again.
+
+    That may be sent twice: see docs/snmp-notifications.md. Without a core alone nothing is.
+    """
+    if kill.victim not in {"snmp", "supervisor"}:
+        return False
+    lingers = ORPHANED_SECONDS if kill.victim == "supervisor" else 0.0
+    sent_before = kill.began - WRITTEN_SECONDS - PRINTED_SECONDS <= one.at <= kill.died + lingers
+    return sent_before and again.at >= kill.began - PRINTED_SECONDS
 
 
 def dropped_at(port: int) -> int:
@@ -63,13 +156,19 @@ def dropped_at(port: int) -> int:
 
 
 def received_by(receiver: Snmptrapd) -> Received:
-    """What the daemon has written so far."""
-    ids, suppressed = set(), 0
+    """What the daemon has written so far, but for what the SNMP agent tells of itself."""
+    receipts, suppressed = [], 0
     for printed in receiver.printed():
-        ids.add(printed.values.get("agEventId.0", "").removeprefix("STRING: "))
+        event_id = printed.values.get("agEventId.0", "").removeprefix("STRING: ")
+        if event_id and not _OWN.fullmatch(event_id):
+            at = dt.datetime.fromisoformat(
+                printed.head[:19]
+            ).timestamp()  # local time, as the daemon prints it
+            is_late = "agEventLate.0" in printed.values
+            receipts.append(Receipt(event_id, at, printed.values.get("sysUpTime.0", ""), is_late))
         counted = _COUNT.fullmatch(printed.values.get("agEventSuppressedCount.0", ""))
         suppressed += int(counted[1]) if counted else 0
-    return Received(frozenset(one for one in ids if one and not _OWN.fullmatch(one)), suppressed)
+    return Received(tuple(receipts), suppressed)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,11 +45,17 @@ _RECORDS = """
     ORDER BY seq
 """
 _GAPS = """
-    SELECT source, epoch(from_ts), epoch(to_ts), "values"->'covered' FROM log WHERE kind = 'gap'
+    SELECT seq, coalesce(text, ''), epoch(from_ts), epoch(to_ts) FROM log
+    WHERE kind = 'gap' AND coalesce(
+      source = $source, NOT list_contains(coalesce("values"->'covered', '[]')::VARCHAR[], $source)
+    )
+    ORDER BY seq
 """
 _LOST = """
-    SELECT "values"->>'since', "values"->>'until' FROM log
-    WHERE kind = 'event' AND event = 'eventsLost' AND source = $source AND dialect = 'qmf'
+    SELECT seq, coalesce("values"->>'reason', ''), epoch(("values"->>'since')::TIMESTAMPTZ),
+      epoch(("values"->>'until')::TIMESTAMPTZ)
+    FROM log WHERE kind = 'event' AND event = 'eventsLost' AND source = $source AND dialect = 'qmf'
+    ORDER BY seq
 """
 """What an agent missed it says by this event: QMF has no other way to say it."""
 
@@ -74,6 +81,15 @@ class Record(msgspec.Struct, frozen=True):
     def leaf(self) -> str:
         """The object's own name."""
         return self.name.rpartition("|")[2].partition("#")[0]
+
+
+class Gap(NamedTuple):
+    """A time of which something was missed, as a record tells it; times are seconds since 1970."""
+
+    seq: int
+    text: str
+    began: float
+    ended: float
 
 
 @dataclass
@@ -105,18 +121,25 @@ def violations(log: Path, source: str, truth: Truth) -> list[str]:
 
 def gaps(log: Path, source: str) -> list[Span]:
     """When a source was not heard, as the log says, or its agent did not hear the broker, as that says."""
-    with ask(log, _GAPS) as answer:
-        found = [
-            (float(str(began)), float(str(ended)))
-            for of, began, ended, covered in answer.rows
-            if (of == source if of else source not in json.loads(str(covered or "[]")))
+    return [(gap.began, gap.ended) for gap in (*recorded_gaps(log, source), *lost_by_agent(log, source))]
+
+
+def recorded_gaps(log: Path, source: str) -> list[Gap]:
+    """The gaps of a source that the log has, with those of the log itself that concern it."""
+    return _gaps(log, source, _GAPS)
+
+
+def lost_by_agent(log: Path, source: str) -> list[Gap]:
+    """When its agent did not hear the broker, as that says."""
+    return _gaps(log, source, _LOST)
+
+
+def _gaps(log: Path, source: str, sql: str) -> list[Gap]:
+    with ask(log, sql, {"source": source}) as answer:
+        return [
+            Gap(int(str(seq)), str(text), float(str(began)), float(str(ended)))
+            for seq, text, began, ended in answer.rows
         ]
-    with ask(log, _LOST, {"source": source}) as answer:
-        return found + [(_seconds(str(since)), _seconds(str(until))) for since, until in answer.rows]
-
-
-def _seconds(time: str) -> float:
-    return dt.datetime.fromisoformat(time).timestamp()
 
 
 def _records(log: Path) -> list[Record]:

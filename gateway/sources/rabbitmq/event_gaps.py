@@ -85,7 +85,7 @@ class GapTracker:
             self._interrupted_at, self._uninterrupted_until = received_until, received_until - self._delay
 
     def interrupted_before(self, complete_until: int) -> None:
-        """Note that events wait in the queue since a former gateway, which had all until ``complete_until``."""
+        """Note that events wait in the queue since a former gateway; it had all until ``complete_until``."""
         self._interrupted_at = self._uninterrupted_until = complete_until
 
     def resumed(self, now: int) -> None:

@@ -1,0 +1,162 @@
+"""Whether each gap of the log has a kill as its cause, is no longer than that explains, and is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import inf
+from pathlib import Path
+
+from gateway.eventlog.query import ask
+from tests.ledger.lives import Kill
+from tests.ledger.verdict import Gap, lost_by_agent, recorded_gaps, told_time
+
+RECORDED_SECONDS = 0.5
+"""A record is made so long at most before or after what it is about, on a busy machine."""
+
+DELAY_SECONDS = (1.0, 10.0)
+"""A gap begins before the last event by twice the time that this took, within these bounds."""
+
+TIMESTAMP_SECONDS = 1.0
+"""AMQP tells the time of a message in whole seconds; what came before its schema is told once in one."""
+
+RESTARTED_SECONDS = 0.5
+"""Nothing that was killed so shortly before has come back."""
+
+_UNREADABLE = "came before their schema"
+"""The end of what a gap says that has a cause of its own: see docs/events.md. It may lie in another one."""
+
+_STARTS = """
+    SELECT epoch(ingest_ts) FROM log
+    WHERE kind = 'start' AND "values"->>'why' IN ('began', 'recovered') ORDER BY seq
+"""
+_WHOLE = """
+    SELECT epoch(ingest_ts) FROM log
+    WHERE kind = 'source' AND source = $source AND state = 'synchronised'
+      AND ("values"->>'heard_until') IS NULL
+    ORDER BY seq
+"""
+_EVENTS = """
+    SELECT epoch(ingest_ts), coalesce(epoch(ingest_ts) - epoch(sample_ts), 0) FROM log
+    WHERE kind = 'event' AND source = $source AND package = 'rabbitmq' ORDER BY seq
+"""
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A time of which a source may have missed something; seconds since 1970.
+
+    Attributes:
+        earliest: a gap may begin then.
+        killed: the first kill in it.
+        ended: everything had been read again.
+    """
+
+    earliest: float
+    killed: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What reads a broker, and records it in a log.
+
+    Attributes:
+        log: it.
+        source: its name there.
+        misses: the victims but the broker without which it misses something. They begin the log again.
+        of: what it reads, where that reads the broker itself.
+    """
+
+    log: Path
+    source: str
+    misses: frozenset[str] = frozenset()
+    of: Reading | None = None
+
+    @property
+    def victims(self) -> frozenset[str]:
+        """All without which it misses something."""
+        return self.misses | {"broker"} | (frozenset() if self.of is None else self.of.misses)
+
+    def absences(self, kills: Iterable[Kill]) -> list[Absence]:
+        """The times of which it may have missed something; a kill during one makes that longer."""
+        starts, whole = _times(self.log, _STARTS), _times(self.log, _WHOLE, self.source)
+        before = [] if self.of is None else self.of.absences(kills)
+        with ask(self.log, _EVENTS, {"source": self.source}) as answer:
+            events = [(float(str(at)), float(str(took))) for at, took in answer.rows]
+        found: list[Absence] = []
+        for kill in sorted(kills, key=lambda kill: kill.began):
+            if kill.victim not in self.victims:
+                continue
+            back = [one.ended for one in before if one.killed <= kill.began <= one.ended]
+            back.append(_first(starts, kill.began) if kill.victim in self.misses else kill.ended)
+            ended = _first(whole, max(back))
+            if found and kill.began <= found[-1].ended:
+                found[-1] = replace(found[-1], ended=max(found[-1].ended, ended))
+            else:
+                found.append(Absence(_earliest(events, kill.began), kill.began, ended))
+        return found
+
+
+def _earliest(events: Iterable[tuple[float, float]], killed: float) -> float:
+    """When a gap may begin: before the last event, by as long as others may have been under way then.
+
+    Args:
+        events: when each was recorded, and how long it had taken.
+        killed: when something ended so that the next ones were missed.
+    """
+    heard = [(at, took) for at, took in events if at <= killed]
+    last = max((at for at, _ in heard), default=killed)
+    shortest, longest = DELAY_SECONDS
+    took = max((took for at, took in heard if at >= last - longest), default=0.0)
+    return last - min(max(2 * took, shortest), longest)
+
+
+def unexplained(reading: Reading, kills: Iterable[Kill]) -> Iterator[str]:
+    """Gaps of a source that no kill explains, or not all of them, or that are told twice; one line each."""
+    kills = [kill for kill in kills if kill.victim in reading.victims]
+    slack = RECORDED_SECONDS + (0.0 if reading.of is None else TIMESTAMP_SECONDS)
+    told = recorded_gaps(reading.log, reading.source)
+    absences = reading.absences(kills)
+    yield from (
+        f"not all was read again since {told_time(one.killed)}" for one in absences if one.ended == inf
+    )
+    yield from _beyond(told, absences, slack)
+    if reading.of is not None:
+        yield from _beyond(lost_by_agent(reading.log, reading.source), reading.of.absences(kills), slack)
+    for one, later in combinations((gap for gap in told if not gap.text.endswith(_UNREADABLE)), 2):
+        if _overlap(one, later) and not _causes(later, kills) - _causes(one, kills):
+            yield f"{_told(later)}: of what is in {_told(one)} already"
+
+
+def _beyond(gaps: Iterable[Gap], absences: list[Absence], slack: float) -> Iterator[str]:
+    for gap in gaps:
+        around = [
+            one for one in absences if one.earliest - slack <= gap.ended and gap.began <= one.ended + slack
+        ]
+        if not any(one.earliest - slack <= gap.began and gap.ended <= one.ended + slack for one in around):
+            known = [f"{told_time(one.earliest)} to {told_time(one.ended)}" for one in around]
+            yield f"{_told(gap)}: kills explain {' and '.join(known) or 'nothing of it'}"
+
+
+def _overlap(one: Gap, later: Gap) -> bool:
+    return one.began < later.ended and later.began < one.ended
+
+
+def _causes(gap: Gap, kills: list[Kill]) -> set[Kill]:
+    return {kill for kill in kills if gap.began <= kill.began <= gap.ended - RESTARTED_SECONDS}
+
+
+def _told(gap: Gap) -> str:
+    return f"gap {told_time(gap.began)} to {told_time(gap.ended)} (seq {gap.seq}: {gap.text})"
+
+
+def _times(log: Path, sql: str, source: str | None = None) -> list[float]:
+    with ask(log, sql, {} if source is None else {"source": source}) as answer:
+        return [float(str(time)) for (time,) in answer.rows]
+
+
+def _first(times: Iterable[float], since: float) -> float:
+    """The first of them that is not before; never, if there is none."""
+    return next((time for time in times if time >= since), inf)
