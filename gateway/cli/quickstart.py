@@ -33,6 +33,7 @@ from gateway.cli.provision_management import (
 from gateway.cli.run import run
 from gateway.config.files import LoadedConfiguration
 from gateway.config.snmp import COMMUNITY
+from gateway.config.sources import RabbitMqSource
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
@@ -156,6 +157,7 @@ def quickstart(  # noqa: PLR0913  one for each option
     folder = folder.absolute()
     path = folder / "gateway.yaml"
     if path.exists():
+        _check_watches(loaded(path), management)
         click.echo(f"{path} exists and is not changed")
     else:
         ports = _Ports(snmp_port, jmx_port, metrics_port)
@@ -173,6 +175,22 @@ def quickstart(  # noqa: PLR0913  one for each option
     click.echo(_what_to_try(configuration, management))
     if not no_run:
         context.invoke(run, config=path, lifeline=lifeline)
+
+
+def _check_watches(configuration: LoadedConfiguration, management: str) -> None:
+    """Check that an existing configuration has this broker.
+
+    Raises:
+        CommandError: it has others.
+    """
+    sources = configuration.settings.sources.values()
+    watched = [url for one in sources if isinstance(one, RabbitMqSource) for url in one.management]
+    if management.rstrip("/") not in [url.rstrip("/") for url in watched]:
+        raise CommandError(
+            ExitCode.CONFIGURATION,
+            f"{configuration.path} exists, and watches {', '.join(watched) or 'no RabbitMQ'}: choose another"
+            f" folder by --folder, or add {management} under 'sources' of that file",
+        )
 
 
 def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wishes, ports: _Ports) -> str:

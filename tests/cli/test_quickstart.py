@@ -150,6 +150,16 @@ def test_done_again_it_keeps_what_is_there(newcomer: Newcomer) -> None:
     assert checked.code is ExitCode.OK, checked.output
 
 
+def test_a_configuration_of_another_broker_is_not_taken_for_that_of_this_one(newcomer: Newcomer) -> None:
+    assert newcomer.quickstart("--yes").code is ExitCode.OK
+    other = "http://127.0.0.1:25672"
+    for more in ([], ["--dry-run"]):
+        ended = newcomer.quickstart(*more, url=other)
+        (line,) = ended.told
+        assert ended.code is ExitCode.CONFIGURATION
+        assert f"exists, and watches {newcomer.broker.management_url}: choose another folder" in line
+
+
 def test_a_dry_run_changes_nothing(newcomer: Newcomer) -> None:
     ended = newcomer.quickstart("--dry-run")
     assert ended.code is ExitCode.OK
