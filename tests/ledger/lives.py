@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from bisect import bisect
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -78,6 +79,9 @@ class Truth:
         unconfirmed: messages beyond these that may have been taken, by queue.
         counted: those of ``published`` that the broker has counted since it was started last, by queue.
         doubtful: the same of ``unconfirmed``.
+        sent: from when until when each group of messages was sent, and how many had been confirmed after it,
+            by queue.
+        outages: when the broker was away.
     """
 
     lives: dict[tuple[str, str], list[Life]] = field(default_factory=dict)
@@ -85,6 +89,8 @@ class Truth:
     unconfirmed: Counter[str] = field(default_factory=Counter)
     counted: Counter[str] = field(default_factory=Counter)
     doubtful: Counter[str] = field(default_factory=Counter)
+    sent: defaultdict[str, list[tuple[float, float, int]]] = field(default_factory=lambda: defaultdict(list))
+    outages: list[Kill] = field(default_factory=list)
 
     def published_to(self, name: tuple[str, str]) -> tuple[int, int] | None:
         """How many messages the broker counts of an object, at least and at most; ``None`` if it does not.
@@ -99,6 +105,24 @@ class Truth:
             return None
         return self.counted[queue], self.counted[queue] + self.doubtful[queue]
 
+    def counted_by(self, queue: str, sampled: float, lag: float) -> int:
+        """How many messages of a queue a sample has at least, as the broker counts from its last start on.
+
+        Args:
+            queue: its name.
+            sampled: when it was taken, seconds since 1970.
+            lag: it has what was confirmed so many seconds before.
+        """
+        before = [outage for outage in self.outages if outage.began <= sampled]
+        if before and sampled <= before[-1].ended:
+            return 0
+        sent = self.sent[queue]
+        first = bisect(sent, before[-1].died, key=lambda group: group[0]) if before else 0
+        last = bisect(sent, sampled - lag, key=lambda group: group[1])
+        if last <= first:
+            return 0
+        return sent[last - 1][2] - (sent[first - 1][2] if first else 0)
+
     def gained(self, queue: str) -> tuple[int, int]:
         """How many messages a queue took, at least and at most: some before a kill were never seen."""
         return self.counted[queue], self.published[queue] + self.unconfirmed[queue]
@@ -112,7 +136,7 @@ def read_ledger(path: Path) -> list[Line]:
 
 def truth(lines: Iterable[Line], kills: Iterable[Kill]) -> Truth:
     """What follows from the lines, and from when the broker was away."""
-    reader = _Reader([kill for kill in kills if kill.victim == "broker"])
+    reader = _Reader(sorted(kill for kill in kills if kill.victim == "broker"))
     for line in sorted(lines, key=lambda line: (line["to"], line["from"])):
         reader.read(line)
     return reader.result()
@@ -121,7 +145,7 @@ def truth(lines: Iterable[Line], kills: Iterable[Kill]) -> Truth:
 class _Reader:
     def __init__(self, outages: list[Kill]) -> None:
         self._outages = outages
-        self._found = Truth()
+        self._found = Truth(outages=outages)
         self._of_connection: dict[str, list[Life]] = {}
 
     def read(self, line: Line) -> None:
@@ -169,6 +193,7 @@ class _Reader:
         found = self._found
         found.published[name] += line["confirmed"]
         found.unconfirmed[name] += not sure
+        found.sent[name].append((line["from"], line["to"], found.published[name]))
         if not self._outages or line["to"] > self._outages[-1].began:
             # Of those that were sent before it died some may have been confirmed by the next one.
             certain = not self._outages or line["from"] > self._outages[-1].died

@@ -34,12 +34,16 @@ LISTED_SECONDS = {"connection": 10.0, "exclusive": 10.0}
 READ_SECONDS = 2.0
 """The same of all else, which is listed every second."""
 
+COUNTED_SECONDS = 10.0
+"""A sample has all that was confirmed so long before: RabbitMQ counts for 5 s before it tells, and then
+gateway and agent ask every second."""
+
 NOTICED_SECONDS = 20.0
 """So long after a gap a listing at the latest shows that what it lacks has ended."""
 
 _RECORDS = """
     SELECT seq, source, dialect, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
-      coalesce(inferred, false), lifetime, "values", deltas
+      coalesce(inferred, false), lifetime, "values", deltas, epoch(sample_ts)
     FROM log WHERE class IN ('queue', 'exchange', 'connection')
       AND kind IN ('create', 'snapshot', 'update', 'delete')
     ORDER BY seq
@@ -76,6 +80,7 @@ class Record(msgspec.Struct, frozen=True):
     lifetime: str | None
     values: str | None
     deltas: str | None
+    sampled: float | None
 
     @property
     def leaf(self) -> str:
@@ -291,7 +296,12 @@ def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:
     counters = {name: _Counter() for name in truth.published}
     for record in told:
         if record.class_name == "queue" and record.leaf in counters:
-            counters[record.leaf].read(record)
+            counter = counters[record.leaf]
+            if not counter.read(record):
+                continue
+            least = truth.counted_by(record.leaf, record.sampled or 0.0, COUNTED_SECONDS)
+            if counter.last < least:
+                yield f"queue {record.leaf}: {counter.last} published (seq {record.seq}), and {least} were"
     for name, counter in counters.items():
         where = f"queue {name}: messages published"
         most = truth.counted[name] + truth.doubtful[name]
@@ -314,7 +324,8 @@ class _Counter:
         self.gained = self.counted = self.last = 0
         self._known = False
 
-    def read(self, record: Record) -> None:
+    def read(self, record: Record) -> bool:
+        """Take a record; whether it has a value."""
         value = json.loads(record.values or "{}").get("messagesPublished")
         delta = json.loads(record.deltas or "{}").get("messagesPublished")
         if value is not None:
@@ -324,6 +335,7 @@ class _Counter:
             self.last, self._known = int(value), True
         if delta is not None:
             self.gained += int(delta["delta"])
+        return value is not None
 
 
 def _within_a_gap(life: Life, missed: list[Span]) -> bool:
