@@ -1,8 +1,7 @@
 """The bounds of the log: when a segment is closed, and what is deleted for its age or for the size of all.
 
 The lake, complete segments, and what was cut off or set aside in ``lost/`` count alike. Open segments are
-never deleted, hidden files (drafts, locks) neither, but all are counted. Of one log, what was recorded first
-is deleted first, whatever the clock was then.
+never deleted, hidden files (drafts, locks) neither, but all are counted.
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ import asyncio
 import contextlib
 import enum
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -173,6 +174,11 @@ SLACK: Final = 32
 
 _HOUR_NS: Final = 3600 * 10**9
 
+_EARLIEST: Final = 1_735_689_600 * 10**9
+"""2025-01-01, in nanoseconds since 1970 UTC: no log is older. A clock that shows less has not been set."""
+
+_LOST_NAME: Final = re.compile(r"(?P<seq>[0-9]{20})[-.].+", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
@@ -182,12 +188,18 @@ class StoredFile:
         path: of the file.
         octets: of it.
         newest: no record of it is newer, nanoseconds since 1970 UTC; of segments when it was last written.
-            Never earlier than that of the files of its log before it.
+            By the clock of then, which may have been wrong.
+        log_id: of the log whose records it holds; empty where that is not known.
+        first_seq: of its first record, or of the segment that it comes from; 0 where that is not known.
+        is_lost: it lies in ``lost/``.
     """
 
     path: Path
     octets: int
     newest: int
+    log_id: str
+    first_seq: int
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +209,7 @@ class Stored:
     Attributes:
         octets: of all files.
         segments: files of ``segments/``.
-        files: those that may be deleted, oldest first.
+        files: those that may be deleted, in any order.
     """
 
     octets: int
@@ -231,94 +243,90 @@ class Deleted:
         )
 
 
-def stored(folder: Path, now: int) -> Stored:
+def stored(folder: Path) -> Stored:
     """Return what the log in ``folder`` holds; files that go meanwhile are passed over.
-
-    Args:
-        folder: of the log.
-        now: nanoseconds since 1970 UTC.
 
     Raises:
         OSError: a folder cannot be read.
     """
-    segments = list_segments(folder)
-    lake = lake_files(folder)
-    total, found = 0, {}
-    for path, status in _all_files(folder):
-        total += status.st_size
-        found[path] = status
-    # The lake may hold files of other logs. Segments are of this one.
     log_id = _log_id(folder)
-    logs: dict[str, list[tuple[int, StoredFile]]] = {}
-    for file in lake:
-        if file.path in found:
-            ends = int(file.hour.timestamp()) * 10**9 + _HOUR_NS
-            one = StoredFile(file.path, found[file.path].st_size, ends)
-            logs.setdefault(file.log_id, []).append((file.first_seq, one))
-    for segment in segments:
-        if segment.path in found and not segment.is_open:
-            logs.setdefault(log_id, []).append((segment.first_seq, _last_written(segment.path, found)))
-    files = [
-        _last_written(path, found)
-        for path in found
-        if path.parent.name == LOST and not path.name.startswith(".")
-    ]
-    for of_log in logs.values():
-        files += _dated([file for _, file in sorted(of_log, key=lambda pair: pair[0])], now)
-    # Stable: files of one log that have one time stay in its order.
-    files.sort(key=lambda file: file.newest)
+    segments = list_segments(folder)
+    complete = {segment.path: segment.first_seq for segment in segments if not segment.is_open}
+    lake = {file.path: file for file in lake_files(folder)}
+    total, files = 0, []
+    for path, status in _all_files(folder):
+        octets, written = status.st_size, status.st_mtime_ns
+        total += octets
+        if path in complete:
+            files.append(StoredFile(path, octets, written, log_id, complete[path]))
+        elif (file := lake.get(path)) is not None:
+            newest = int(file.hour.timestamp()) * 10**9 + _HOUR_NS
+            files.append(StoredFile(path, octets, newest, file.log_id, file.first_seq))
+        elif path.parent.name == LOST and not path.name.startswith("."):
+            name = _LOST_NAME.fullmatch(path.name)
+            of = ("", 0) if name is None else (log_id, int(name["seq"]))
+            files.append(StoredFile(path, octets, written, *of, is_lost=True))
     return Stored(total, len(segments), tuple(files))
 
 
 def _log_id(folder: Path) -> str:
-    with contextlib.suppress(EventLogError):
+    with contextlib.suppress(EventLogError):  # opening the log reports what is wrong
         identity = read_identity(folder)
-        return "" if identity is None else identity.log_id
+        return identity.log_id if identity is not None else ""
     return ""
-
-
-def _last_written(path: Path, found: Mapping[Path, os.stat_result]) -> StoredFile:
-    return StoredFile(path, found[path].st_size, found[path].st_mtime_ns)
-
-
-def _dated(files: Sequence[StoredFile], now: int) -> list[StoredFile]:
-    """Return files of one log with times that agree with its order.
-
-    A clock may have been wrong when a file was written. A time that is earlier than that of the file before
-    it cannot be right, and is replaced by it. A time that is still to come is replaced by that of the next
-    file.
-
-    Args:
-        files: in the order of their records.
-        now: nanoseconds since 1970 UTC.
-    """
-    possible: list[int] = []
-    following = now
-    for file in reversed(files):
-        following = file.newest if file.newest <= now else following
-        possible.append(following)
-    newest = accumulate(reversed(possible), max)
-    return [replace(file, newest=time) for file, time in zip(files, newest, strict=True)]
 
 
 def too_much(held: Stored, settings: LogFileSettings, now: int) -> tuple[list[StoredFile], list[StoredFile]]:
     """Return what has to go, oldest first: for its age, and of the rest for the size of all.
+
+    Of each log it is the beginning, in the order of its records: what remains has no hole in it.
 
     Args:
         held: by the log.
         settings: with the bounds.
         now: nanoseconds since 1970 UTC.
     """
-    old = [file for file in held.files if file.newest + settings.max_age < now]
+    files = _oldest_first(held.files, now)
+    old = [file for newest, file in files if newest + settings.max_age < now]
     octets = held.octets - sum(file.octets for file in old)
     large: list[StoredFile] = []
     if octets > settings.max_size:
-        for file in held.files[len(old) :]:
+        for _, file in files[len(old) :]:
             if octets <= settings.max_size - settings.max_size // SLACK:
                 break
             large.append(file)
             octets -= file.octets
     return old, large
+
+
+def _oldest_first(files: Sequence[StoredFile], now: int) -> list[tuple[int, StoredFile]]:
+    """Each file behind the time that counts as its newest; those of one log in the order of its records."""
+    found: list[tuple[int, StoredFile]] = []
+    for _, of_log in groupby(sorted(files, key=_in_log), attrgetter("log_id")):
+        in_order = list(of_log)
+        found.extend(zip(_times(in_order, now), in_order, strict=True))
+    # Times never decrease within a log, and files with the same time keep their order.
+    return sorted(found, key=itemgetter(0))
+
+
+def _in_log(file: StoredFile) -> tuple[str, int, bool, int, str]:
+    return file.log_id, file.first_seq, file.is_lost, file.newest, file.path.name
+
+
+def _times(files: Sequence[StoredFile], now: int) -> list[int]:
+    """When files that were written one after the other were written, where clocks may have been wrong.
+
+    None was written before a file that precedes it. One that has a time that no right clock can have shown
+    is as young as the next one.
+    """
+    times, least = [], 0
+    for file in files:
+        is_possible = _EARLIEST <= file.newest <= now
+        times.append(max(file.newest if is_possible else now, least))
+        # What lies in lost/ may have been put there after the records that follow it.
+        if is_possible and not file.is_lost:
+            least = times[-1]
+    return list(accumulate(reversed(times), min))[::-1]
 
 
 def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stored, Deleted | None]:
@@ -335,11 +343,11 @@ def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stor
     Raises:
         OSError: something cannot be read or deleted.
     """
-    held = stored(folder, now)
+    held = stored(folder)
     old, large = too_much(held, settings, now)
     if not old and not large:
         return held, None
-    # Oldest first: what remains after a kill has no hole in it.
+    # In this order what remains after a kill has no hole in it either.
     for file in (*old, *large):
         file.path.unlink(missing_ok=True)
     _remove_empty_hours(folder)
@@ -347,7 +355,7 @@ def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stor
         with contextlib.suppress(FileNotFoundError):
             sync_folder(folder / name)
     # Looked up again, because the log is written and compacted meanwhile.
-    return stored(folder, now), _deleted(old, large)
+    return stored(folder), _deleted(old, large)
 
 
 def _deleted(old: Sequence[StoredFile], large: Sequence[StoredFile]) -> Deleted:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,12 +15,13 @@ from gateway.eventlog.retention import (
     AgeClock,
     Deleted,
     LogFileSettings,
+    Stored,
     StoredFile,
     keep_within,
     stored,
     too_much,
 )
-from gateway.eventlog.segment import LogIdentity, identity_path, lake_files, list_segments
+from gateway.eventlog.segment import list_segments
 from tests.components.waiting import until
 from tests.eventlog.plant import HOUR, Plant
 from tests.eventlog.reading import BEGIN, numbers, read_log, reasons
@@ -35,10 +37,6 @@ def in_lake(folder: Path, hour: str, first_seq: int, octets: int) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(octets))
     return path
-
-
-def identified(folder: Path) -> None:
-    identity_path(folder).write_text(LogIdentity(version=1, log_id=LOG_ID, next_seq=9).text())
 
 
 def aged(path: Path, nanoseconds: int) -> Path:
@@ -66,11 +64,11 @@ def some_log(folder: Path) -> dict[str, Path]:
 
 def test_all_files_count_and_those_in_use_stay(tmp_path: Path) -> None:
     files = some_log(tmp_path)
-    held = stored(tmp_path, BEGIN)
+    held = stored(tmp_path)
     assert (held.octets, held.segments) == (6000, 2)
-    assert [file.path for file in held.files] == [
+    assert {file.path for file in held.files} == {
         files[name] for name in ("tail", "lake, older", "lake", "segment")
-    ]
+    }
 
 
 def test_a_folder_without_a_log_holds_nothing(tmp_path: Path) -> None:
@@ -80,7 +78,7 @@ def test_a_folder_without_a_log_holds_nothing(tmp_path: Path) -> None:
 def test_what_is_too_old_goes(tmp_path: Path) -> None:
     files = some_log(tmp_path)
     settings = LogFileSettings(max_age=47 * HOUR)
-    old, large = too_much(stored(tmp_path, BEGIN), settings, BEGIN)
+    old, large = too_much(stored(tmp_path), settings, BEGIN)
     assert ([file.path for file in old], large) == ([files["tail"], files["lake, older"]], [])
     left, deleted = keep_within(tmp_path, settings, BEGIN)
     assert deleted == Deleted(2, 2000, "max_age", "2026-11-18T15:00:00.000000Z")
@@ -99,53 +97,6 @@ def test_beyond_the_size_the_oldest_go_until_there_is_some_room(tmp_path: Path) 
     assert files["lake"].exists()
 
 
-def test_what_was_written_while_the_clock_was_behind_is_no_older_than_what_is_before_it(
-    tmp_path: Path,
-) -> None:
-    identified(tmp_path)
-    in_lake(tmp_path, "2026-11-20 12", 1, 1000)
-    in_lake(tmp_path, "1970-01-01 00", 2, 1000)
-    aged(write_segment(tmp_path, 3, bytes(1000)), BEGIN)
-    aged(write_segment(tmp_path, 4, bytes(1000)), HOUR)
-    assert keep_within(tmp_path, LogFileSettings(max_age=DAY), BEGIN)[1] is None
-    deleted = keep_within(tmp_path, LogFileSettings(max_size=2500), BEGIN)[1]
-    assert deleted == Deleted(2, 2000, "max_size", "2026-11-20T13:00:00.000000Z")
-    assert [segment.first_seq for segment in list_segments(tmp_path)] == [3, 4]
-
-
-def test_what_was_written_while_the_clock_was_ahead_is_as_old_as_what_follows_it(tmp_path: Path) -> None:
-    identified(tmp_path)
-    in_lake(tmp_path, "2026-11-17 12", 1, 1000)
-    ahead = in_lake(tmp_path, "2050-01-01 00", 2, 1000)
-    in_lake(tmp_path, "2026-11-18 12", 3, 1000)
-    aged(write_segment(tmp_path, 4, bytes(1000)), -90 * DAY)
-    (later,) = list_segments(tmp_path)
-    assert [file.path for file in old_ones(tmp_path, 50 * HOUR)] == [
-        in_lake(tmp_path, "2026-11-17 12", 1, 1000)
-    ]
-    assert ahead in [file.path for file in old_ones(tmp_path, 49 * HOUR)]
-    assert later.path not in [file.path for file in old_ones(tmp_path, 0)]
-
-
-def old_ones(folder: Path, max_age: int) -> list[StoredFile]:
-    return too_much(stored(folder, BEGIN), LogFileSettings(max_age=max_age), BEGIN)[0]
-
-
-HOURS = st.sampled_from(["1970-01-01 00", "2026-11-16 03", "2026-11-19 23", "2026-11-20 14", "2050-01-01 00"])
-
-
-@given(hours=st.lists(HOURS, max_size=8), max_age=st.integers(0, 120), max_size=st.integers(1, 9000))
-def test_what_is_deleted_of_a_log_is_what_was_recorded_first(
-    tmp_path_factory: pytest.TempPathFactory, hours: list[str], max_age: int, max_size: int
-) -> None:
-    folder = tmp_path_factory.mktemp("log")
-    for seq, hour in enumerate(hours, start=1):
-        in_lake(folder, hour, seq, 1000)
-    keep_within(folder, LogFileSettings(max_age=max_age * HOUR, max_size=max_size), BEGIN)
-    left = [file.first_seq for file in lake_files(folder)]
-    assert left == list(range(len(hours) - len(left) + 1, len(hours) + 1))
-
-
 def test_what_is_in_use_stays_whatever_its_size(tmp_path: Path) -> None:
     files = some_log(tmp_path)
     left, deleted = keep_within(tmp_path, LogFileSettings(max_size=1), BEGIN)
@@ -159,6 +110,121 @@ def test_deletions_add_up() -> None:
     first = Deleted(1, 10, "max_age", "2026-11-18T15:00:00.000000Z")
     second = Deleted(2, 20, "max_size", "2026-11-19T15:00:00.000000Z")
     assert first + second == Deleted(3, 30, "max_age, max_size", "2026-11-19T15:00:00.000000Z")
+
+
+ORIGIN = BEGIN  # a file as old as this was written in 1970
+FUTURE = -24 * 365 * DAY
+
+
+def log_of(folder: Path, **ages: int) -> dict[str, Path]:
+    """Segments of one log with 1,000 octets each, as they were written one after the other.
+
+    Args:
+        folder: of the log.
+        ages: names, and how long before now each was written by the clock that it was written with.
+    """
+    folder.mkdir(exist_ok=True)
+    (folder / "LOG").write_text(f'{{"version":1,"log_id":"{LOG_ID}","next_seq":1000}}')
+    return {
+        name: aged(write_segment(folder, 10 * (number + 1), bytes(1000)), age)
+        for number, (name, age) in enumerate(ages.items())
+    }
+
+
+def left(folder: Path, files: dict[str, Path], settings: LogFileSettings, now: int = BEGIN) -> list[str]:
+    """Which files there are when what is too much was deleted."""
+    keep_within(folder, settings, now)
+    return [name for name, path in files.items() if path.exists()]
+
+
+def test_what_was_written_while_the_clock_was_behind_is_as_young_as_what_was_written_before(
+    tmp_path: Path,
+) -> None:
+    settings = LogFileSettings(max_age=DAY)
+    files = log_of(tmp_path, old=3 * DAY, today=2 * HOUR, of_1970=ORIGIN, set_back=20 * DAY, later=HOUR)
+    assert left(tmp_path, files, settings) == ["today", "of_1970", "set_back", "later"]
+    assert left(tmp_path, files, settings, BEGIN + 22 * HOUR) == ["today", "of_1970", "set_back", "later"]
+    assert left(tmp_path, files, settings, BEGIN + 22 * HOUR + 1) == ["later"]
+
+
+def test_a_log_that_begins_before_its_machine_knows_the_time_is_as_young_as_what_follows(
+    tmp_path: Path,
+) -> None:
+    files = log_of(tmp_path, first=ORIGIN, second=ORIGIN - HOUR, today=HOUR)
+    assert left(tmp_path, files, LogFileSettings(max_age=DAY)) == ["first", "second", "today"]
+    assert left(tmp_path, files, LogFileSettings(max_age=DAY), BEGIN + DAY) == []
+
+
+def test_for_the_size_of_all_the_first_records_go_whatever_the_clock_said(tmp_path: Path) -> None:
+    files = log_of(tmp_path, first=3 * HOUR, of_1970=ORIGIN, of_2050=FUTURE, last=HOUR)
+    assert left(tmp_path, files, LogFileSettings(max_size=3300)) == ["of_1970", "of_2050", "last"]
+    assert left(tmp_path, files, LogFileSettings(max_size=2300)) == ["of_2050", "last"]
+    assert left(tmp_path, files, LogFileSettings(max_size=1300)) == ["last"]
+
+
+def test_what_was_written_while_the_clock_was_ahead_goes_in_its_turn(tmp_path: Path) -> None:
+    files = log_of(tmp_path, first=5 * DAY, of_2050=FUTURE, third=4 * DAY, last=HOUR)
+    settings = LogFileSettings(max_age=DAY)
+    assert left(tmp_path, files, settings, BEGIN - 4 * DAY + HOUR) == ["of_2050", "third", "last"]
+    assert left(tmp_path, files, settings) == ["last"]
+
+
+def test_hours_of_the_lake_and_segments_are_in_one_order(tmp_path: Path) -> None:
+    files = log_of(tmp_path, segment=2 * HOUR)
+    files["of 1970"] = in_lake(tmp_path, "1970-01-01 00", 5, 1000)
+    files["before"] = in_lake(tmp_path, "2026-11-20 11", 1, 1000)
+    assert set(left(tmp_path, files, LogFileSettings(max_age=DAY))) == files.keys()
+    assert left(tmp_path, files, LogFileSettings(max_size=2300)) == ["segment", "of 1970"]
+
+
+def test_what_was_set_aside_goes_with_the_records_around_it_but_makes_none_younger(tmp_path: Path) -> None:
+    files = log_of(tmp_path, first=5 * DAY, second=4 * DAY, third=3 * DAY, last=HOUR)
+    aside = tmp_path / "lost" / f"{20:020}.damaged.jsonl"
+    aside.parent.mkdir()
+    aside.write_bytes(bytes(1000))
+    files["set aside"] = aged(aside, HOUR)
+    foreign = tmp_path / "lost" / "notes"
+    foreign.write_bytes(bytes(10))
+    files["foreign"] = aged(foreign, 2 * HOUR)
+    assert left(tmp_path, files, LogFileSettings(max_age=DAY)) == ["last", "foreign"]
+
+
+def test_the_order_of_one_log_says_nothing_about_another(tmp_path: Path) -> None:
+    files = log_of(tmp_path, today=HOUR)
+    of_another = tmp_path / f"lake/dt=2026-11-18/hour=14/another-{90:020}.parquet"
+    of_another.parent.mkdir(parents=True)
+    of_another.write_bytes(bytes(1000))
+    files["of another"] = of_another
+    assert left(tmp_path, files, LogFileSettings(max_age=DAY)) == ["today"]
+
+
+YEAR_2050 = int(dt.datetime(2050, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
+TIMES = st.sampled_from((0, HOUR, BEGIN - 9 * DAY, BEGIN - HOUR, BEGIN, YEAR_2050)) | st.integers(
+    BEGIN - 10 * DAY, BEGIN + DAY
+)
+
+
+@st.composite
+def files_of_logs(draw: st.DrawFn) -> list[StoredFile]:
+    """Segments, or files of the lake, of two logs, with any times, in any order."""
+    files = [
+        StoredFile(Path(log_id, str(number)), draw(st.integers(1, 100)), draw(TIMES), log_id, number)
+        for log_id in ("one", "another")
+        for number in range(1, draw(st.integers(1, 8)))
+    ]
+    return draw(st.permutations(files))
+
+
+@given(files_of_logs(), st.integers(HOUR, 10 * DAY), st.integers(1, 1000))
+def test_what_goes_is_the_beginning_of_each_log(
+    files: Sequence[StoredFile], max_age: int, max_size: int
+) -> None:
+    held = Stored(sum(file.octets for file in files), 0, tuple(files))
+    old, large = too_much(held, LogFileSettings(max_age=max_age, max_size=max_size), BEGIN)
+    for log_id in ("one", "another"):
+        gone = [file.first_seq for file in (*old, *large) if file.log_id == log_id]
+        assert gone == list(range(1, len(gone) + 1)), "in this order, so that a kill leaves no hole either"
+    assert held.octets - sum(file.octets for file in (*old, *large)) <= max_size
 
 
 async def test_a_writer_stays_within_its_bounds_and_reports_what_that_cost(tmp_path: Path) -> None:
@@ -175,9 +241,9 @@ async def test_a_writer_stays_within_its_bounds_and_reports_what_that_cost(tmp_p
                 number += 1
             await log.reached(log.append(plant.update(number)))
             number += 1
-            held = stored(plant.folder, BEGIN).octets
+            held = stored(plant.folder).octets
             if held > bound:
-                await until(lambda: stored(plant.folder, BEGIN).octets <= bound, "old segments go")
+                await until(lambda: stored(plant.folder).octets <= bound, "old segments go")
         assert plant.states[-1].deleted_files >= 1
     async with plant.log():
         pass
@@ -193,7 +259,7 @@ async def test_a_writer_stays_within_its_bounds_and_reports_what_that_cost(tmp_p
 async def test_old_hours_go_while_the_gateway_runs(tmp_path: Path) -> None:
     plant = Plant(tmp_path, LogFileSettings(commit_interval=0, min_free=0, max_age=DAY))
     old = in_lake(plant.folder, "2026-11-19 12", 1, 10)
-    identified(plant.folder)
+    (plant.folder / "LOG").write_text(f'{{"version":1,"log_id":"{LOG_ID}","next_seq":9}}')
     async with plant.log() as log:
         await until(lambda: log.state.deleted_files == 1, "the old file goes")
     assert not old.exists()
