@@ -114,7 +114,7 @@ def usage(process: str, pid: int) -> Iterator[Reading]:
 
 
 def context_switches(pid: int) -> int:
-    """Return how often the main thread of a process was switched to and from; 0 for one that has ended.
+    """Return how often the main thread of a process was switched to and from; 0 where that is not known.
 
     Args:
         pid: its number.

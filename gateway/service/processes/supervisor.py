@@ -293,7 +293,7 @@ async def _until_hung(line: ProcessLine, pid: int) -> str:
             idle = 0
         else:
             before, switches = switches, context_switches(pid)
-            idle = idle + 1 if switches == before else 0
+            idle = idle + 1 if 0 < switches == before else 0  # 0: this system does not count them
             unanswered = 0
     return "it hangs: it lives and does not answer"
 
