@@ -157,7 +157,9 @@ def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, obeye
         },
     }
     path = folder / "gateway.yaml"
-    path.write_text(yaml.safe_dump({"version": 1, "agents": {"first": settings, "second": settings}}))
+    state = {"folder": str(folder / "state")}
+    agents = {"first": settings, "second": settings}
+    path.write_text(yaml.safe_dump({"version": 1, "state": state, "agents": agents}))
     return path
 
 
