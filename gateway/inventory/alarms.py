@@ -452,31 +452,26 @@ class AlarmEvaluator:
         alarm = self._alarms.remove(key, now)
         lasted = duration_text(max(0, now - alarm.raised))
         reason = f", {why}" if why else ""
-        event = self._recorder.own(
-            ALARM_CLEARED,
-            (key.name,),
-            Severity.CLEARED,
-            one_line(f"cleared after {lasted}{reason}: {alarm.text}"),
-            now,
-            subject=key.subject,
-            state=EventState.CLEARED,
-            condition=key.condition,
-        )
-        self._out += (event, alarm)
+        text = f"cleared after {lasted}{reason}: {alarm.text}"
+        self._out += (self._clearing(alarm, key.name, text, now), alarm)
 
     def _report_clearing(self, raised: EventRecord, now: int) -> None:
         """Report the end of a condition whose alarm an earlier core has cleared."""
-        self._out.append(
-            self._recorder.own(
-                ALARM_CLEARED,
-                (raised.condition.partition(" ")[0],),  # a condition begins with the alarm's name
-                Severity.CLEARED,
-                one_line(f"cleared before the gateway was started again: {raised.text}"),
-                now,
-                subject=raised.subject,
-                state=EventState.CLEARED,
-                condition=raised.condition,
-            )
+        name = raised.condition.partition(" ")[0]  # a condition begins with the alarm's name
+        text = f"cleared before the gateway was started again: {raised.text}"
+        self._out.append(self._clearing(raised, name, text, now))
+
+    def _clearing(self, raised: AlarmRecord | EventRecord, name: str, text: str, now: int) -> EventRecord:
+        """Return the event that reports that a condition has ended."""
+        return self._recorder.own(
+            ALARM_CLEARED,
+            (name,),
+            Severity.CLEARED,
+            one_line(text),
+            now,
+            subject=raised.subject,
+            state=EventState.CLEARED,
+            condition=raised.condition,
         )
 
     def _hold(self, key: AlarmKey, now: int) -> None:
