@@ -114,15 +114,23 @@ def test_thousands_of_messages_that_waited_are_read_once_and_in_order(
     shop.start()
     lives = sum((life(f"brief-{number}") for number in range(queues)), Counter[tuple[str, str]]())
     wait_until(lambda: shop.waiting(READ) == 0, "all of it is acknowledged", 240)
+    last = f"brief-{queues - 1}"
+    wait_until(lambda: shop.happened(name=last)[TOLD] >= life(last), "the agent has published the last", 240)
 
     assert (shop.said("catching-up", role="events"), shop.said("caught-up", role="events")) == (1, 1)
-    assert shop.happened(prefix="brief-")[READ] == lives
-    ends = [line for line in shop.records_of(READ, "delete") if line["object_name"].startswith("/|brief-")]
-    assert not [line for line in ends if line.get("inferred")]
-    times = [time_of(line, "delete_ts") for line in ends]
+    assert shop.happened(prefix="brief-") == {READ: lives, TOLD: lives}
+    for source in (READ, TOLD):
+        created, ends = (_brief(shop, source, kind) for kind in ("create", "delete"))
+        assert all("create_ts" in line for line in [*created, *ends])
+        assert not [line for line in ends if line.get("inferred")]
+    times = [time_of(line, "delete_ts") for line in _brief(shop, READ, "delete")]
     assert times == sorted(times)
     assert stopped <= times[0]
     assert times[-1] <= started
+
+
+def _brief(shop: Plant, source: str, kind: str) -> list[Line]:
+    return [line for line in shop.records_of(source, kind) if line["object_name"].startswith("/|brief-")]
 
 
 async def _come_and_go(url: str, queues: int) -> None:

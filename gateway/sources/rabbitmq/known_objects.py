@@ -28,6 +28,7 @@ from gateway.sources.rabbitmq.object_lives import (
     Gone,
     KnownObject,
     Put,
+    UnreportedCreations,
     listing_lag,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
@@ -69,6 +70,7 @@ class KnownObjects:
         self.events_since = 0
         self.events_arrive = False
         self._contradicted: dict[ObjectName, int] = {}
+        self._unreported = UnreportedCreations()
         self._unresolved: dict[str, dict[ObjectName, ObjectName]] = {name: {} for name in readers}
         """By class: objects that a listing showed, each with an unknown object on which it depends."""
 
@@ -210,7 +212,7 @@ class KnownObjects:
             replaced = earlier is not None and earlier.created != created
             # The earlier object ended while the gateway was not running.
             ends = [Gone(earlier, now, inferred=True)] if earlier is not None and replaced else []
-            return [*ends, *self._added(reading, created, now, now)]
+            return [*ends, *self._added(reading, created, now, now), *self._listed_before(reading.name, now)]
         another = self._differs(known, reading, listed=False)
         same = not another and self._is_its_creation(known, created, time, now)
         if lasts and not (same or another) and known.first_seen >= self.events_since:
@@ -221,6 +223,13 @@ class KnownObjects:
             return self._kept(replace(known, created=created, properties=properties, missed=0), known)
         # The event that reported its end was lost.
         return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
+
+    def _listed_before(self, name: ObjectName, now: int) -> list[Change]:
+        """Apply what listings showed of an object before the event of its creation arrived."""
+        shown = self._unreported.take(name)
+        if shown is None or self.get(name) is None:
+            return []
+        return self.listed(shown.reading, shown.began, shown.sampled, now)
 
     def is_known_otherwise(self, reading: Reading, time: int, now: int) -> bool:
         """Return whether the known object is not the one whose creation an event at ``time`` reports."""
@@ -250,6 +259,7 @@ class KnownObjects:
                 return []
             return self._removed(known, time or now, now, reported=True)
         self._remembered.pop(name, None)
+        self._unreported.take(name)
         self.ends.add(name, End(now, 0))
         return []
 
@@ -268,12 +278,7 @@ class KnownObjects:
         created = self._creation_time(reading)
         known = self.get(reading.name)
         if known is None:
-            if self.ends.includes(reading.name, created, began):
-                return []
-            restored = self._restored(reading, created)
-            if restored is not None:
-                reading = replace(reading, properties=self._merged(restored, reading.properties))
-            return self._added(reading, created, sampled, now, listed=True, restored=restored)
+            return self._listed_first(reading, created, began, sampled, now)
         if self._predates(known, created, began):
             return []
         another = created and known.created and created != known.created
@@ -297,6 +302,19 @@ class KnownObjects:
             listed=True,
         )
         return self._kept(updated, known)
+
+    def _listed_first(
+        self, reading: Reading, created: int, began: int, sampled: int, now: int
+    ) -> list[Change]:
+        """Apply an object of a listing that is not known."""
+        if self.ends.includes(reading.name, created, began):
+            return []
+        if not created and self._expects_creation(reading, began, sampled):
+            return []
+        restored = self._restored(reading, created)
+        if restored is not None:
+            reading = replace(reading, properties=self._merged(restored, reading.properties))
+        return self._added(reading, created, sampled, now, listed=True, restored=restored)
 
     def swept(
         self,
@@ -324,6 +342,7 @@ class KnownObjects:
         changes: list[Change] = []
         suspects: list[ObjectName] = []
         self._note_lagging(class_name, began - lag)
+        self._unreported.swept(class_name, seen, began)
         unresolved = self._unresolved[class_name]
         for name in unresolved.keys() - seen:
             del unresolved[name]
@@ -412,6 +431,12 @@ class KnownObjects:
         if earlier is None or created or self._differs(earlier, reading, listed=earlier.listed):
             return None
         return earlier
+
+    def _expects_creation(self, reading: Reading, began: int, sampled: int) -> bool:
+        """Return whether the event of the creation of a listed object, which has its time, is on its way."""
+        if not self.events_arrive or reading.name in self._remembered:
+            return False
+        return self._unreported.waits(reading, began, sampled, self.events_since)
 
     def _predates(self, known: KnownObject, created: int, began: int) -> bool:
         """Return whether what a listing shows may be from before ``known`` took the name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gateway.model.values import Values
 from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.reading import Reading
 
 LISTING_LAG = 10_000_000_000
 """Nanoseconds by which a listing may lag behind events (connections take up to 5 s).
@@ -153,6 +154,75 @@ class EndedObjects:
     def has_used(self, number: int) -> bool:
         """Return whether an ended object had this number."""
         return number in self._used
+
+
+@dataclass(frozen=True, slots=True)
+class Unreported:
+    """An object that a listing shows, and no event has reported yet.
+
+    Attributes:
+        since: when the first listing began that showed it (ns).
+        began: when the last one began (ns).
+        sampled: when its values were read (ns).
+    """
+
+    reading: Reading
+    since: int
+    began: int
+    sampled: int
+
+
+class UnreportedCreations:
+    """Objects whose creation a listing shows before its event, which has the time, arrives.
+
+    They are new: a complete listing of their class, which began when events arrived already, lacks them. They
+    wait for the event, for `EVENT_DELAY` and until the next listing.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[ObjectName, Unreported] = {}
+        self._complete: dict[str, int] = {}
+
+    def waits(self, reading: Reading, began: int, sampled: int, events_since: int) -> bool:
+        """Return whether the event of an object that a listing shows may be on its way; it is kept then.
+
+        Args:
+            reading: what the listing shows, without a creation time.
+            began: when the listing began (ns).
+            sampled: when its values were read (ns).
+            events_since: the time since which every event has arrived (ns).
+        """
+        name = reading.name
+        if not _has_creation_event(name) or self._complete.get(name.class_name, -1) < events_since:
+            self._waiting.pop(name, None)
+            return False
+        former = self._waiting.get(name)
+        since = began if former is None else former.since
+        if began >= since + EVENT_DELAY:
+            del self._waiting[name]  # its event was lost
+            return False
+        self._waiting[name] = Unreported(reading, since, began, sampled)
+        return True
+
+    def take(self, name: ObjectName) -> Unreported | None:
+        """Return what listings showed of an object, which is kept no longer."""
+        return self._waiting.pop(name, None)
+
+    def swept(self, class_name: str, seen: set[ObjectName], began: int) -> None:
+        """Take note of a complete listing that began at ``began`` (ns) and showed ``seen``."""
+        self._complete[class_name] = began
+        for name in [one for one in self._waiting if one.class_name == class_name and one not in seen]:
+            del self._waiting[name]
+
+
+def _has_creation_event(name: ObjectName) -> bool:
+    """Return whether events alone say when an object of this name was created.
+
+    The broker reports no exchange that it makes itself.
+    """
+    if name.class_name == "exchange":
+        return bool(name.leaf) and not name.leaf.startswith("amq.")
+    return name.class_name == "queue"
 
 
 def listing_lag(name: ObjectName) -> int:

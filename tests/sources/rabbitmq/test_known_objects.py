@@ -564,3 +564,57 @@ def test_what_the_next_listing_lacks_is_not_waited_for() -> None:
     known.listed(queue(), T0 + 1, T0 + 1, T0 + 1)
     known.swept("binding", set(), T0 + 2, LISTING_LAG, T0 + 2, lambda _: False)
     assert known.listed_too_early() == set()
+
+
+def hearing_queues() -> KnownObjects:
+    """A broker whose events arrive, and of which a listing of queues was complete since: it has none."""
+    known = KnownObjects(READERS)
+    known.events_arrive, known.events_since = True, T0 - 100 * SECOND
+    sweep(known, T0 - 50 * SECOND)
+    return known
+
+
+def test_what_a_listing_shows_before_the_event_of_its_creation_waits_for_the_event() -> None:
+    known = hearing_queues()
+    assert told(known.listed(queue(messages=3), T0, T0 + 1, T0 + 2)) == []
+    changes = known.created(queue(), T0 - SECOND, T0 + 3)
+    assert told(changes) == [("new", "orders", T0 - SECOND), ("put", "orders", T0 - SECOND)]
+    last = changes[-1]
+    assert isinstance(last, Put)
+    assert (last.object.statistics[0], last.object.sampled) == (3, T0 + 1)
+    assert last.object.number == object_number(ORDERS, T0 - SECOND)
+
+
+def test_what_came_and_went_before_its_events_arrive_has_its_times() -> None:
+    known = hearing_queues()
+    known.listed(queue(), T0, T0, T0)
+    known.created(queue(), T0 - SECOND, T0 + 1)
+    assert told(known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)) == [("gone", "orders", T0 + SECOND)]
+
+
+def test_what_a_listing_shows_is_taken_without_an_event_when_that_must_have_arrived() -> None:
+    known = hearing_queues()
+    assert told(known.listed(queue(), T0, T0, T0)) == []
+    assert told(known.listed(queue(), T0 + SECOND, T0 + SECOND, T0 + SECOND)) == []
+    assert told(known.listed(queue(), T0 + 2 * SECOND, 0, T0 + 2 * SECOND)) == [("new", "orders", 0)]
+
+
+def test_what_ended_while_its_creation_was_waited_for_is_not_taken_later() -> None:
+    known = hearing_queues()
+    known.listed(queue(), T0, T0, T0)
+    assert told(known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)) == []
+    assert told(known.listed(queue(), T0 + 3 * SECOND, 0, T0 + 3 * SECOND)) == []
+
+
+def test_what_the_next_listing_lacks_waits_no_longer_for_its_event() -> None:
+    known = hearing_queues()
+    known.listed(queue(), T0, T0, T0)
+    sweep(known, T0 + 5 * SECOND)
+    assert told(known.listed(queue(), T0 + 6 * SECOND, 0, T0 + 6 * SECOND)) == [], "it is another one"
+
+
+def test_what_may_be_older_than_the_events_waits_for_none() -> None:
+    known = KnownObjects(READERS)
+    known.events_arrive, known.events_since = True, T0 - SECOND
+    sweep(known, T0 - 2 * SECOND)
+    assert told(known.listed(queue(), T0, T0, T0)) == [("new", "orders", 0)]
