@@ -213,9 +213,11 @@ class _StateReader:
 
 def _standing(record: LogRecord) -> LogRecord:
     """An object as a record has it whole."""
-    if record.kind is RecordKind.SNAPSHOT and record.delivery is None:
+    if record.kind is RecordKind.SNAPSHOT and record.delivery is None and not record.inferred:
         return record
-    return msgspec.structs.replace(record, kind=RecordKind.SNAPSHOT, deltas=None, delivery=None)
+    return msgspec.structs.replace(
+        record, kind=RecordKind.SNAPSHOT, deltas=None, delivery=None, inferred=None
+    )
 
 
 def _updated(former: LogRecord, update: LogRecord) -> LogRecord:

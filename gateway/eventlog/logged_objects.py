@@ -62,6 +62,7 @@ class LoggedObject:
         "_name",
         "_native_id",
         "_parent_id",
+        "_presumed",
         "_properties_sampled",
         "_recorded",
         "_recorded_counters",
@@ -97,6 +98,7 @@ class LoggedObject:
         self._undated = 0  # counters recorded at another time than the last sample
         self._unread = 0  # counters recorded before the start, or counted from zero, and not read since
         self._reset = record.reset
+        self._presumed = False  # that it is the object recorded before; the next record says so
         self.pending = 0
         self.moved = False
         self.alive = True
@@ -113,12 +115,17 @@ class LoggedObject:
         self._unread = self._undated = self.logged_class.counter_bits
         self._recorded_reset = self._reset
 
-    def resume(self, former: LogRecord) -> int:
+    def resume(self, former: LogRecord, *, presumed: bool) -> int:
         """Go on from the last record of the object before the gateway's start.
+
+        Args:
+            former: that record.
+            presumed: whether this is the same object is not known.
 
         Returns:
             The bits of the counters that have moved since.
         """
+        self._presumed = presumed
         moved = 0
         unread, absent = former.former or {}, frozenset(former.absent or ())
         values = {**unread, **(former.values or {})}
@@ -147,6 +154,8 @@ class LoggedObject:
         it was, and all that changed is news.
         """
         came_back = record.native_id != self._native_id
+        if came_back and not (record.created and self._created):
+            self._presumed = True
         began_again = record.reset != self._reset
         place = self._place()
         self._take_place(record)
@@ -229,11 +238,13 @@ class LoggedObject:
         present = sum(1 << position for position, value in enumerate(self._values) if value is not None)
         values, _, deltas = self._recorded_now(present)
         sample = self._statistics_sampled or self._properties_sampled
+        presumed, self._presumed = self._presumed, False
         return LogRecord(
             kind=kind,
             ingest_ts=ingest_ts,
             row=self.row,
             lifetime=self._lifetime,
+            inferred=presumed or None,
             sample_ts=known_time(sample),
             sample_ns=sample or None,
             reset_ts=known_time(self._reset),
@@ -290,6 +301,8 @@ class LoggedObject:
             return ObjectChange(RecordKind.UPDATE, ingest_ts, msgspec.Raw(identity), *changed)
         place = self._place() if moved else {}
         fields: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True))
+        if moved:
+            fields["inferred"], self._presumed = self._presumed or None, False
         return LogRecord(kind=RecordKind.UPDATE, ingest_ts=ingest_ts, **self._identity(), **place, **fields)
 
     def end(self, record: DeleteRecord, ingest_ts: str) -> LogRecord:

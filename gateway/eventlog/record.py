@@ -96,7 +96,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         create_ts: when the object came into being, by the agent's clock.
         delete_ts: when it ceased to be, by the agent's clock; left out where it is not known.
         reset_ts: when its counters last began again, as far as known.
-        inferred: its end was not reported: it was missing from a complete reading.
+        inferred: of ``delete``: its end was not reported, it was missing from a complete reading; of
+            ``snapshot`` and ``update``: it is taken for the object of its name from before a gap.
         from_ts: where a gap begins, by the gateway's clock.
         to_ts: where it ends.
         lost: how many records are missing, where that is known.

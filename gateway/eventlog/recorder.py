@@ -303,7 +303,7 @@ class LogRecorder:
                 self._out.append(met.ended)
             if met.former is not None:
                 # Readers that pass over snapshots miss nothing of what counters gained.
-                self._record(logged, logged.resume(met.former))
+                self._record(logged, logged.resume(met.former, presumed=_is_presumed(record, met.former)))
             kind = met.kind or (RecordKind.CREATE if source.read_whole else RecordKind.SNAPSHOT)
             # One that only became visible now has a value that it had gained before.
             if kind is RecordKind.CREATE and 0 < source.read_whole_since <= record.created:
@@ -406,6 +406,14 @@ class LogRecorder:
     def _take(self) -> list[AnyRecord]:
         out, self._out = self._out, []
         return out
+
+
+def _is_presumed(record: ObjectRecord, former: LogRecord) -> bool:
+    """Return whether nothing but its name says that an object is the one that was recorded before."""
+    if record.presumed:
+        return True
+    dated = record.created and former.create_ts is not None
+    return not dated and record.native_id != former.native_id
 
 
 def _text(now: int) -> str:

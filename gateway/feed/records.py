@@ -68,7 +68,7 @@ class ObjectRecord(FeedStruct, frozen=True, tag="object"):
 
     ``statistics_sampled`` is the one sample time that front ends show; ``reset`` is the last time at which
     its counters may have started again (discontinuity); ``changed`` when any property last changed, in the
-    gateway's clock.
+    gateway's clock. ``presumed``: whether it is the object that had its name before a restart is not known.
     """
 
     source: int
@@ -86,6 +86,7 @@ class ObjectRecord(FeedStruct, frozen=True, tag="object"):
     reset: int
     changed: int
     values: PositionedValues
+    presumed: bool = False
 
 
 class UpdateRecord(FeedStruct, frozen=True, tag="update"):

@@ -67,6 +67,7 @@ def new_record(  # noqa: PLR0913  what a record has and no report
         reset=now,
         changed=now,
         values=values,
+        presumed=seen.presumed,
     )
 
 

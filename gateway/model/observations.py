@@ -46,7 +46,8 @@ class ObjectSeen:
     the dialect reports that an object is gone but not when, ``deleted`` is the gateway's time of receipt.
     ``inferred``: the end was not reported; readings lack the object, and ``deleted`` is when that was
     noticed. ``lasting_id``: the agent guarantees that ``native_id`` means the same object after a restart of
-    the agent.
+    the agent. ``presumed``: the session takes it for the object that had its name before a restart, and
+    cannot know whether it is.
     """
 
     key: ClassKey
@@ -60,6 +61,7 @@ class ObjectSeen:
     transient: bool = False
     inferred: bool = False
     lasting_id: bool = False
+    presumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

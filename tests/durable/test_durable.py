@@ -155,6 +155,9 @@ def test_what_lived_before_and_lives_still_is_no_news(shop: Plant) -> None:
     assert len({row for source, _, row in kinds if source == READ}) == 1
     assert {kind for _, kind, _ in kinds} == {"create", "snapshot"}
     assert shop.happened(name="staying")[READ]["staying", "create"] == 1
+    for source in (READ, TOLD, PLAIN):
+        *_, shown = (line for line in shop.records(source, "staying") if line["kind"] == "snapshot")
+        assert "inferred" not in shown, "its messages, or its time of creation, say that it is the same"
     shop.delete("staying")
 
 

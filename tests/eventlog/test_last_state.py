@@ -232,6 +232,27 @@ def test_what_lived_then_and_lives_now_is_no_news() -> None:
     assert kinds(recorded(CATCHING_UP, QUEUE, queue(1), former=former(queue(1)))) == [("snapshot", "/|q1")]
 
 
+@pytest.mark.parametrize(
+    ("changes", "inferred"),
+    [
+        ({}, None),  # its time of creation says so
+        ({"native_id": "another"}, None),
+        ({"created": 0}, None),  # its native id does
+        ({"created": 0, "native_id": "another"}, True),  # its name alone does
+        ({"presumed": True}, True),  # so it is for the source, which has the time from the log
+    ],
+)
+def test_that_an_object_is_the_one_from_before_is_marked_where_only_its_name_says_so(
+    changes: dict[str, object], inferred: bool | None
+) -> None:
+    now = msgspec.structs.replace(queue(1), **changes)
+    mirror = LogRecorder(RecorderSettings(), former(queue(1)))
+    (whole,) = with_all_fields(mirror.apply(batch(CATCHING_UP, QUEUE, now), T0))[-1:]
+    assert (whole.kind, whole.inferred) == (RecordKind.SNAPSHOT, inferred)
+    (repeated,) = (one for one in with_all_fields(mirror.head(lambda: T0)) if one.object_id)
+    assert repeated.inferred is None, "the first record after the restart says so"
+
+
 def test_what_the_log_does_not_know_came_since() -> None:
     assert kinds(recorded(CATCHING_UP, QUEUE, queue(2), former=former(queue(1)))) == [("create", "/|q2")]
 

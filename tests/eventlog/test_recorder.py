@@ -315,6 +315,16 @@ def test_an_object_that_came_back_reports_all_that_is_new_at_once() -> None:
     assert (record.native_id, record.create_ts) == ("n2", "2026-11-20T15:00:01.000000Z")
     assert (record.values, record.absent) == ({"published": 50}, ["depth"])
     assert record.deltas == {"published": Delta(50, 2 * SECOND, reset=True)}
+    assert record.inferred is None
+
+
+def test_an_object_without_a_time_of_creation_that_came_back_is_inferred_to_be_the_same() -> None:
+    shop = Shop()
+    shop.tell(msgspec.structs.replace(queue(1), created=0))
+    (record,) = shop.tell(msgspec.structs.replace(queue(1), created=0, native_id="n2"))
+    assert (record.kind, record.native_id, record.inferred) == (RecordKind.UPDATE, "n2", True)
+    (record,) = shop.tell(update({NAME: "q2"}))
+    assert record.inferred is None
 
 
 def test_an_object_that_belongs_to_another_one_says_so_at_once() -> None:

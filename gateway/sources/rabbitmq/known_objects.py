@@ -514,6 +514,7 @@ class KnownObjects:
             statistics=reading.statistics,
             sampled=sampled,
             listed=listed,
+            presumed=restored is not None,
         )
         objects[known.name] = known
         self._dependencies.add(known.name, known.properties)

@@ -37,6 +37,8 @@ class KnownObject:
         sampled: when its statistics were read (ns).
         missed: when the listing began that first lacked it (ns); 0 if none has.
         listed: a listing has shown it, so its properties have the form that listings give them.
+        presumed: it has the name of an object that was known before a restart, and nothing says that it is
+            another one; whether it is the same is not known.
     """
 
     name: ObjectName
@@ -48,6 +50,7 @@ class KnownObject:
     sampled: int
     missed: int = 0
     listed: bool = False
+    presumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

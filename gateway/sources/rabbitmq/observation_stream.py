@@ -158,6 +158,7 @@ class ObservationStream:
             0,
             observed.properties(self._resolved(known)) if properties else None,
             observed.statistics(known.statistics) if statistics and known.statistics else None,
+            presumed=known.presumed,
         )
 
     def _gone(self, gone: Gone) -> ObjectSeen:

@@ -417,6 +417,7 @@ def test_a_listing_shows_what_lived_over_the_start_under_its_number() -> None:
     known.remember([former.object], T0)
     (lives,) = known.listed(queue(), T0, T0, T0)
     assert lives.object.number == former.object.number
+    assert lives.object.presumed, "it may have been created again meanwhile"
 
 
 def test_what_was_created_right_before_the_start_may_be_missing_in_a_listing() -> None:
