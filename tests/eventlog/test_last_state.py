@@ -243,7 +243,7 @@ def test_what_lived_then_and_lives_now_is_no_news() -> None:
     ],
 )
 def test_that_an_object_is_the_one_from_before_is_marked_where_only_its_name_says_so(
-    changes: dict[str, object], inferred: bool | None
+    changes: dict[str, object], *, inferred: bool | None
 ) -> None:
     now = msgspec.structs.replace(queue(1), **changes)
     mirror = LogRecorder(RecorderSettings(), former(queue(1)))
