@@ -67,6 +67,7 @@ from gateway.sources.rabbitmq.source_events import (
     BrokerEventReceived,
     CallAnswered,
     ConnectionBlocked,
+    EventsDropped,
     MetricsReceived,
     RequestSent,
     SourceEvent,
@@ -228,6 +229,8 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
             return {"event": "events-resumed", "missed": missed}
         case LossSuspected(reason, since):
             return {"event": "events-lost", "reason": reason, "since": max(0, since)}
+        case EventsDropped(since, until, reason):
+            return {"event": "events-dropped", "since": since, "until": until, "reason": reason}
         case WorkContinues(work):
             return {"event": work.value}
         case TimerExpired():
@@ -263,6 +266,9 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911  likewise
             return BacklogFollows(record.value("missed", str), 0)
         case "events-lost":
             return LossSuspected(record.value("reason", str), record.value("since", int))
+        case "events-dropped":
+            since, until = (record.value(name, int) for name in ("since", "until"))
+            return EventsDropped(since, until, record.value("reason", str))
         case "advance" | "advance-statistics" | "advance-calls":
             return WorkContinues(Work(record.event))
         case "tick":
