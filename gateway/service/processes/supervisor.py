@@ -50,6 +50,9 @@ HUNG_QUESTIONS = 6
 IDLE_LOOKS = 30
 """A process that starts, and has not run at all between so many looks, is hung, after a minute."""
 
+START_LOOKS = 900
+"""A process that is not ready after so many looks is hung although it works, after half an hour."""
+
 OWN_NAME = "supervisor"
 
 
@@ -240,7 +243,7 @@ class Supervisor:
             receiving = asyncio.create_task(line.receive(ready))
             ended = asyncio.create_task(process.wait())
             stopping = asyncio.create_task(self._stopping.wait())
-            hanging = asyncio.create_task(_until_hung(line, process.pid))
+            hanging = asyncio.create_task(_until_hung(line, plan.name, process.pid))
             await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if hanging.done() and not ended.done():
@@ -275,7 +278,7 @@ async def _until_work(has_work: Callable[[], bool]) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _until_hung(line: ProcessLine, pid: int) -> str:
+async def _until_hung(line: ProcessLine, name: str, pid: int) -> str:
     """Return why a process is hung, when it is.
 
     One that was ready has left `HUNG_QUESTIONS` without an answer. One that starts may need minutes, and
@@ -283,19 +286,26 @@ async def _until_hung(line: ProcessLine, pid: int) -> str:
     switched to. Counts of looks decide, not times: where the supervisor itself, or the machine, stood still,
     time passed for all of them.
     """
-    unanswered = idle = switches = 0
+    unanswered = idle = starting = switches = 0
     while unanswered < HUNG_QUESTIONS:
         if idle >= IDLE_LOOKS:
             return "it hangs: it has not run for long, and was not ready yet"
+        if starting >= START_LOOKS:
+            return f"it hangs: it works, and is not ready after {_seconds(starting)} s"
         await asyncio.sleep(LOOK_SECONDS)
         if line.is_ready:
             unanswered = unanswered + 1 if await line.ask(ANSWER_SECONDS) is None else 0
-            idle = 0
-        else:
-            before, switches = switches, context_switches(pid)
-            idle = idle + 1 if 0 < switches == before else 0  # 0: this system does not count them
-            unanswered = 0
+            continue
+        starting += 1
+        if starting % IDLE_LOOKS == 0:
+            log.warning("process-not-ready-yet", name=name, seconds=_seconds(starting))
+        before, switches = switches, context_switches(pid)
+        idle = idle + 1 if 0 < switches == before else 0  # 0: this system does not count them
     return "it hangs: it lives and does not answer"
+
+
+def _seconds(looks: int) -> int:
+    return round(looks * LOOK_SECONDS)
 
 
 def _never_ready(name: str, code: int) -> CommandError:

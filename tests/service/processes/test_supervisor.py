@@ -41,6 +41,11 @@ if behaviour == "killed twice" and open(diary).read().count("started") < 3:
     os.kill(os.getpid(), signal.SIGKILL)
 if behaviour == "hangs at start " + str(open(diary).read().count("started")):
     time.sleep(600)
+if behaviour == "stops at start " + str(open(diary).read().count("started")):
+    os.kill(os.getpid(), signal.SIGSTOP)
+if behaviour == "spins at start " + str(open(diary).read().count("started")):
+    while True:
+        pass
 if behaviour == "starts slowly":
     for _ in range(2000):
         time.sleep(0.001)
@@ -291,14 +296,17 @@ async def test_one_that_hangs_is_killed_and_started_again(
     assert second.words() == ["started", "ready", "started", "ready", "ended"]
 
 
-@pytest.mark.parametrize("life", [1, 2])
+@pytest.mark.parametrize(
+    ("manner", "life"), [("hangs", 1), ("hangs", 2), ("stops", 1), ("stops", 2), ("spins", 1)]
+)
 async def test_one_that_hangs_before_it_is_ready_is_killed_and_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, life: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manner: str, life: int
 ) -> None:
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(supervisor, "IDLE_LOOKS", 100)
+    monkeypatch.setattr(supervisor, "START_LOOKS", 600)
     second = Diary(tmp_path / "second")
-    plans = plan(tmp_path, "first"), plan(tmp_path, "second", f"hangs at start {life}")
+    plans = plan(tmp_path, "first"), plan(tmp_path, "second", f"{manner} at start {life}")
     async with supervised(*plans) as (supervising, _, line):
         if life > 1:
             os.kill(await second.has("ready"), signal.SIGKILL)
@@ -313,9 +321,11 @@ async def test_one_that_works_before_it_is_ready_is_given_the_time(
 ) -> None:
     monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(supervisor, "IDLE_LOOKS", 100)
-    async with supervised(plan(tmp_path, "first", "starts slowly")) as (supervising, _, line):
-        assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
-        assert not supervising.restarts
+    with structlog.testing.capture_logs() as logged:
+        async with supervised(plan(tmp_path, "first", "starts slowly")) as (supervising, _, line):
+            assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
+            assert not supervising.restarts
+    assert "process-not-ready-yet" in {record["event"] for record in logged}
     assert Diary(tmp_path / "first").words() == ["started", "ready", "ended"]
 
 
