@@ -13,10 +13,11 @@ from dataclasses import astuple, dataclass
 from threading import Event
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from gateway.analytics import bronze, coverage, gold, silver
+from gateway.analytics.brokers import BrokerFacts, broker_column, running_nodes, same_as
 from gateway.analytics.coverage import Stretch
 from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, NoLogError, Storage, Tables, below, reason
 
@@ -39,7 +40,7 @@ GOLD: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "gold/events_by_hour": lambda records: gold.events_by_hour(silver.events(records)),
     "gold/operations_by_hour": lambda records: gold.operations_by_hour(silver.operations(records)),
 }
-"""Tables whose rows add up; made of silver."""
+"""Tables whose rows add up; made of silver. They are published with a column ``broker`` (`broker_column`)."""
 
 _KEPT_BATCHES: Final = 10
 _WAIT_SECONDS: Final = 1
@@ -82,7 +83,7 @@ class Publisher:
     def __call__(self, records: DataFrame, batch: int) -> None:
         """Publish what is new in ``records`` as ``batch``; again with the same ones changes nothing."""
         # Not this one, which may be a repetition after a kill: what it left then must not count as known.
-        published = self._published_before(batch)
+        published, facts = self._published_before(batch)
         files = coverage.contents(records)
         count = sum(file.records for file in files)
         new = coverage.without((stretch for file in files for stretch in file.stretches), published)
@@ -91,27 +92,38 @@ class Publisher:
         # Ten tables are made of it.
         fresh.persist()
         try:
-            for table, made in (SILVER | GOLD).items():
+            for table, made in SILVER.items():
                 self._tables.publish(table, batch, made(fresh))
+            facts, broker = _learned(facts, fresh)
+            for table, made in GOLD.items():
+                self._tables.publish(table, batch, made(fresh).select("*", broker))
         finally:
             fresh.unpersist()
         # Behind the tables: after a kill in between the batch is published again, and finds its folders
         # there.
-        self._publish_ledger(batch, coverage.union([*published, *new]))
+        self._publish_ledger(batch, coverage.union([*published, *new]), facts)
         self.batches += 1
         self._done(BatchDone(batch, coverage.size(new), count - coverage.size(new)))
 
-    def _published_before(self, batch: int) -> list[Stretch]:
-        """What all batches before this one published; what this one left when it was cut off is not in it."""
+    def _published_before(self, batch: int) -> tuple[list[Stretch], BrokerFacts]:
+        """Return what all batches before this one published, and showed of sources.
+
+        What this one left when it was cut off is not in it.
+        """
         earlier = [name for name in self._storage.names(self._ledger) if 0 <= _batch_of(name) < batch]
         if not earlier:
-            return []
+            return [], BrokerFacts()
         newest = max(earlier, key=_batch_of)
-        return [Stretch(*stretch) for stretch in json.loads(self._storage.read(below(self._ledger, newest)))]
+        read = json.loads(self._storage.read(below(self._ledger, newest)))
+        if isinstance(read, list):  # tables that an earlier version began
+            read = {"stretches": read, "sources": []}
+        stretches = [Stretch(*stretch) for stretch in read["stretches"]]
+        return stretches, BrokerFacts.from_json(read["sources"])
 
-    def _publish_ledger(self, batch: int, stretches: list[Stretch]) -> None:
+    def _publish_ledger(self, batch: int, stretches: list[Stretch], facts: BrokerFacts) -> None:
         draft, place = below(self._ledger, "_draft"), below(self._ledger, f"batch-{batch:012}.json")
-        self._storage.write(draft, json.dumps([astuple(stretch) for stretch in stretches]))
+        read = {"stretches": [astuple(stretch) for stretch in stretches], "sources": facts.as_json()}
+        self._storage.write(draft, json.dumps(read))
         # A rename replaces nothing in Hadoop's file systems.
         self._storage.remove(place)
         self._storage.move(draft, place)
@@ -190,6 +202,12 @@ def _wait(query: StreamingQuery, publisher: Publisher, stopping: Event) -> None:
     while query.status["isTriggerActive"] and publisher.batches == batches:
         if query.awaitTermination(_WAIT_SECONDS):
             return
+
+
+def _learned(facts: BrokerFacts, records: DataFrame) -> tuple[BrokerFacts, Column]:
+    """Return what is known of sources after a batch, and the column that names the broker of each row."""
+    names, nodes = same_as(silver.source_states(records)), running_nodes(records, facts.nodes)
+    return facts.after(names, nodes), broker_column(facts.brokers(names, nodes))
 
 
 def _batch_of(name: str) -> int:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import duckdb
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from gateway.analytics import pipeline
+from gateway.analytics.brokers import BrokerFacts, Reader, RunningNode
 from gateway.analytics.coverage import Period
 from gateway.analytics.reports import layout, page
 from gateway.analytics.reports.answers import Report, Row, Value
-from gateway.analytics.reports.brokers import Broker, Reader, RunningNode, brokers
+from gateway.analytics.reports.brokers import Broker, brokers
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.report import make_report
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from tests.analytics.logs import LOG_ID, MINUTE, WrittenLog, after, counted, of_object, text, told
 
 ONE, TWO, THREE = (Reader(LOG_ID, name) for name in ("one", "two", "three"))
+PUBLISHED = "messagesPublished"
 SHOP = RunningNode("shop", "rabbit@shop", "815", after(-3600))
 
 
@@ -154,7 +161,69 @@ def test_one_broker_that_two_sources_read_is_counted_once(
     page.draw(report, tmp_path / "page.png")
 
 
-@pytest.mark.prove
+ANALYTICS = (Path(__file__).parents[2] / "docs" / "analytics.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.xdist_group("spark")
+def test_gold_names_the_broker_so_that_a_reader_counts_it_once(
+    spark: SparkSession, log: WrittenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second batch, which shows no node, goes on with what the first one showed."""
+    first = [
+        state("direct"),
+        *of_a_broker("direct", "2026-11-20T11:00:00.000000000Z", 100),
+        state("agent"),
+        *of_a_broker("agent", "2026-11-20T11:00:01.000000000Z", 99),
+        state("other"),
+        *of_a_broker("other", "2026-11-20T11:30:00.000000000Z", 7),
+        state("copy", same_as="other"),
+        *of_a_broker("copy", "2026-11-20T12:00:00.000000000Z", 6),
+    ]
+    then = [
+        counted(
+            of(source, told(of_object(RecordKind.UPDATE, 7200, 1, name="/|orders"), 7200)), **{PUBLISHED: d}
+        )
+        for source, d in (
+            ("direct", Delta(3, MINUTE)),
+            ("agent", Delta(4, MINUTE)),
+            ("copy", Delta(5, MINUTE)),
+        )
+    ]
+    log.lake(sorted(first, key=lambda record: record.ingest_ts))
+    log.lake(then)
+    run = partial(pipeline.run, spark, log.path, str(tmp_path / "tables"), interval_seconds=None)
+    run(done=lambda _: None, files_per_batch=1)
+    monkeypatch.chdir(tmp_path / "tables")
+    _, question = re.findall(r"```sql\n(.*?)```", ANALYTICS, re.DOTALL)
+    assert duckdb.connect().execute(question).fetchall() == [
+        (f"{LOG_ID}/agent", "/|orders", 504),
+        (f"{LOG_ID}/copy", "/|orders", 40),
+    ]
+
+
+def test_who_reads_a_broker_is_known_from_earlier_batches() -> None:
+    before = BrokerFacts().after({ONE: ""}, {ONE: [SHOP], TWO: [SHOP]})
+    assert before.brokers({}, {}) == {ONE: ONE, TWO: ONE}
+    kept = BrokerFacts.from_json(json.loads(json.dumps(before.as_json())))
+    assert kept.brokers({}, {}) == {ONE: ONE, TWO: ONE}
+
+
+def test_a_node_that_was_started_again_is_one_before_both_sources_say_so() -> None:
+    again = RunningNode("shop", "rabbit@shop", "816", after(60))
+    before = BrokerFacts().after({}, {ONE: [SHOP], TWO: [SHOP]})
+    assert before.brokers({}, {ONE: [again]}) == {ONE: ONE, TWO: ONE}
+    then = before.after({}, {ONE: [again]})
+    assert then.brokers({}, {TWO: [again]}) == {ONE: ONE, TWO: ONE}
+
+
+def test_a_source_that_reads_another_broker_from_now_on_is_another_one() -> None:
+    other = RunningNode("store", "rabbit@store", "7", after(0))
+    before = BrokerFacts().after({THREE: "one"}, {ONE: [SHOP], TWO: [SHOP]})
+    assert before.brokers({}, {}) == {ONE: ONE, TWO: ONE, THREE: ONE}
+    now = before.after({THREE: ""}, {TWO: [other]})
+    assert now.brokers({}, {}) == {}
+
+
 @pytest.mark.xdist_group("spark")
 def test_one_broker_as_the_configuration_says(spark: SparkSession, log: WrittenLog) -> None:
     records = [

@@ -1,8 +1,4 @@
-"""Which sources read the same broker, and what went through each broker, counted once.
-
-Two sources are one broker where the configuration says so (``same_as`` of a ``source`` record), or where both
-report the same RabbitMQ node: the same cluster, name and process, and started at the same time.
-"""
+"""What went through each broker, counted once although several sources read it."""
 
 from __future__ import annotations
 
@@ -10,46 +6,12 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import combinations
-from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.bronze import VALUE_KINDS
+from gateway.analytics.brokers import Reader, RunningNode, shared_nodes
 from gateway.analytics.reports.answers import Row, Value, collected, number
-
-SAME_START_SECONDS: Final = 5
-"""RabbitMQ renews the uptime that a start is worked out from so often: two readers differ by less."""
-
-_PACKAGE: Final = "rabbitmq"
-_NODE: Final = "node"
-_NODE_FACTS: Final = ("clusterName", "osProcess", "startTime")
-_SECOND_DIGITS: Final = 19
-"""Of an RFC 3339 time: as far as its seconds."""
-
-
-class Reader(NamedTuple):
-    """A source of a log."""
-
-    log_id: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunningNode:
-    """A node of a RabbitMQ, from one start to the next."""
-
-    cluster: str
-    name: str
-    process: str
-    started: dt.datetime
-
-    def is_same(self, other: RunningNode) -> bool:
-        """Return whether both are one."""
-        apart = abs((self.started - other.started).total_seconds())
-        named = (self.cluster, self.name, self.process) == (other.cluster, other.name, other.process)
-        return named and apart <= SAME_START_SECONDS
 
 
 @dataclass(slots=True)
@@ -77,52 +39,6 @@ class Broker:
         return self.counted[0].source
 
 
-def same_as(states: DataFrame) -> dict[Reader, str]:
-    """Of a source the other one that the configuration says reads the same broker.
-
-    Args:
-        states: of `gateway.analytics.silver.source_states`.
-    """
-    named = F.get_json_object("values", "$.same_as")
-    published = states.where((F.col("kind") == "source") & F.col("source").isNotNull())
-    # The last record counts: `max_by` takes null for a value, too.
-    last = published.groupBy("log_id", "source").agg(F.max_by(named, "seq").alias("same_as"))
-    return {
-        Reader(str(row["log_id"]), str(row["source"])): str(row["same_as"])
-        for row in collected(last.where(F.col("same_as").isNotNull()))
-    }
-
-
-def running_nodes(records: DataFrame) -> dict[Reader, list[RunningNode]]:
-    """Return the RabbitMQ nodes of each source, one for each time that it was started.
-
-    Args:
-        records: bronze, with the head of a segment in it, as far as there is one.
-    """
-    of_node = (F.col("package") == _PACKAGE) & (F.col("class") == _NODE) & F.col("kind").isin(*VALUE_KINDS)
-    facts = [F.get_json_object("values", f"$.{name}").alias(name) for name in _NODE_FACTS]
-    nodes = (
-        records.where(of_node)
-        .select("log_id", "source", "object_name", "seq", *facts)
-        .where(F.coalesce(*_NODE_FACTS).isNotNull())
-        .groupBy("log_id", "source", "object_name", *_NODE_FACTS)
-        .agg(F.min("seq").alias("seq"))
-        .orderBy("seq")
-    )
-    # A record has what changed, so each is put upon those before.
-    known: dict[tuple[Reader, str], dict[str, Value]] = {}
-    found: dict[Reader, list[RunningNode]] = {}
-    for row in collected(nodes):
-        reader, name = Reader(str(row["log_id"]), str(row["source"])), str(row["object_name"])
-        facts_now = known.setdefault((reader, name), {})
-        facts_now |= {fact: row[fact] for fact in _NODE_FACTS if row[fact] is not None}
-        if len(facts_now) == len(_NODE_FACTS):
-            started = dt.datetime.fromisoformat(str(facts_now["startTime"])[:_SECOND_DIGITS])
-            node = RunningNode(str(facts_now["clusterName"]), name, str(facts_now["osProcess"]), started)
-            found.setdefault(reader, []).append(node)
-    return found
-
-
 def brokers(
     seen: Sequence[Row], names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
 ) -> list[Broker]:
@@ -131,17 +47,15 @@ def brokers(
     Args:
         seen: a row for each source: ``log_id``, ``source``, its ``first`` and ``last`` record, and how many
             ``messages`` went in and out.
-        names: of `same_as`.
-        nodes: of `running_nodes`.
+        names: of `gateway.analytics.brokers.same_as`.
+        nodes: of `gateway.analytics.brokers.running_nodes`.
     """
     by_reader = {Reader(str(row["log_id"]), str(row["source"])): row for row in seen}
     found = {reader: Broker([reader]) for reader in sorted(by_reader)}
-    for reader, name in names.items():
+    for reader, name in ((reader, name) for reader, name in names.items() if name):
         _unite(found, reader, Reader(reader.log_id, name), "as configured")
-    for (one, its), (other, others) in combinations(nodes.items(), 2):
-        node = next((node for node in its if any(node.is_same(each) for each in others)), None)
-        if node is not None:
-            _unite(found, one, other, f"cluster {node.cluster}")
+    for one, other, node in shared_nodes(nodes):
+        _unite(found, one, other, f"cluster {node.cluster}")
     unique = {id(broker): broker for broker in found.values()}.values()
     for broker in unique:
         broker.counted = _counted(broker.readers, by_reader)

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from gateway.analytics import bronze, silver
+from gateway.analytics.brokers import Reader, running_nodes, same_as
 from gateway.analytics.bronze import Bronze
 from gateway.analytics.coverage import Period
 from gateway.analytics.reports import (
@@ -20,7 +21,7 @@ from gateway.analytics.reports import (
     queues,
 )
 from gateway.analytics.reports.answers import Report, Row, Series, Table, Value, collected, number
-from gateway.analytics.reports.brokers import Broker, Reader
+from gateway.analytics.reports.brokers import Broker
 from gateway.analytics.reports.classes import CONNECTION, USERS
 from gateway.analytics.reports.events import (
     SEVERITIES,
@@ -164,8 +165,8 @@ class _Questions:
             for row in seen
             if row["source"] is not None
         ]
-        names = brokers.same_as(silver.source_states(standing))
-        return brokers.brokers(rows, names, brokers.running_nodes(standing))
+        names = same_as(silver.source_states(standing))
+        return brokers.brokers(rows, names, running_nodes(standing))
 
     def _overview(self, seen: Sequence[Mapping[str, Value]], found: Sequence[Broker]) -> Table:
         shared = {reader: broker.name for broker in found if broker.is_shared for reader in broker.readers}

@@ -242,7 +242,7 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
     return None
 
 
-def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911  likewise
+def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  likewise
     """The event that `event_fields` made this record of, where it stands alone.
 
     Raises:

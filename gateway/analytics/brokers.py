@@ -1,0 +1,197 @@
+"""Which sources read the same broker, so that what went through it is counted once.
+
+Two sources are one broker where the configuration says so (``same_as`` of a ``source`` record), or where both
+report the same RabbitMQ node: the same cluster, name and process, and started at the same time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from gateway.analytics.bronze import VALUE_KINDS
+
+SAME_START_SECONDS: Final = 5
+"""RabbitMQ renews the uptime that a start is worked out from so often: two readers differ by less."""
+
+_PACKAGE: Final = "rabbitmq"
+_NODE: Final = "node"
+_NODE_FACTS: Final = ("clusterName", "osProcess", "startTime")
+_SECOND_DIGITS: Final = 19
+"""Of an RFC 3339 time: as far as its seconds."""
+
+
+class Reader(NamedTuple):
+    """A source of a log."""
+
+    log_id: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNode:
+    """A node of a RabbitMQ, from one start to the next."""
+
+    cluster: str
+    name: str
+    process: str
+    started: dt.datetime
+
+    @classmethod
+    def of(cls, name: str, facts: Mapping[str, str]) -> RunningNode:
+        """Return the node of which a source reports ``clusterName``, ``osProcess`` and ``startTime``."""
+        cluster, process, started = (facts[fact] for fact in _NODE_FACTS)
+        return cls(cluster, name, process, dt.datetime.fromisoformat(started[:_SECOND_DIGITS]))
+
+    def facts(self) -> dict[str, str]:
+        """Return what `of` makes it of, in that order."""
+        return dict(zip(_NODE_FACTS, (self.cluster, self.process, self.started.isoformat()), strict=True))
+
+    def is_same(self, other: RunningNode) -> bool:
+        """Return whether both are one."""
+        apart = abs((self.started - other.started).total_seconds())
+        named = (self.cluster, self.name, self.process) == (other.cluster, other.name, other.process)
+        return named and apart <= SAME_START_SECONDS
+
+
+def shared_nodes(
+    nodes: Mapping[Reader, Sequence[RunningNode]],
+) -> Iterator[tuple[Reader, Reader, RunningNode]]:
+    """Yield the pairs of sources that report the same node, with that node."""
+    for (one, its), (other, others) in combinations(nodes.items(), 2):
+        node = next((node for node in its if any(node.is_same(each) for each in others)), None)
+        if node is not None:
+            yield one, other, node
+
+
+def same_as(states: DataFrame) -> dict[Reader, str]:
+    """Of a source the other one that the configuration says reads the same broker; empty where it says none.
+
+    Args:
+        states: of `gateway.analytics.silver.source_states`. A source without a record in them is left out.
+    """
+    named = F.coalesce(F.get_json_object("values", "$.same_as"), F.lit(""))
+    published = states.where((F.col("kind") == "source") & F.col("source").isNotNull())
+    last = published.groupBy("log_id", "source").agg(F.max_by(named, "seq").alias("same_as"))
+    return {Reader(row["log_id"], row["source"]): row["same_as"] for row in last.collect()}
+
+
+def running_nodes(
+    records: DataFrame, known: Mapping[Reader, Sequence[RunningNode]] | None = None
+) -> dict[Reader, list[RunningNode]]:
+    """Return the RabbitMQ nodes of each source, one for each time that it was started.
+
+    Args:
+        records: bronze, with the head of a segment in it, as far as there is one.
+        known: nodes that were known before.
+    """
+    of_node = (F.col("package") == _PACKAGE) & (F.col("class") == _NODE) & F.col("kind").isin(*VALUE_KINDS)
+    facts = [F.get_json_object("values", f"$.{name}").alias(name) for name in _NODE_FACTS]
+    nodes = (
+        records.where(of_node)
+        .select("log_id", "source", "object_name", "seq", *facts)
+        .where(F.coalesce(*_NODE_FACTS).isNotNull())
+        .groupBy("log_id", "source", "object_name", *_NODE_FACTS)
+        .agg(F.min("seq").alias("seq"))
+        .orderBy("seq")
+    )
+    # A record has what changed, so each is put upon those before.
+    facts_of = {
+        (reader, node.name): node.facts() for reader, nodes in (known or {}).items() for node in nodes
+    }
+    found: dict[Reader, list[RunningNode]] = {}
+    for row in nodes.collect():
+        reader, name = Reader(row["log_id"], row["source"]), str(row["object_name"])
+        facts_now = facts_of.setdefault((reader, name), {})
+        facts_now |= {fact: row[fact] for fact in _NODE_FACTS if row[fact] is not None}
+        if len(facts_now) == len(_NODE_FACTS):
+            found.setdefault(reader, []).append(RunningNode.of(name, facts_now))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """What batches of records have shown so far of who reads which broker.
+
+    Attributes:
+        same_as: of `same_as`.
+        nodes: of each source the nodes of the last batch that showed some, as they were started last.
+    """
+
+    same_as: Mapping[Reader, str] = field(default_factory=dict)
+    nodes: Mapping[Reader, Sequence[RunningNode]] = field(default_factory=dict)
+
+    def after(
+        self, names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
+    ) -> BrokerFacts:
+        """Return what is known after a batch that showed these."""
+        last = {
+            reader: tuple({node.name: node for node in shown}.values()) for reader, shown in nodes.items()
+        }
+        return BrokerFacts({**self.same_as, **names}, {**self.nodes, **last})
+
+    def brokers(
+        self, names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
+    ) -> dict[Reader, Reader]:
+        """Return the sources that read a broker which another source reads, each with the first of them.
+
+        Args:
+            names: of the next batch.
+            nodes: of the next batch. Its records may show what one source reports of a start, and not yet
+                what another one does: those of before count, too.
+        """
+        together = {
+            reader: [*self.nodes.get(reader, ()), *nodes.get(reader, ())]
+            for reader in sorted(self.nodes.keys() | nodes.keys())
+        }
+        first: dict[Reader, Reader] = {}
+        named = {**self.same_as, **names}
+        pairs = [(reader, Reader(reader.log_id, name)) for reader, name in named.items() if name]
+        for one, other in [*pairs, *((one, other) for one, other, _ in shared_nodes(together))]:
+            readers = {first.get(one, one), first.get(other, other)}
+            members = {one, other} | {reader for reader, its in first.items() if its in readers}
+            first |= dict.fromkeys(members, min(members))
+        return first
+
+    def as_json(self) -> list[list[Any]]:
+        """Return it as `from_json` reads it: a list for each source."""
+        return [
+            [
+                *reader,
+                self.same_as.get(reader, ""),
+                [[*node.facts().values(), node.name] for node in self.nodes.get(reader, ())],
+            ]
+            for reader in sorted(self.same_as.keys() | self.nodes.keys())
+        ]
+
+    @classmethod
+    def from_json(cls, facts: list[list[Any]]) -> BrokerFacts:
+        """Return what `as_json` made these facts of."""
+        names: dict[Reader, str] = {}
+        nodes: dict[Reader, Sequence[RunningNode]] = {}
+        for log_id, source, name, its in facts:
+            reader = Reader(log_id, source)
+            names[reader] = name
+            nodes[reader] = [
+                RunningNode.of(node, dict(zip(_NODE_FACTS, told, strict=True))) for *told, node in its
+            ]
+        return cls(names, nodes)
+
+
+def broker_column(brokers: Mapping[Reader, Reader]) -> Column:
+    """Return the column ``broker``: the same for all sources of one broker, ``LOG_ID/SOURCE`` of the first.
+
+    Args:
+        brokers: of `BrokerFacts.brokers`.
+    """
+    name: Column = F.concat_ws("/", "log_id", "source")
+    for reader, first in brokers.items():
+        is_reader = (F.col("log_id") == reader.log_id) & (F.col("source") == reader.source)
+        name = F.when(is_reader, F.lit("/".join(first))).otherwise(name)
+    return name.alias("broker")
