@@ -132,6 +132,10 @@ secrets_option = click.option(
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 
+ca_file_option = click.option(
+    "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust. Default: the system's."
+)
+
 
 def administrator_options(command: CommandT) -> CommandT:
     """Add the options for the broker and its administrator, the arguments of `administration`."""
@@ -143,9 +147,7 @@ def administrator_options(command: CommandT) -> CommandT:
             "--administrator", required=True, metavar="NAME", callback=NAME, help="User who sets it up."
         ),
         click.option("--administrator-password-file", required=True, type=click.Path(path_type=Path)),
-        click.option(
-            "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust. Default: the system's."
-        ),
+        ca_file_option,
         click.option(
             "--amqp",
             metavar="URL",

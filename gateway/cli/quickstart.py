@@ -20,6 +20,7 @@ from gateway.cli.provision_management import (
     BrokerFound,
     Login,
     Password,
+    ca_file_option,
     checked,
     dry_run_option,
     login_option,
@@ -114,9 +115,7 @@ class _Wishes:
     callback=NAME,
     help="The user to create, if you log in as an administrator.",
 )
-@click.option(
-    "--ca-file", type=click.Path(path_type=Path), help="Certificates to trust. Default: the system's."
-)
+@ca_file_option
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),

@@ -15,6 +15,7 @@ from gateway.cli.options import config_option, configured_source, duration, load
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.provision_management import (
     Login,
+    ca_file_option,
     checked,
     login_option,
     login_to,
@@ -51,6 +52,7 @@ def _url_or_source(context: click.Context, parameter: click.Parameter, value: st
 @click.argument("pattern", metavar="[PATTERN]", default="")
 @login_option
 @password_option
+@ca_file_option
 @config_option
 @click.option(
     "--for",
@@ -68,6 +70,7 @@ def show(
     *,
     user: str | None,
     password_file: TextIO | None,
+    ca_file: Path | None,
     config: Path | None,
     patience: dt.timedelta,
     as_json: bool,
@@ -81,9 +84,9 @@ def show(
     if "://" in target:
         login = login_to(target, user, password_file)
         # A source goes on trying; a command ends with the code of what is wrong.
-        with management_client(target, login.user, login.password, None) as client:
+        with management_client(target, login.user, login.password, ca_file) as client:
             look(client, target, login.user)
-        configuration, name = _configuration(target, login), _SOURCE
+        configuration, name = _configuration(target, login, ca_file), _SOURCE
     else:
         configuration, name = loaded(config), target
         configured_source(configuration, name)
@@ -101,10 +104,17 @@ def show(
     click.echo(f"{about}: {source.detail}" if source.detail else about, err=True)
 
 
-def _configuration(url: str, login: Login) -> LoadedConfiguration:
+def _configuration(url: str, login: Login, ca_file: Path | None) -> LoadedConfiguration:
     """Return a configuration with this broker alone, without a file."""
     os.environ[_PASSWORD] = login.password  # Configurations take secrets from here.
-    source = {"kind": "rabbitmq", "management": url, "user": login.user, "password": {"env": _PASSWORD}}
+    source: dict[str, object] = {
+        "kind": "rabbitmq",
+        "management": url,
+        "user": login.user,
+        "password": {"env": _PASSWORD},
+    }
+    if ca_file is not None:
+        source["ca_file"] = str(ca_file.absolute())
     settings = Configuration.model_validate({"version": 1, "sources": {_SOURCE: source}})
     return LoadedConfiguration(settings, Path.cwd() / "gateway.yaml")
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
+from tests.components.certificates import Authority
 from tests.components.command_line import Ended, Site, amqp_gateway
 from tests.components.rabbitmq import VirtualHost
 
@@ -72,3 +77,39 @@ def test_what_keeps_it_from_looking_is_said(rabbitmq: PrivateBroker, tmp_path: P
     assert (amqp.code, amqp.output) == (ExitCode.UNREACHABLE, "")
     assert amqp.told[-1].endswith("the connection ended before an answer, as it does on a port of AMQP")
     assert amqp_gateway("show", "ftp://there", *user).code is ExitCode.USAGE
+
+
+@contextlib.asynccontextmanager
+async def over_tls(broker: PrivateBroker, authority: Authority) -> AsyncIterator[str]:
+    """The management API's URL on a port that speaks TLS and forwards to the broker."""
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", broker.ports.management)
+
+        async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while octets := await source.read(65_536):
+                    target.write(octets)
+                    await target.drain()
+            target.close()
+
+        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
+
+    own = authority.vouch("broker")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(own.certificate, own.key)
+    async with await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context) as server:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_broker_behind_tls(rabbitmq: PrivateBroker, tmp_path: Path, password: Path) -> None:
+    authority = Authority.make(tmp_path / "authority")
+    user = ("--user", rabbitmq.administrator.name, "--password-file", str(password))
+    async with over_tls(rabbitmq, authority) as url:
+        trusted = ("--ca-file", str(authority.own.certificate))
+        ended = await asyncio.to_thread(amqp_gateway, "show", url, "node", *user, *trusted)
+        assert ended.code is ExitCode.OK, ended.errors
+        assert ended.output.startswith("rabbitmq:node  ")
+        stranger = await asyncio.to_thread(amqp_gateway, "show", url, "node", *user)
+    assert (stranger.code, stranger.output) == (ExitCode.UNREACHABLE, "")
+    assert "certificate" in stranger.told[-1]

@@ -16,6 +16,7 @@ import pytest
 from gateway.demo.broker import BrokerError
 from gateway.demo.demonstration import DemonstrationError
 from tests.components.waiting import eventually
+from tests.end_to_end.half_open import Ways
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.witness import Witness
 from tests.hypothesis_profiles import PROVING
@@ -133,6 +134,18 @@ class Killer:
             except DemonstrationError:
                 if not attempts_left:
                     raise
+
+
+async def mend(observer: Observer, killer: Killer, ways: Ways) -> None:
+    """Bring back what a test that failed has left stopped, silent or dead; nothing happens to the rest."""
+    observer.resume()
+    for way in (ways.amqp, ways.http):
+        await way.speak_again()
+    if observer.broker.node_process() is not None:
+        await asyncio.to_thread(observer.broker.rabbitmqctl, "start_app")
+    await killer.bring_back()
+    if not observer.is_alive("gateway"):
+        await observer.demonstration.start_gateway()
 
 
 @contextlib.contextmanager

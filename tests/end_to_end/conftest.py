@@ -9,13 +9,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest_asyncio
 
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import Demonstration
 from tests.components.ports import free_tcp_port, free_udp_port
-from tests.end_to_end.chaos import Killer
+from tests.end_to_end.chaos import Killer, mend
 from tests.end_to_end.half_open import SilentWay, Ways
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
@@ -72,9 +73,9 @@ async def witness(observer: Observer) -> AsyncIterator[Witness]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def rightness(observer: Observer, witness: Witness) -> Rightness:
+async def rightness(observer: Observer, witness: Witness, killer: Killer, ways: Ways) -> Rightness:
     """Knows what everything was called when all was right for the first time."""
-    right = Rightness(observer, witness)
+    right = Rightness(observer, witness, partial(mend, observer, killer, ways))
     await right.learn()
     return right
 

@@ -44,9 +44,10 @@ class SilentWay:
         self._silent = True
 
     async def speak_again(self) -> None:
-        """Cut off what fell silent, and forward again."""
-        await self._cut_off()
-        self._silent = False
+        """Cut off what fell silent, and forward again; nothing happens where nothing is silent."""
+        if self._silent:
+            await self._cut_off()
+            self._silent = False
 
     async def _cut_off(self) -> None:
         connections = list(self._connections)

@@ -118,6 +118,18 @@ class Observer:
             return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
         return False
 
+    def resume(self) -> None:
+        """Let everything go on that was stopped: the broker's node, processes of gateway and agent."""
+        node = self.broker.node_process()
+        numbers = [
+            self.demonstration.process_id(name) for name in ("gateway", "agent") if self.is_alive(name)
+        ]
+        for number in numbers if node is None else [node, *numbers]:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(number)
+                for one in (process, *process.children(recursive=True)):
+                    one.resume()
+
     async def until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
         """Wait until ``condition`` holds; an agent that does not answer yet is no failure."""
         last: Exception | None = None

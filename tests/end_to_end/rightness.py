@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +63,13 @@ class Rightness:
     Args:
         observer: asks SNMP.
         witness: asks JMX and the broker, and has seen everything.
+        mend: brings back what a test that failed has left stopped or dead.
     """
 
-    def __init__(self, observer: Observer, witness: Witness) -> None:
+    def __init__(self, observer: Observer, witness: Witness, mend: Callable[[], Awaitable[None]]) -> None:
         self._observer = observer
         self._witness = witness
+        self._mend = mend
         self.identities = Identities({}, frozenset())
         self._is_right = False
 
@@ -79,8 +81,10 @@ class Rightness:
         assert len(self.identities.rows) == len(self.identities.object_names) > 80
 
     async def at_first(self) -> None:
-        """Wait until all is right, unless the test before has done so."""
+        """Wait until all is right, unless the test before has done so: it may have failed in its middle."""
         if not self._is_right:
+            await self._mend()
+            self._witness.lies = []
             await self.again()
         self._is_right = False
 
@@ -94,6 +98,7 @@ class Rightness:
             except (SnmpCommandError, JmxClientError, httpx.HTTPError, KeyError) as error:
                 problems = [f"nobody answers: {error!r}"]
             if problems and time.monotonic() - begun > RIGHT_SECONDS:
+                self._witness.lies = []
                 raise AssertionError(self._complaint(problems))
             await asyncio.sleep(LOOK_AGAIN_SECONDS if problems else 0)
         lies, self._witness.lies = self._witness.lies, []
