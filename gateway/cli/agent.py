@@ -30,4 +30,4 @@ def agent(name: str, config: Path | None, lifeline: int | None) -> None:
             f"{configuration.path}: no agent {name!r} under 'agents'; there are: {known}",
         )
     running = run_agent(configuration, name, SystemClock(), Lifeline(lifeline))
-    asyncio.run(until_terminated(running))
+    asyncio.run(until_terminated(running, is_service=True))

@@ -39,4 +39,4 @@ def run_process(
         run = getattr(importlib.import_module(module), function)
     lifeline = Lifeline(*inherited)
     work = run(configuration, SystemClock(), lifeline)
-    asyncio.run(until_terminated(measured(work, name, lifeline.metrics)))
+    asyncio.run(until_terminated(measured(work, name, lifeline.metrics), is_service=True))

@@ -237,6 +237,10 @@ def test_an_agent_runs_until_it_is_asked_to_end(site: Site, virtual_host: Virtua
     with running("agent", "orders", "--config", site.configuration, log=site.folder / "log") as agent:
         agent.ready()
         wait_until(lambda: queues() == 2, "the agent's queue is there, and the one that it is elected by")
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(
+            lambda: any(record["event"] == "not-reloaded" for record in agent.log), "it is not reloaded"
+        )
         ended = agent.terminate()
 
     assert (ended.code, ended.told) == (ExitCode.OK, [])

@@ -59,8 +59,13 @@ def tune_garbage_collection() -> None:
     gc.set_threshold(_YOUNG_OBJECTS, _YOUNGER_BEFORE_MIDDLE, _MIDDLE_BEFORE_OLD)
 
 
-async def until_terminated(work: Coroutine[Any, Any, None]) -> None:
+async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool = False) -> None:
     """Run ``work`` to its end; SIGINT or SIGTERM cancel it, which is no error then.
+
+    Args:
+        work: what is done.
+        is_service: SIGHUP, which asks a service to read its configuration again, is logged as not followed.
+            Where standard error is a terminal, it says that the terminal is gone, and cancels the work.
 
     Raises:
         Exception: what ``work`` raises.
@@ -73,10 +78,18 @@ async def until_terminated(work: Coroutine[Any, Any, None]) -> None:
         asked = True
         task.cancel()
 
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ask)
+        loop.add_signal_handler(number, ask)
+    if is_service:
+        loop.add_signal_handler(signal.SIGHUP, ask if sys.stderr.isatty() else _log_not_reloaded)
     try:
         await task
     except asyncio.CancelledError:
         if not asked:
             raise
+
+
+def _log_not_reloaded() -> None:
+    reason = "the configuration is read at a start only: amqp-gateway check, then restart"
+    structlog.get_logger().warning("not-reloaded", reason=reason)
