@@ -210,6 +210,7 @@ _IN_WORDS = {
     "model_attributes_type": "takes keys with values",
     "dict_type": "takes keys with values",
     "tuple_type": "takes a list",
+    "frozen_set_type": "takes a list",
     "list_type": "takes a list",
     "float_parsing": "must be a number",
     "float_type": "must be a number",
@@ -235,6 +236,14 @@ _IN_WORDS = {
 """Where pydantic's own words are for programmers; names in braces are its own, of what was expected."""
 
 
+def in_words(error: ErrorDetails | dict[str, Any]) -> str:
+    """Return what pydantic found, for those who do not write programs."""
+    words = _IN_WORDS.get(error["type"])
+    if words is None:
+        return str(error["msg"]).removeprefix("Value error, ")
+    return words.format(**error.get("ctx", {}))
+
+
 def _causes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
     """Without those that only follow from others: a list is too short because what stood in it was wrong."""
     return [
@@ -256,10 +265,7 @@ def _complaint(root: yaml.Node | None, error: dict[str, Any], renamed: Mapping[s
             continue
         line, node = found
         trail.append(_shown(step))
-    words = _IN_WORDS.get(error["type"])
-    message = (
-        error["msg"].removeprefix("Value error, ") if words is None else words.format(**error.get("ctx", {}))
-    )
+    message = in_words(error)
     if error["type"] == "extra_forbidden" and error["loc"][-1] in renamed:
         message = f"is called '{renamed[error['loc'][-1]]}' now: rename the key"
     elif error["type"] == "union_tag_not_found":

@@ -36,6 +36,7 @@ from gateway.sources.rabbitmq.provisioning import (
     user_exists,
 )
 from gateway.sources.rabbitmq.rights import EVENT_EXCHANGE, UserRights
+from gateway.yaml_documents import in_words
 
 PASSWORD_OCTETS = 18
 
@@ -106,7 +107,7 @@ def checked(type_: Any) -> Any:  # noqa: ANN401  a pydantic type, a click callba
                 if one is not None:
                     adapter.validate_python(one)
         except ValidationError as error:
-            text = error.errors()[0]["msg"].removeprefix("Value error, ")
+            text = in_words(error.errors()[0])
             raise click.BadParameter(text, context, parameter) from error
         return value
 

@@ -41,6 +41,7 @@ from gateway.service.state.cached_schemas import (
 from gateway.sources.rabbitmq.capture import AS_SOURCE, CapturedSource, replay_source
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from gateway.yaml_documents import in_words
 
 log = structlog.get_logger(__name__)
 
@@ -84,7 +85,7 @@ def with_settings(config: ConfigT, recorded: object, left_out: Collection[str]) 
         read = _model(kind, left_out).model_validate(known)
     except (ValidationError, ValueError, RecursionError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
-        what = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first is not None else str(error)
+        what = f"{'.'.join(map(str, first['loc']))}: {in_words(first)}" if first is not None else str(error)
         raise CaptureError(f"line 1: 'settings' cannot be used: {what}") from error
     return dataclasses.replace(config, **{name: getattr(read, name) for name in known})  # type: ignore[type-var]
 

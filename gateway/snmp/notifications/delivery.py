@@ -17,6 +17,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from gateway.model.observations import Severity
 from gateway.snmp.notifications.encoding import Version1Fields
 from gateway.snmp.notifications.notification import MAX_CONDITIONS, Condition, SuppressedSummary
+from gateway.yaml_documents import in_words
 
 _SECOND: Final = 10**9
 SMALLEST_BURST: Final = 4
@@ -537,4 +538,5 @@ def from_text(document: str) -> SavedNotifications:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise SavedNotificationsError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        said = in_words(first)
+        raise SavedNotificationsError(f"{place}: {said}" if place else said) from None
