@@ -134,3 +134,9 @@ def start_rabbitmq(rabbitmq_settings: BrokerSettings) -> Iterator[Callable[[Brok
 def own_rabbitmq(start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]) -> PrivateBroker:
     """A RabbitMQ for this test alone: to be killed, alarmed, or counted on."""
     return start_rabbitmq(TEST_SETTINGS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_indexes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where `ServedRabbitMq` has its files: a worker ends without finalizers, and nothing may stay."""
+    os.environ["AMQP_GATEWAY_TEST_INDEXES"] = str(tmp_path_factory.mktemp("indexes"))

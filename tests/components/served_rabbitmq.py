@@ -6,6 +6,7 @@ by the role, and operations are carried out without a pause for the event log.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -37,6 +38,9 @@ from tests.components.opened_index import opened_index
 _MAPPINGS = load_shipped_mappings()
 _METHODS = tuple(sorted({method for one in _MAPPINGS["rabbitmq"].classes.values() for method in one.methods}))
 
+INDEXES = "AMQP_GATEWAY_TEST_INDEXES"
+"""Variable with the folder of the indexes of instances; without it they are among the temporary files."""
+
 
 class ServedRabbitMq:
     """The gateway that an agent is, around a source of a test.
@@ -51,7 +55,7 @@ class ServedRabbitMq:
     """
 
     def __init__(self, source: RabbitMqSource, config: RabbitMqSourceConfig, session: AgentConfig) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="served-"))
+        folder = Path(tempfile.mkdtemp(prefix="served-", dir=os.environ.get(INDEXES)))
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.vacancies = 0
         self._source = source
