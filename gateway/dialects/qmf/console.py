@@ -221,6 +221,8 @@ class MessageHandler:
             self._state.wake()
             self._state.requests.progress(message.sequence, self._state.now)
             self.client.on_content(message)
+        else:
+            self._published(seen.agent)
         observations = self._state.observations
         last = observations[-1] if observations else None
         together = joined(last, seen) if isinstance(last, ObjectSeen) else None
@@ -230,6 +232,12 @@ class MessageHandler:
             observations[-1] = together
         if message.properties is not None:
             self._notice_agent(message)
+
+    def _published(self, agent: str) -> None:
+        """Note what an agent sent without a request."""
+        if self._state.publishes_nothing and agent == BROKER_AGENT:
+            self._state.publishes_nothing = False
+            self._state.wake()
 
     def _notice_agent(self, message: Content) -> None:
         definition = self._state.definitions.find_class(message.key)
@@ -243,6 +251,7 @@ class MessageHandler:
             self._state.remotes.depart(agent, f"agent {agent} left the broker", self._state.now)
 
     def _on_event(self, message: EventIndication, sender: str) -> None:
+        self._published(sender)
         if self._state.agent_spoke(sender):
             self._state.observations.append(self._translator.event(message, sender))
         else:
@@ -251,6 +260,7 @@ class MessageHandler:
     def _on_heartbeat(self, message: Heartbeat, sender: str) -> None:
         if not self._state.agent_spoke(sender):
             return
+        self._published(sender)
         if self._state.agents.beat(sender, message.time, self._state.now):
             self._state.wake()
         self._state.observations.append(HeartbeatSeen(sender, message.time))

@@ -15,7 +15,7 @@ from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console_agents import Agents, LivingObjects, RemoteAgents
-from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig
+from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig, Heartbeats
 from gateway.dialects.qmf.console_gaps import GapTracker, Restarts, gap_until_now
 from gateway.dialects.qmf.console_requests import (
     ClassName,
@@ -165,6 +165,7 @@ class SessionState(Outbox):
         self.operations = Operations(config.operation_limit, config.first_sequence)
         self.definitions = Definitions(config.class_limit)
         self.agents = Agents(config.heartbeats, config.agent_limit)
+        self.publishes_nothing = False
         self.restarts = Restarts()
         self.resync = Resync()
         self.living = LivingObjects(config.object_limit)
@@ -300,7 +301,7 @@ class SessionState(Outbox):
         caught_up = self.state is State.CATCHING_UP
         self.living.forget()
         self.move(Signal.CONNECTED)
-        self.reply_to, self._refusal = reply_to, ""
+        self.reply_to, self._refusal, self.publishes_nothing = reply_to, "", False
         self._forget_agents()
         self.restarts.suspect()
         self.observations += self.gaps.connected(self.now, caught_up=caught_up)
@@ -396,6 +397,7 @@ class SessionState(Outbox):
         quiet_since = self.agents.newly_quiet(self.now)
         if quiet_since is not None and self.state is State.SYNCHRONISED:
             silence = (self.now - quiet_since) // SECOND
+            self.publishes_nothing = self.config.heartbeats.mode is Heartbeats.AUTO
             self.greet(f"agent {BROKER_AGENT} has said nothing for {silence} s: asking it for everything")
         if self.resync.due_at <= self.now:
             self.greet(self.resync.reason)
@@ -485,10 +487,19 @@ class SessionState(Outbox):
             self.resync.succeeded()
             self.living.resync_completed()
             self.move(Signal.FETCHED)
-            self.report_state(SourceState.SYNCHRONISED, self.remotes.trouble)
+            self.report_state(SourceState.SYNCHRONISED, self._trouble())
             return
         self.move(Signal.FELL_SHORT)
         self._retry_later(f"resync incomplete: {self.resync.shortcoming}")
+
+    def _trouble(self) -> str:
+        """Return what is wrong although everything has been read; empty for nothing."""
+        if self.publishes_nothing and not self.remotes.trouble:
+            return (
+                f"agent {BROKER_AGENT} answers, but publishes nothing, so that everything is read again and "
+                "again: a qpidd needs mgmt-qmf1=yes"
+            )
+        return self.remotes.trouble
 
     def _retry_later(self, reason: str) -> None:
         delay = self.config.retry_after(self.resync.fell_short())
@@ -537,7 +548,7 @@ class SessionState(Outbox):
             self.remotes.next_time(asks=self.state in _ASKING, certain=self.state is State.SYNCHRONISED),
         )
         if self.state is State.SYNCHRONISED:
-            self.report_state(SourceState.SYNCHRONISED, self.remotes.trouble)
+            self.report_state(SourceState.SYNCHRONISED, self._trouble())
         return wake_at
 
     # Agents.

@@ -44,6 +44,11 @@ from tests.dialects.qmf.examples import LEAK, TANK
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
 
 ASKED = ("resync", ("broker", BrokerRequest(6)))
+PUBLISHES_NOTHING = SourceStateSeen(
+    SourceState.SYNCHRONISED,
+    "agent 1.0 answers, but publishes nothing, so that everything is read again and again: "
+    "a qpidd needs mgmt-qmf1=yes",
+)
 
 
 def rules(mode: Heartbeats) -> ConsoleConfig:
@@ -104,10 +109,24 @@ def test_an_agent_without_heartbeats_that_has_nothing_to_say_is_asked_for_everyt
     play.leaves(*ASKED)
     reads_everything_again(play, 6)
     told = play.left()
-    assert told[-2:] == [ResyncEnded(complete=True), SYNCHRONISED]
+    state = PUBLISHES_NOTHING if mode is Heartbeats.AUTO else SYNCHRONISED
+    assert told[-2:] == [ResyncEnded(complete=True), state]
     assert not [one for one in told if isinstance(one, Gap | AgentLost)], "it was there all the time"
     play.time_passes(20)
     assert play.left()[-1] == ("broker", BrokerRequest(10)), "and again, as long as it is silent"
+
+
+@pytest.mark.parametrize("published", ["heartbeat", "object"])
+def test_an_agent_that_publishes_again_is_no_longer_said_to_publish_nothing(published: str) -> None:
+    play = synchronised(rules(Heartbeats.AUTO))
+    play.time_passes(20)
+    reads_everything_again(play, 6)
+    assert play.left()[-1] == PUBLISHES_NOTHING
+    if published == "heartbeat":
+        play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    else:
+        play.arrives(filled(), key=PUSHED)
+    assert SYNCHRONISED in play.left()
 
 
 def test_a_java_broker_that_died_is_asked_and_what_it_reported_is_stale_in_time() -> None:
