@@ -221,6 +221,8 @@ class KnownObjects:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
             return self._kept(replace(known, created=created, properties=properties, missed=0), known)
+        if 0 < created < known.created:
+            return []  # of an object that ended before: a broker that was killed delivers events again
         # The event that reported its end was lost.
         return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
 
@@ -264,10 +266,13 @@ class KnownObjects:
         return []
 
     def _is_of_predecessor(self, known: KnownObject, time: int) -> bool:
-        """Return whether an end at ``time`` is that of the object that ``known`` has replaced in a listing.
+        """Return whether an end at ``time`` is that of an earlier object of the name.
 
-        Such an event is late: a listing that was read after its publication showed the successor.
+        Such an event is late: a broker that was killed delivers it again, or a listing that was read after its
+        publication showed the successor.
         """
+        if 0 < time < known.created:
+            return True
         end = self.ends.get(known.name)
         if end is None or end.unreported is None or end.noticed != known.first_seen:
             return False

@@ -543,6 +543,19 @@ def exchange() -> Reading:
     return reading
 
 
+def test_events_of_a_predecessor_that_a_killed_broker_delivers_again_change_nothing() -> None:
+    """The queue of a durable subscription has them still, if the broker lost that they were acknowledged."""
+    known = KnownObjects(READERS)
+    known.created(queue(), T0, T0)
+    known.deleted(ORDERS, T0 + 2 * SECOND, T0 + 2 * SECOND)
+    known.created(queue(), T0 + 3 * SECOND, T0 + 3 * SECOND)
+    later = T0 + 60 * SECOND
+    assert told(known.created(queue(), T0, later)) == []
+    assert told(known.deleted(ORDERS, T0 + 2 * SECOND, later)) == []
+    end = T0 + 4 * SECOND
+    assert told(known.deleted(ORDERS, end, later)) == [("gone", "orders", end)]
+
+
 def test_a_class_is_to_be_listed_again_that_was_listed_before_what_its_objects_depend_on() -> None:
     known = KnownObjects(READERS)
     known.listed(exchange(), T0, T0, T0)
