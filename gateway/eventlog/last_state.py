@@ -154,7 +154,7 @@ class _StateReader:
             return
         self._note_arrival(record)
         match record.kind:
-            case RecordKind.EVENT if record.sample_ns:
+            case RecordKind.EVENT if record.sample_ns and record.agent:  # the gateway's own take no time
                 self._took[record.source] = nanoseconds_of(record.ingest_ts) - record.sample_ns
             case RecordKind.SOURCE:
                 self._take_source(record.source, record)

@@ -147,6 +147,15 @@ def test_what_was_under_way_in_an_agent_when_it_was_received_last_was_not_receiv
     assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - 2 * SECOND}
 
 
+def test_an_event_of_the_gateway_does_not_say_how_long_those_of_an_agent_take(tmp_path: Path) -> None:
+    """That the source is down is reported in the end, at once."""
+    mirror = LogRecorder(RecorderSettings())
+    records = mirror.apply(batch(SHOP, FULL, event(time=T0 - SECOND)), T0)
+    records += mirror.apply(batch(event(event_id="1.2", agent="", time=T0 + SECOND)), T0 + SECOND)
+    records += mirror.apply(batch(AWAY), T0 + 40 * SECOND)
+    assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - 2 * SECOND}
+
+
 @pytest.mark.parametrize(("silent", "before"), [(0, SECOND), (3 * SECOND, 3 * SECOND), (MINUTE, 10 * SECOND)])
 def test_a_process_that_stood_still_may_have_left_unread_what_happened_meanwhile(
     silent: int, before: int, tmp_path: Path
