@@ -10,7 +10,8 @@ from pathlib import Path
 
 from gateway.eventlog.query import ask
 from tests.ledger.lives import Kill
-from tests.ledger.verdict import Gap, lost_by_agent, recorded_gaps, told_time
+from tests.ledger.times import told_time
+from tests.ledger.verdict import Gap, lost_by_agent, recorded_gaps
 
 RECORDED_SECONDS = 0.5
 """A record is made so long at most before or after what it is about, on a busy machine."""

@@ -31,7 +31,9 @@ from typing import Any, Final, TextIO
 from urllib.parse import quote
 
 import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
+from aiormq.connection import TCPTransportFactory
+from yarl import URL
 
 PREFIX: Final = "led-"
 COUNTED: Final = tuple(f"counted-{number}" for number in range(3))
@@ -42,6 +44,8 @@ EXCHANGE: Final = "amq.topic"
 USERS_AT_ONCE: Final = 3
 QUEUES_AT_ONCE: Final = 12
 EXCHANGES_AT_ONCE: Final = 6
+CHANNEL_NUMBERS: Final = range(1, 5)
+"""Of a connection whose channels come and go: a number that is closed is opened again."""
 _RETRY_SECONDS: Final = 0.3
 _REQUEST_SECONDS: Final = 5.0
 _FAILURES: Final = (
@@ -53,6 +57,54 @@ _FAILURES: Final = (
     asyncio.CancelledError,
     RuntimeError,
 )
+
+
+class _Socket(TCPTransportFactory):
+    """Opens the socket of one connection.
+
+    Attributes:
+        name: both its ends, as RabbitMQ names the connection.
+    """
+
+    name = ""
+
+    async def create(
+        self,
+        url: URL,
+        **kwargs: Any,  # noqa: ANN401  as in aiormq
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await super().create(url, **kwargs)
+        here, there = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
+        self.name = f"{here[0]}:{here[1]} -> {there[0]}:{there[1]}"
+        return reader, writer
+
+
+class Connection(aio_pika.Connection):
+    """A connection that knows its names.
+
+    Attributes:
+        called: its name in the ledger.
+        socket: knows what RabbitMQ calls it.
+        opened: its channels by name, and since when each is open; seconds since 1970.
+    """
+
+    def __init__(self, url: URL, **kwargs: Any) -> None:  # noqa: ANN401  as in aio-pika
+        super().__init__(url, **kwargs)
+        self.called: str = self.kwargs["client_properties"]["connection_name"]
+        self.socket = self.kwargs["transport_factory"] = _Socket()
+        self.opened: dict[str, tuple[AbstractChannel, float]] = {}
+
+    def channel_name(self, number: int) -> str:
+        """What RabbitMQ calls the channel with this number."""
+        return f"{self.socket.name} ({number})"
+
+
+@dataclass
+class Consuming:
+    """A channel that is open, and the queues of which it has a consumer."""
+
+    channel: AbstractChannel
+    queues: set[str] = field(default_factory=set)
 
 
 class Ledger:
@@ -91,7 +143,7 @@ class Churn:
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     _number: int = 0
     _ended_names: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    _lasting: AbstractConnection | None = None
+    _lasting: Connection | None = None
 
     async def run(self) -> None:
         """Work until `ending`, then come to rest."""
@@ -103,6 +155,7 @@ class Churn:
             self._come_and_go("exchange", EXCHANGES_AT_ONCE),
             self._connections(),
             self._connections(),
+            self._channels(),
             self._users(),
             self._bindings(),
             *(self._publishes(name) for name in COUNTED),
@@ -120,7 +173,7 @@ class Churn:
                 connection = await self._connected("prepare")
                 declared = False
                 with contextlib.suppress(*_FAILURES):
-                    channel = await connection.channel()
+                    channel = await self._opened(connection)
                     began = time.time()
                     await channel.declare_queue(name, durable=True)
                     declared = True
@@ -146,27 +199,27 @@ class Churn:
 
     # Connections.
 
-    async def _connected(self, purpose: str) -> AbstractConnection:
+    async def _connected(self, purpose: str) -> Connection:
         """A connection; while the broker is away it is tried again."""
         while True:
             name = self._fresh("connection")
             began = time.time()
             try:
-                connection = await aio_pika.connect(
-                    self.amqp, client_properties={"connection_name": name}, timeout=_REQUEST_SECONDS
-                )
+                connection = Connection(URL(self.amqp), client_properties={"connection_name": name})
+                await connection.connect(timeout=_REQUEST_SECONDS)
             except _FAILURES:
                 self.ledger.write("connection-open", began, time.time(), "unknown", name=name)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             self.ledger.write("connection-open", began, time.time(), name=name, purpose=purpose)
-            setattr(connection, "ledger_name", name)  # noqa: B010  aio-pika's class is not ours
             return connection
 
-    async def _closed(self, connection: AbstractConnection) -> None:
+    async def _closed(self, connection: Connection) -> None:
         """Close it; where the broker killed it, it ended some time before."""
-        name = getattr(connection, "ledger_name")  # noqa: B009  see above
         began = time.time()
+        for channel_name, (channel, since) in connection.opened.items():
+            if channel.is_closed and not connection.is_closed:  # by aiormq, because an act took too long
+                self.ledger.write("channel-close", since, time.time(), name=channel_name)
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 was_open = not connection.is_closed
@@ -174,34 +227,92 @@ class Churn:
         except _FAILURES:
             was_open = False
         self.ledger.write(
-            "connection-close", began, time.time(), "done" if was_open else "unknown", name=name
+            "connection-close",
+            began,
+            time.time(),
+            "done" if was_open else "unknown",
+            name=connection.called,
         )
 
     async def _connections(self) -> None:
         """Connections with channels, consumers and exclusive queues, for moments or seconds."""
         while not self.ending.is_set():
             connection = await self._connected("visit")
-            name = getattr(connection, "ledger_name")  # noqa: B009  see above
-            exclusive = ""
             with contextlib.suppress(*_FAILURES):
                 async with asyncio.timeout(2 * _REQUEST_SECONDS):
-                    channel = await connection.channel()
+                    channel = await self._opened(connection)
                     if self.chance.random() < 0.5:
-                        exclusive = self._fresh("exclusive")
-                        began = time.time()
-                        try:
-                            queue = await channel.declare_queue(exclusive, exclusive=True)
-                        except _FAILURES:
-                            self._told("queue-create", began, exclusive, "exclusive", "unknown", name)
-                            raise
-                        self._told("queue-create", began, exclusive, "exclusive", "done", name)
-                        await queue.consume(_dropped, no_ack=True)
+                        await self._consume_alone(connection, channel)
             await self._pause(self.chance.choice((0.05, 0.5, 3.0)))
             await self._closed(connection)
             await self._pause()
 
-    def _told(self, act: str, began: float, name: str, kind: str, outcome: str, connection: str = "") -> None:
-        self.ledger.write(act, began, time.time(), outcome, name=name, kind=kind, connection=connection)
+    async def _consume_alone(self, connection: Connection, channel: AbstractChannel) -> None:
+        """An exclusive queue with a consumer, and now and then the end of that by one of the queue."""
+        name = self._fresh("exclusive")
+        declare = channel.declare_queue(name, exclusive=True)
+        await self._act("queue-create", name, "exclusive", declare, connection=connection.called)
+        await self._consume(connection, 1, channel, name)
+        if self.chance.random() < 0.2:
+            await self._act("queue-delete", name, "exclusive", channel.queue_delete(name))
+
+    # Channels and consumers.
+
+    async def _opened(self, connection: Connection, number: int = 1) -> AbstractChannel:
+        name, channel = connection.channel_name(number), connection.channel(number)
+        await self._act("channel-open", name, "channel", channel.initialize(), connection=connection.called)
+        connection.opened[name] = channel, time.time()
+        return channel
+
+    async def _consume(
+        self, connection: Connection, number: int, channel: AbstractChannel, queue: str
+    ) -> None:
+        """Begin to consume; it acknowledges nothing, so that it is given one message at most."""
+        tag, of = _tag(connection, number, queue), await channel.get_queue(queue, ensure=False)
+        await channel.set_qos(prefetch_count=1)
+        await self._act(
+            "consumer-create",
+            _consumer(connection, number, queue),
+            "consumer",
+            of.consume(_dropped, consumer_tag=tag),
+            connection=connection.called,
+            channel=connection.channel_name(number),
+            queue=queue,
+        )
+
+    async def _channels(self) -> None:
+        """Channels and consumers of a connection that stays while it can."""
+        while not self.ending.is_set():
+            connection = await self._connected("channels")
+            with contextlib.suppress(*_FAILURES):
+                alive: dict[int, Consuming] = {}
+                while not self.ending.is_set():
+                    await self._change_channels(connection, alive)
+                    await self._pause()
+            await self._closed(connection)
+
+    async def _change_channels(self, connection: Connection, alive: dict[int, Consuming]) -> None:
+        """Open a channel, or close it, or begin or cease to consume; a number that ended begins again."""
+        number = self.chance.choice(CHANNEL_NUMBERS)
+        if number not in alive:
+            alive[number] = Consuming(await self._opened(connection, number))
+            return
+        channel, queues = alive[number].channel, alive[number].queues
+        queue = self.chance.choice(COUNTED)
+        if self.chance.random() < 0.3:
+            name = connection.channel_name(number)
+            del alive[number], connection.opened[name]
+            await self._act("channel-close", name, "channel", channel.close())
+            if self.chance.random() < 0.5:  # at once
+                alive[number] = Consuming(await self._opened(connection, number))
+        elif queue not in queues:
+            queues.add(queue)
+            await self._consume(connection, number, channel, queue)
+        else:
+            queues.remove(queue)
+            of = await channel.get_queue(queue, ensure=False)
+            cancel = of.cancel(_tag(connection, number, queue))
+            await self._act("consumer-delete", _consumer(connection, number, queue), "consumer", cancel)
 
     async def _over_connections(
         self, purpose: str, act: Callable[[AbstractChannel], Awaitable[None]]
@@ -210,7 +321,7 @@ class Churn:
         while not self.ending.is_set():
             connection = await self._connected(purpose)
             with contextlib.suppress(*_FAILURES):
-                channel = await connection.channel()
+                channel = await self._opened(connection)
                 while not self.ending.is_set():
                     await act(channel)
                     await self._pause()
@@ -220,13 +331,14 @@ class Churn:
         """A connection with queues that stay; where the broker is killed, others take their place."""
         while not self.ending.is_set():
             connection = self._lasting = await self._connected("lasts")
-            name = getattr(connection, "ledger_name")  # noqa: B009  see above
             with contextlib.suppress(*_FAILURES):
-                channel = await connection.channel()
+                channel = await self._opened(connection)
                 for queue, kind in LASTING.items():
                     exclusive = kind == "exclusive"
                     does = channel.declare_queue(queue, exclusive=exclusive)
-                    await self._act("queue-create", queue, kind, does, name if exclusive else "")
+                    within = {"connection": connection.called} if exclusive else {}
+                    await self._act("queue-create", queue, kind, does, **within)
+                    await self._consume(connection, 1, channel, queue)
                 while not (self.ending.is_set() or connection.is_closed or channel.is_closed):
                     await self._pause()
             if not self.ending.is_set():
@@ -257,17 +369,24 @@ class Churn:
         )
         await self._act(f"{what}-create", name, kind, declare(name, durable=kind == "durable"))
 
-    async def _act(
-        self, act: str, name: str, kind: str, does: Awaitable[object], connection: str = ""
-    ) -> None:
+    async def _act(self, act: str, name: str, kind: str, does: Awaitable[object], **within: str) -> None:
+        """Do it, and write it down.
+
+        Args:
+            act: what.
+            name: of what.
+            kind: of that.
+            does: does it.
+            within: names of what that ends with, by class.
+        """
         began = time.time()
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 await does
         except _FAILURES:
-            self._told(act, began, name, kind, "unknown", connection)
+            self.ledger.write(act, began, time.time(), "unknown", name=name, kind=kind, **within)
             raise
-        self._told(act, began, name, kind, "done", connection)
+        self.ledger.write(act, began, time.time(), name=name, kind=kind, **within)
 
     # Bindings and users.
 
@@ -282,8 +401,9 @@ class Churn:
             name, key = alive.pop()
             of = await channel.get_queue(name, ensure=False)
             await self._act("binding-delete", key, "durable", of.unbind(EXCHANGE, key))
+            self._ended_names[f"key-{name}"].append(key)
         else:
-            key = self._fresh("key")
+            key = self._fresh(f"key-{queue.name}")
             alive.append((queue.name, key))
             await self._act("binding-create", key, "durable", queue.bind(EXCHANGE, key))
 
@@ -346,6 +466,16 @@ class Churn:
             self.ledger.write("publish", began, time.time(), "unknown", name=name, confirmed=confirmed)
             raise
         self.ledger.write("publish", began, time.time(), name=name, confirmed=confirmed)
+
+
+def _tag(connection: Connection, number: int, queue: str) -> str:
+    """Of a consumer: the same whenever the channel with this number consumes this queue."""
+    return f"{connection.called}-{number}-{queue}"
+
+
+def _consumer(connection: Connection, number: int, queue: str) -> str:
+    """What tells a consumer from others: its queue, channel and tag."""
+    return "|".join((queue, connection.channel_name(number), _tag(connection, number, queue)))
 
 
 async def _dropped(_message: AbstractIncomingMessage) -> None:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from gateway.eventlog.query import ask
 from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.verdict import CLOSING_SECONDS, MILLISECONDS, gaps, told_span, told_time, touches, within
+from tests.ledger.times import MILLISECONDS, told_span, told_time, touches, within
+from tests.ledger.verdict import CLOSING_SECONDS, gaps
 
 EVENTS = {
     "queue": ("queueCreated", "queueDeleted", "name"),

@@ -41,6 +41,9 @@ UNDONE_SECONDS = 3.0
 _LASTING = frozenset({"durable", "user"})
 """Kinds of objects that outlive a broker that is killed."""
 
+_OWNERS = frozenset({"connection", "channel", "queue"})
+"""Classes of objects with which others end; a line names those of what begins."""
+
 
 @dataclass
 class Life:
@@ -48,12 +51,13 @@ class Life:
 
     Attributes:
         created: when it began.
-        kind: ``durable``, ``transient``, ``exclusive``, ``connection`` or ``user``.
+        kind: ``durable``, ``transient`` or ``exclusive``; of what has no such kind its class.
         ended: when it ended; ``None`` while it lives.
         sure: whether it certainly was: nobody answered where it is not.
         end_sure: the same of its end.
         may_return: whether its end may be undone: then it was told, and what is there after that is told
             as another life.
+        within: lives with which it ends, if not before.
     """
 
     created: Span
@@ -62,6 +66,7 @@ class Life:
     sure: bool = True
     end_sure: bool = True
     may_return: bool = False
+    within: list[Life] = field(default_factory=list)
 
     def end(self, span: Span, *, sure: bool) -> None:
         """It ended then, unless it had ended before."""
@@ -146,7 +151,7 @@ class _Reader:
     def __init__(self, outages: list[Kill]) -> None:
         self._outages = outages
         self._found = Truth(outages=outages)
-        self._of_connection: dict[str, list[Life]] = {}
+        self._within: dict[tuple[str, str], list[Life]] = {}
 
     def read(self, line: Line) -> None:
         name, sure = line.get("name", ""), line["outcome"] == "done"
@@ -156,13 +161,11 @@ class _Reader:
             case "create" | "open":
                 life = Life(span, line.get("kind", what), sure=sure)
                 self._begin(self._lives(what, name), life)
-                if line.get("connection"):
-                    self._of_connection.setdefault(line["connection"], []).append(life)
-            case "delete":
-                for life in self._lives(what, name)[-1:]:
-                    life.end(span, sure=sure)
-            case "close":
-                for life in [*self._lives(what, name)[-1:], *self._of_connection.pop(name, ())]:
+                for owner in _OWNERS & line.keys():
+                    self._within.setdefault((owner, line[owner]), []).append(life)
+                    life.within += self._lives(owner, line[owner])[-1:]
+            case "delete" | "close":
+                for life in [*self._lives(what, name)[-1:], *self._within.pop((what, name), ())]:
                     life.end(span, sure=sure)
             case _ if what == "publish":
                 self._published(name, line, sure=sure)

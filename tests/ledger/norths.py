@@ -18,16 +18,20 @@ from typing import TypeAlias
 from gateway.demo.snmp_commands import SnmpCommands
 from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
 from tests.end_to_end.shown import moment
-from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.verdict import MILLISECONDS, may_be_the_same, within, wrong_creation
+from tests.ledger.hearing import Heard
+from tests.ledger.lives import Life, Truth
+from tests.ledger.times import MILLISECONDS, within
+from tests.ledger.verdict import OTHER_USERS, wrong_creation
 
 CALLED_BY = {
-    "queue": "name",
-    "exchange": "name",
-    "connection": "providedName",
-    "binding": "routingKey",
+    "queue": ("name",),
+    "exchange": ("name",),
+    "connection": ("providedName",),
+    "channel": ("name",),
+    "consumer": ("queue", "channel", "tag"),
+    "binding": ("routingKey",),
 }
-"""The classes that are looked at, and the property by which the ledger knows objects of each."""
+"""The classes that are looked at, and the properties by which the ledger knows objects of each."""
 
 DATE_AND_TIME_SECONDS = 0.1
 """How exactly SNMP tells times; JMX tells milliseconds."""
@@ -66,24 +70,28 @@ class Shown:
 def by_snmp(snmp: SnmpCommands) -> list[Shown]:
     """All objects of the classes that are looked at, but for rows that came or went during the walk.
 
+    Channels of other users are left out: see `OTHER_USERS`.
+
     Raises:
         SnmpCommandError: nobody answers.
     """
     sources = {index: cells["agSourceName"] for index, cells in snmp.walk("agSourceTable").items()}
     shown = []
-    for class_name, element in CALLED_BY.items():
+    for class_name, elements in CALLED_BY.items():
         prefix = f"rmq{class_name.capitalize()}"
-        called_by = f"{prefix}{element[0].upper()}{element[1:]}"
+        called_by = [f"{prefix}{element[0].upper()}{element[1:]}" for element in elements]
         for index, cells in snmp.walk(f"{prefix}Table").items():
             source, row = index.split(".")
-            if not {f"{prefix}RowFullName", f"{prefix}RowStale", called_by} <= cells.keys():
+            if not {f"{prefix}RowFullName", f"{prefix}RowStale", *called_by} <= cells.keys():
+                continue
+            if cells.get(f"{prefix}User") in OTHER_USERS and class_name == "channel":
                 continue
             created, published = cells.get(f"{prefix}RowCreated"), cells.get(f"{prefix}MessagesPublished")
             shown.append(
                 Shown(
                     "SNMP",
                     sources[source],
-                    (class_name, cells[called_by]),
+                    (class_name, "|".join(cells[column] for column in called_by)),
                     row,
                     int(row),
                     cells[f"{prefix}RowFullName"],
@@ -108,6 +116,8 @@ class JmxAccess:
 def by_jmx(access: JmxAccess) -> list[Shown]:
     """All MBeans of the classes that are looked at, but for those that went meanwhile.
 
+    Channels of other users are left out: see `OTHER_USERS`.
+
     Raises:
         JmxClientError: nobody answers.
     """
@@ -125,7 +135,9 @@ async def _by_jmx(access: JmxAccess) -> list[Shown]:
                     if "InstanceNotFoundException" not in str(error):
                         raise
                     continue
-                if "StableName" in attributes:  # else it went between the two questions of a reading
+                if "StableName" not in attributes:
+                    continue  # it went between the two questions of a reading
+                if class_name != "channel" or attributes["user"].value not in OTHER_USERS:
                     shown.append(_bean(class_name, name, attributes))
     return shown
 
@@ -136,7 +148,7 @@ def _bean(class_name: str, name: str, attributes: Mapping[str, ReadAttribute]) -
     return Shown(
         "JMX",
         attributes["Source"].value,
-        (class_name, attributes[CALLED_BY[class_name]].value or ""),
+        (class_name, "|".join(attributes[element].value or "" for element in CALLED_BY[class_name])),
         name,
         attributes["Row"].value,
         attributes["StableName"].value,
@@ -146,13 +158,13 @@ def _bean(class_name: str, name: str, attributes: Mapping[str, ReadAttribute]) -
     )
 
 
-def differences(shown: Iterable[Shown], truth: Truth, missed: Mapping[str, list[Span]]) -> Iterator[str]:
+def differences(shown: Iterable[Shown], truth: Truth, heard: Mapping[str, Heard]) -> Iterator[str]:
     """What a north shows that the ledger contradicts, one line each.
 
     Args:
         shown: by one north, everything.
         truth: what the ledger says.
-        missed: by source, when it was not heard.
+        heard: by source, what it could know.
     """
     found: defaultdict[str, dict[Name, Shown]] = defaultdict(dict)
     for one in shown:
@@ -163,15 +175,15 @@ def differences(shown: Iterable[Shown], truth: Truth, missed: Mapping[str, list[
             if one.name in found[one.source]:
                 yield f"{where}: there twice, {found[one.source][one.name].identity} and {one.identity}"
             found[one.source][one.name] = one
-    for source, spans in missed.items():
+    for source, told_to in heard.items():
         for name, lives in truth.lives.items():
             if name[0] in CALLED_BY:
-                wrongs = _wrongs(found[source].get(name), lives, truth.published_to(name), spans)
+                wrongs = _wrongs(found[source].get(name), lives, truth.published_to(name), told_to)
                 yield from (f"{' '.join(name)} of {source}: {wrong}" for wrong in wrongs)
 
 
 def _wrongs(
-    one: Shown | None, lives: list[Life], published: tuple[int, int] | None, missed: list[Span]
+    one: Shown | None, lives: list[Life], published: tuple[int, int] | None, heard: Heard
 ) -> Iterator[str]:
     """What is wrong with the last of an object's lives as it is shown, or not shown."""
     life = lives[-1]
@@ -186,10 +198,10 @@ def _wrongs(
         wrongs = [
             list(
                 wrong_creation(
-                    one.created, replace(at, created=(at.created[0] - inexact, at.created[1])), missed
+                    one.created, replace(at, created=(at.created[0] - inexact, at.created[1])), heard
                 )
             )
-            for at in _last_lives(lives, missed)
+            for at in _last_lives(lives, heard)
         ]
         if all(wrongs):
             yield from (f"{one.north}: {wrong}" for wrong in wrongs[0])
@@ -197,11 +209,11 @@ def _wrongs(
         yield f"{one.north}: {one.published} messages of {published[0]}"
 
 
-def _last_lives(lives: list[Life], missed: list[Span]) -> Iterator[Life]:
+def _last_lives(lives: list[Life], heard: Heard) -> Iterator[Life]:
     """The last life, and those before it that may be taken for the same; the last one first."""
     yield lives[-1]
     for one, next_one in reversed(list(pairwise(lives))):
-        if not may_be_the_same(one, next_one, missed):
+        if not heard.may_be_the_same(one, next_one):
             return
         yield one
 

@@ -49,6 +49,11 @@ JMX_USER = "monitor"
 STARTED_SECONDS = 240.0
 """Until all sources are synchronised again, on a busy machine."""
 
+_STATES = """
+    SELECT source, arg_max(state, seq), epoch(max(ingest_ts)) FROM log
+    WHERE kind = 'source' AND "values"->>'heard_until' IS NULL GROUP BY source
+"""
+
 
 @dataclass
 class Plant:
@@ -164,6 +169,16 @@ class Plant:
         self._agents.close()
         self.agent = self._agents.enter_context(_running(self.site, "agent", AGENT))
 
+    def read_again(self) -> None:
+        """Wait until all sources have read everything since the last kill."""
+        since = self.kills[-1].ended
+
+        def is_read() -> bool:
+            self.keep_running()
+            return _synchronised(self.log, since) == set(SOURCES)
+
+        wait_until(is_read, "everything is read again", STARTED_SECONDS)
+
     def truth(self) -> Truth:
         """What the ledger says now."""
         return truth(read_ledger(self.ledger), self.kills)
@@ -246,10 +261,14 @@ def _reading(broker: PrivateBroker, site: Site) -> dict[str, Any]:
     }
 
 
-def _synchronised(log: Path) -> set[str]:
-    """The sources that the log says are synchronised."""
-    with ask(log, "SELECT source FROM log WHERE kind = 'source' AND state = 'synchronised'") as answer:
-        return {str(source) for (source,) in answer.rows}
+def _synchronised(log: Path, since: float = 0.0) -> set[str]:
+    """The sources of which the log says last that they are synchronised, and when: later than that."""
+    with ask(log, _STATES) as answer:
+        return {
+            str(source)
+            for source, state, at in answer.rows
+            if state == "synchronised" and float(str(at)) >= since
+        }
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gateway.eventlog.query import ask
 from tests.ledger.lives import Kill
-from tests.ledger.verdict import told_time
+from tests.ledger.times import told_time
 from tests.snmp.notifications.snmptrapd import Snmptrapd, snmptrapd
 
 _EVENTS = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,41 +12,41 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.eventlog.query import ask
+from tests.ledger.churn import PREFIX
+from tests.ledger.hearing import Heard, forgotten
 from tests.ledger.lives import Life, Span, Truth
-
-MILLISECONDS = 0.005
-"""Seconds: the broker tells times to the millisecond."""
+from tests.ledger.times import MILLISECONDS, UNDER_WAY_SECONDS, told_span, told_time, within
 
 CLOSING_SECONDS = 2.0
 """The broker reports the end of a connection, and of what ends with it, when it has cleaned up."""
 
-UNDER_WAY_SECONDS = 3.0
-"""An event takes so long at most to the log, on a busy machine; the broker collects some for a second."""
+ANSWERED_SECONDS = 0.5
+"""The broker answers a client that begins to consume before it reports the consumer."""
 
-CLASSES = ("queue", "exchange", "connection")
-"""Of whose lives the log tells all. No listing that the gateway may read shows users, and of bindings nobody
-tells what became of them while the gateway was away."""
-
-LISTED_SECONDS = {"connection": 10.0, "exclusive": 10.0}
-"""So long after its beginning a listing shows a connection at the latest, and its queues with it."""
-
-READ_SECONDS = 2.0
-"""The same of all else, which is listed every second."""
+CLASSES = ("queue", "exchange", "connection", "channel", "consumer", "binding")
+"""Of whose lives the log tells all. No listing that the gateway may read shows users."""
 
 COUNTED_SECONDS = 10.0
 """A sample has all that was confirmed so long before: RabbitMQ counts for 5 s before it tells, and then
 gateway and agent ask every second."""
 
+_CLOSING = frozenset({"connection", "exclusive", "channel", "consumer"})
+"""Kinds of what ends so: the broker answers a client before it has cleaned up."""
+
+OTHER_USERS = frozenset({"gateway", "agent"})
+"""Users of the broker who are not the churn: a channel of theirs may have the name of one of its channels, if
+it has the same port."""
+
 NOTICED_SECONDS = 20.0
 """So long after a gap a listing at the latest shows that what it lacks has ended."""
 
-_RECORDS = """
+_RECORDS = f"""
     SELECT seq, source, dialect, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
       coalesce(inferred, false), lifetime, "values", deltas, epoch(sample_ts)
-    FROM log WHERE class IN ('queue', 'exchange', 'connection')
+    FROM log WHERE package = 'rabbitmq' AND class IN {CLASSES}
       AND kind IN ('create', 'snapshot', 'update', 'delete')
     ORDER BY seq
-"""
+"""  # noqa: S608  constants of this module
 _GAPS = """
     SELECT seq, coalesce(text, ''), epoch(from_ts), epoch(to_ts) FROM log
     WHERE kind = 'gap' AND coalesce(
@@ -84,8 +83,9 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def leaf(self) -> str:
-        """The object's own name."""
-        return self.name.rpartition("|")[2].partition("#")[0]
+        """The object's own name; of a consumer with its queue and channel, as in the ledger."""
+        name = self.name.partition("#")[0]
+        return name.partition("|")[2] if self.class_name == "consumer" else name.rpartition("|")[2]
 
 
 class Gap(NamedTuple):
@@ -115,13 +115,30 @@ class Told:
 def violations(log: Path, source: str, truth: Truth) -> list[str]:
     """What the log says of ``source`` that the ledger contradicts, one line each."""
     told = [record for record in _records(log) if record.source == source]
+    return contradictions(told, truth, heard(log, source))
+
+
+def contradictions(told: Iterable[Record], truth: Truth, told_to: Heard) -> list[str]:
+    """What the records of one source say that the ledger contradicts, one line each.
+
+    Args:
+        told: all records of objects, in their order.
+        truth: what the ledger says.
+        told_to: what the source could know.
+    """
+    told = list(told)
     reader = _Lives(truth)
     found = list(reader.read(told))
-    missed = gaps(log, source)
     for key, real in sorted(truth.lives.items()):
         if key[0] in CLASSES:
-            found += _compared(" ".join(key), reader.told.get(key, []), real, missed)
+            found += _compared(" ".join(key), reader.told.get(key, []), real, told_to)
     return [*found, *_counters(told, truth)]
+
+
+def heard(log: Path, source: str) -> Heard:
+    """What a source was not told."""
+    missed = gaps(log, source)
+    return Heard(missed, [*missed, *forgotten(log, source)])
 
 
 def gaps(log: Path, source: str) -> list[Span]:
@@ -161,10 +178,16 @@ class _Lives:
         self._truth = truth
         self._clients: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._of_others: set[str] = set()
+        self._connections = {_connection(name) for kind, name in truth.lives if kind == "channel"}
 
     def read(self, records: Iterable[Record]) -> Iterator[str]:
         for record in records:
+            if self._is_of_another(record):
+                continue
             key = record.class_name, self._called(record)
+            if key not in self._truth.lives and self._is_of_churn(record):
+                yield f"{' '.join(key)} ({record.kind} {record.object_id}, seq {record.seq}): never was"
             if key in self._truth.lives:
                 where = f"{' '.join(key)} ({record.kind} {record.object_id}, seq {record.seq})"
                 yield from (f"{where}: {what}" for what in self._take(self.told.setdefault(key, []), record))
@@ -193,7 +216,24 @@ class _Lives:
                 yield f"ended after another (seq {alive[-1].first.seq}) had taken its place"
             if record.kind == "delete":
                 life.last = record
+            if life.created is not None and record.created not in {None, life.created}:
+                yield f"created at {told_time(record.created)}, which was {told_time(life.created)} before"
             life.created = life.created if record.created is None else record.created
+
+    def _is_of_another(self, record: Record) -> bool:
+        """Whether it is a channel of gateway or agent: its port may have been one of the churn's."""
+        if record.class_name == "channel":
+            user = json.loads(record.values or "{}").get("user")
+            if user in OTHER_USERS:
+                self._of_others.add(record.object_id)
+        return record.object_id in self._of_others
+
+    def _is_of_churn(self, record: Record) -> bool:
+        """Whether only the churn can have made it. The broker has objects of others, too."""
+        called = self._called(record)
+        if record.class_name in {"channel", "consumer"}:
+            return _connection(called) in self._connections
+        return called.startswith(PREFIX)
 
     def _called(self, record: Record) -> str:
         """What the ledger calls it: a connection by its client's name, which its end does not repeat."""
@@ -205,6 +245,11 @@ class _Lives:
         return self._clients.get(record.object_id, "")
 
 
+def _connection(name: str) -> str:
+    """What RabbitMQ calls the connection of a channel or consumer."""
+    return name.rpartition(" (")[0].rpartition("|")[2]
+
+
 def _takes_the_place(former: Record, record: Record) -> bool:
     """Whether it is the first record of another object in the place of one whose end is yet to come.
 
@@ -214,61 +259,92 @@ def _takes_the_place(former: Record, record: Record) -> bool:
     return record.dialect == "qmf" and record.kind == "create" and record.name != former.name
 
 
-def _compared(what: str, told: list[Told], real: list[Life], missed: list[Span]) -> Iterator[str]:
-    unseen = sum(not life.sure or _within_a_gap(life, missed) for life in real)
-    alike = sum(may_be_the_same(one, next_one, missed) for one, next_one in pairwise(real))
+def _compared(what: str, told: list[Told], real: list[Life], heard: Heard) -> Iterator[str]:
+    unseen = sum(not life.sure or heard.may_lack(life) for life in real)
+    alike = sum(heard.may_be_the_same(one, next_one) for one, next_one in pairwise(real))
     most = len(real) + sum(life.may_return for life in real)
     if not len(real) - unseen - alike <= len(told) <= most:
         seqs = [one.first.seq for one in told]
         yield f"{what}: {len(told)} lives (seq {seqs}) of {len(real)}; {unseen} unseen, {alike} alike"
-    if len(told) != len(real):
-        return  # which of them is missing is not known
-    for one, life in zip(told, real, strict=True):
-        where = f"{what} (seq {one.first.seq})"
-        yield from (f"{where}: {wrong}" for wrong in wrong_creation(one.created, life, missed))
-        yield from (f"{where}: {wrong}" for wrong in _wrong_end(one, life, missed))
+    if len(told) == len(real):
+        for one, life in zip(told, real, strict=True):
+            yield from (f"{what} (seq {one.first.seq}): {wrong}" for wrong in _wrongs(one, [life], heard))
+    elif len(told) < len(real) and not _explain(told, real, heard):
+        times = (f"{told_time(one.created)} (seq {one.first.seq})" for one in told)
+        yield f"{what}: {', '.join(times)} are none of {'; '.join(map(_told_life, real))}"
 
 
-def may_be_the_same(one: Life, next_one: Life, missed: list[Span]) -> bool:
-    """Whether two lives in succession may be taken for one: nobody heard its end and the next beginning."""
-    return one.ended is not None and touches(one.ended, missed) and touches(next_one.created, missed)
+def _explain(told: Iterable[Told], real: list[Life], heard: Heard) -> bool:
+    """Whether what is told may be the lives of the ledger but for those that nothing told of."""
+
+    def with_lacking(explained: set[int]) -> set[int]:
+        for number, life in enumerate(real):
+            if number in explained and (not life.sure or heard.may_lack(life)):
+                explained.add(number + 1)
+        return explained
+
+    explained = with_lacking({0})  # so many of the ledger's lives, in each way to understand what is told
+    for one in told:
+        further = {
+            number + len(lives)
+            for number in explained
+            for lives in _joined(real[number:], heard)
+            if not any(_wrongs(one, lives, heard))
+        }
+        explained = with_lacking(further)
+    return len(real) in explained
 
 
-def wrong_creation(
-    created: float | None, life: Life, missed: list[Span], slack: float = MILLISECONDS
-) -> Iterator[str]:
+def _joined(lives: list[Life], heard: Heard) -> Iterator[list[Life]]:
+    """The first one, and as many after it as may be taken for the same."""
+    for last in range(1, len(lives) + 1):
+        yield lives[:last]
+        if last < len(lives) and not heard.may_be_the_same(lives[last - 1], lives[last]):
+            return
+
+
+def _told_life(life: Life) -> str:
+    ended = "now" if life.ended is None else told_span(life.ended)
+    return f"{told_span(life.created)} until {ended}"
+
+
+def _wrongs(told: Told, lives: list[Life], heard: Heard) -> Iterator[str]:
+    """What is wrong with a told life, which is one of the ledger, or several that may be taken for one."""
+    creations = [list(wrong_creation(told.created, life, heard)) for life in lives]
+    if all(creations):
+        yield from creations[-1]
+    yield from _wrong_end(told, lives[-1], heard)
+
+
+def wrong_creation(created: float | None, life: Life, heard: Heard) -> Iterator[str]:
     """What is wrong with the time of creation that is told, if anything.
 
     Args:
         created: it, in seconds since 1970; ``None`` where none is told.
         life: what the ledger says.
-        missed: when the source was not heard.
-        slack: seconds by which what is told may be less exact.
+        heard: what the source could know.
     """
     if created is None:
-        # A listing may have shown it before its event, which was on its way, arrived.
-        early = [(began - UNDER_WAY_SECONDS, ended) for began, ended in missed]
-        if not touches(life.created, early):
+        if not heard.begins_untold(life):
             yield f"no time of its creation, which was {told_span(life.created)}"
-    elif not within(created, life.created, slack):
+    elif not within(created, life.created, ANSWERED_SECONDS if life.kind == "consumer" else MILLISECONDS):
         yield f"created at {told_time(created)}, which was {told_span(life.created)}"
 
 
-def _wrong_end(told: Told, life: Life, missed: list[Span]) -> Iterator[str]:
+def _wrong_end(told: Told, life: Life, heard: Heard) -> Iterator[str]:
     if told.last is None:
         if life.ended is not None and life.end_sure:
             yield f"no end, which was {told_span(life.ended)}"
         return
-    slack = CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
+    slack = CLOSING_SECONDS if life.kind in _CLOSING else MILLISECONDS
     if life.ended is None:
         yield f"ended (seq {told.last.seq}), and lives"
         return
     deleted = None if told.last.inferred else told.last.deleted
     if deleted is not None and within(deleted, life.ended, slack):
         return
-    if told.last.inferred or _is_noticed(told.last, life.ended, missed):
-        early = [(began - UNDER_WAY_SECONDS, ended) for began, ended in missed]
-        if not touches(life.ended, early):
+    if told.last.inferred or _is_noticed(told.last, life.ended, heard.missed):
+        if not heard.ends_untold(life):
             yield f"its end is inferred (seq {told.last.seq}), which was {told_span(life.ended)}"
     else:
         when = f"{told_time(deleted)} (seq {told.last.seq})"
@@ -336,36 +412,3 @@ class _Counter:
         if delta is not None:
             self.gained += int(delta["delta"])
         return value is not None
-
-
-def _within_a_gap(life: Life, missed: list[Span]) -> bool:
-    """Whether the whole life may lie in a gap, or as much of it as an event or a listing would have told."""
-    if life.ended is None:
-        return False
-    lag = LISTED_SECONDS.get(life.kind, READ_SECONDS)
-    return any(
-        began - UNDER_WAY_SECONDS <= life.created[1]
-        and life.created[0] <= ended
-        and life.ended[0] <= ended + lag
-        for began, ended in missed
-    )
-
-
-def touches(span: Span, missed: list[Span]) -> bool:
-    """Whether something that happened in ``span`` may have been missed."""
-    return any(began - MILLISECONDS <= span[1] and span[0] <= ended + MILLISECONDS for began, ended in missed)
-
-
-def within(time: float, span: Span, slack: float) -> bool:
-    """Whether ``time`` lies in ``span``; it may be later by ``slack`` seconds."""
-    return span[0] - MILLISECONDS <= time <= span[1] + slack
-
-
-def told_time(seconds: float | None) -> str:
-    """For people: the time of day."""
-    return "no time" if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()[11:26]
-
-
-def told_span(span: Span) -> str:
-    """For people: both ends."""
-    return f"{told_time(span[0])} to {told_time(span[1])}"

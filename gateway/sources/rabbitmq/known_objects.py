@@ -268,8 +268,8 @@ class KnownObjects:
     def _is_of_predecessor(self, known: KnownObject, time: int) -> bool:
         """Return whether an end at ``time`` is that of an earlier object of the name.
 
-        Such an event is late: a broker that was killed delivers it again, or a listing that was read after its
-        publication showed the successor.
+        Such an event is late: a broker that was killed delivers it again, or a listing that was read after it
+        was published showed the successor.
         """
         if 0 < time < known.created:
             return True

@@ -1,0 +1,285 @@
+"""The verdict finds what is wrong in a log or a ledger that is right but for one thing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.ledger.hearing import Heard
+from tests.ledger.lives import Kill, Span, truth
+from tests.ledger.verdict import Record, contradictions
+
+CONNECTION = "127.0.0.1:40000 -> 127.0.0.1:5672"
+CHANNEL = f"{CONNECTION} (1)"
+TAG = "led-connection-1-1-counted-0"
+CONSUMER = f"counted-0|{CHANNEL}|{TAG}"
+EVERYTHING_HEARD = Heard([], [])
+KEY = "counted-0"
+
+Line = dict[str, Any]
+Records = list[Record]
+
+
+def ledger() -> list[Line]:
+    """A connection whose channel is opened again under its number, and consumes again under its tag."""
+    connection = {"connection": "led-connection-1"}
+    within = {**connection, "channel": CHANNEL, "queue": "counted-0"}
+    return [
+        _line("queue-create", 1, "counted-0", kind="durable"),
+        _line("connection-open", 10, "led-connection-1"),
+        _line("channel-open", 11, CHANNEL, **connection),
+        _line("consumer-create", 12, CONSUMER, **within),
+        _line("consumer-delete", 20, CONSUMER),
+        _line("consumer-create", 21, CONSUMER, **within),
+        _line("binding-create", 25, "led-key-1", kind="durable"),
+        _line("channel-close", 30, CHANNEL),
+        _line("channel-open", 31, CHANNEL, **connection),
+        _line("consumer-create", 32, CONSUMER, **within),
+        _line("binding-delete", 35, "led-key-1", kind="durable"),
+        _line("connection-close", 40, "led-connection-1"),
+        _line("queue-create", 45, "led-queue-1", kind="durable"),
+    ]
+
+
+def log() -> Records:
+    """What the log says of that."""
+    return [
+        *_life(1, "queue", 1, "/|counted-0", 1),
+        *_life(2, "connection", 1, f"{CONNECTION}#a", 10, 40, {"providedName": "led-connection-1"}),
+        *_life(4, "channel", 1, f"{CHANNEL}#a", 11, 30, {"user": "administrator"}),
+        *_life(6, "consumer", 1, f"/|{CONSUMER}#a", 12, 20),
+        *_life(8, "consumer", 2, f"/|{CONSUMER}#b", 21, 30),
+        *_life(10, "binding", 1, "/|amq.topic|queue|counted-0|led-key-1", 25, 35),
+        *_life(12, "channel", 2, f"{CHANNEL}#b", 31, 40, {"user": "administrator"}),
+        *_life(14, "consumer", 3, f"/|{CONSUMER}#c", 32, 40),
+        *_life(16, "queue", 2, "/|led-queue-1", 45),
+    ]
+
+
+def test_what_is_right_is_found_right() -> None:
+    assert _found(log(), ledger()) == []
+
+
+def test_channels_of_other_users_are_not_judged() -> None:
+    others = _life(20, "channel", 9, f"{CHANNEL}#z", 50, None, {"user": "agent"})
+
+    assert _found([*log(), *others], ledger()) == []
+
+
+LOGS: Mapping[str, tuple[Callable[[Records], Iterable[Record]], str]] = {
+    "a channel's life is missing": (lambda log: _without(log, 12, 13), "1 lives (seq [4]) of 2"),
+    "a consumer's life is missing": (lambda log: _without(log, 8, 9), "2 lives (seq [6, 14]) of 3"),
+    "a binding's life is missing": (lambda log: _without(log, 10, 11), "0 lives (seq []) of 1"),
+    "a channel's end is missing": (lambda log: _without(log, 13), "no end, which was"),
+    "a consumer's end is missing": (lambda log: _without(log, 15), "no end, which was"),
+    "a channel began earlier": (lambda log: _with(log, 4, created=10.5), "created at"),
+    "a channel began later": (lambda log: _with(log, 4, created=11.6), "created at"),
+    "a consumer began later": (lambda log: _with(log, 6, created=13.1), "created at"),
+    "a channel has no time of its opening": (
+        lambda log: _with(_with(log, 5, created=None), 4, created=None),
+        "no time of its creation",
+    ),
+    "a consumer has no time of its beginning": (
+        lambda log: _with(_with(log, 7, created=None), 6, created=None),
+        "no time of its creation",
+    ),
+    "a channel ended earlier": (lambda log: _with(log, 5, deleted=29.0), "ended at"),
+    "a channel ended later": (lambda log: _with(log, 13, deleted=43.0), "ended at"),
+    "a consumer outlives its channel": (lambda log: _with(log, 9, deleted=34.0), "ended at"),
+    "a channel's end is inferred": (lambda log: _with(log, 5, inferred=True), "its end is inferred"),
+    "a consumer's end is inferred": (lambda log: _with(log, 9, inferred=True), "its end is inferred"),
+    "a channel has the identity of the one before": (
+        lambda log: _with(_with(log, 13, row=1), 12, row=1),
+        "is the identity of a former life",
+    ),
+    "a consumer has the identity of the one before": (
+        lambda log: _with(_with(log, 9, row=1), 8, row=1),
+        "is the identity of a former life",
+    ),
+    "a channel's end has another identity": (lambda log: _with(log, 5, row=7), "was g/rabbitmq:channel/1"),
+    "a consumer is called otherwise at its end": (
+        lambda log: _with(log, 7, name=f"/|{CONSUMER}#x"),
+        "was the identity of",
+    ),
+    "a consumer is on another queue": (
+        lambda log: _with(log, 6, name=f"/|other|{CHANNEL}|{TAG}#a"),
+        "never was",
+    ),
+    "a channel has another number": (lambda log: _with(log, 4, name=f"{CONNECTION} (2)#a"), "never was"),
+    "a binding has another key": (
+        lambda log: _with(log, 10, name="/|amq.topic|queue|counted-0|led-key-2"),
+        "never was",
+    ),
+    "a channel is told that nobody opened": (
+        lambda log: [*log, *_life(20, "channel", 9, f"{CONNECTION} (3)#a", 33, 34)],
+        "never was",
+    ),
+    "a channel is told once more": (
+        lambda log: [*log, *_life(20, "channel", 9, f"{CHANNEL}#x", 42, 43)],
+        "3 lives",
+    ),
+    "the next channel begins before the one before ended": (
+        lambda log: sorted(_with(log, 5, seq=13, row=1), key=lambda record: record.seq),
+        "had not ended",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LOGS)
+def test_a_log_that_was_tampered_with_is_found(what: str) -> None:
+    tamper, expected = LOGS[what]
+
+    found = _found(list(tamper(log())), ledger())
+
+    assert any(expected in line for line in found), found
+
+
+LEDGERS: Mapping[str, tuple[int, Line | None, str]] = {
+    "a channel was never closed": (7, None, "had not ended|ended at|of 1"),
+    "a channel was never opened again": (8, None, "lives (seq"),
+    "a consumer never began": (3, None, "lives (seq"),
+    "a consumer never began again": (9, None, "lives (seq"),
+    "a consumer never ended": (4, None, "ended at"),
+    "a connection stays, and its channel with it": (11, None, "and lives"),
+    "a binding stays": (10, None, "and lives"),
+    "a channel was opened later": (2, {"from": 11.7, "to": 11.8}, "created at"),
+    "a channel was closed later": (7, {"from": 30.7, "to": 30.8}, "ended at"),
+    "a consumer began earlier": (3, {"from": 11.2, "to": 11.3}, "created at"),
+    "a consumer ended earlier": (4, {"from": 16.0, "to": 16.1}, "ended at"),
+}
+
+
+@pytest.mark.parametrize("what", LEDGERS)
+def test_a_ledger_that_was_tampered_with_is_found(what: str) -> None:
+    number, change, expected = LEDGERS[what]
+    lines = ledger()
+    if change is None:
+        del lines[number]
+    else:
+        lines[number] |= change
+
+    found = _found(log(), lines)
+
+    assert any(one in line for line in found for one in expected.split("|")), found
+
+
+def _inferred(*seqs: int) -> Records:
+    """A log in which these ends are inferred, 9 s later."""
+    records = log()
+    for seq in seqs:
+        deleted = next(record.deleted for record in records if record.seq == seq)
+        records = _with(records, seq, inferred=True, deleted=None if deleted is None else deleted + 9)
+    return records
+
+
+def test_the_end_of_a_channel_that_was_open_before_a_gap_may_be_inferred() -> None:
+    gap: Span = 15.0, 18.0
+
+    assert _found(_inferred(5), ledger(), Heard([gap], [gap])) == []
+    assert _found(_inferred(5), ledger(), Heard([], [gap])) == []
+
+
+def test_the_end_of_a_channel_that_was_opened_after_a_gap_is_known() -> None:
+    gap: Span = 3.0, 8.0
+
+    assert _found(log(), ledger(), Heard([gap], [gap])) == []
+    assert "its end is inferred" in "\n".join(_found(_inferred(5), ledger(), Heard([gap], [gap])))
+
+
+def test_the_end_of_a_channel_with_its_connection_is_always_known() -> None:
+    gap: Span = 33.0, 34.0
+
+    assert "its end is inferred" in "\n".join(_found(_inferred(13), ledger(), Heard([gap], [gap])))
+
+
+def test_a_consumer_of_a_channel_that_was_open_before_a_gap_may_have_no_time() -> None:
+    gap: Span = 14.0, 16.0
+    timeless = _with(_with(log(), 9, created=None), 8, created=None)
+
+    assert _found(timeless, ledger(), Heard([gap], [gap])) == []
+    before = _with(_with(log(), 7, created=None), 6, created=None)
+    later: Span = 26.0, 27.0
+    assert "no time" in "\n".join(_found(before, ledger(), Heard([later], [later])))
+
+
+def test_a_consumer_of_such_a_channel_may_be_missed_if_it_was_short() -> None:
+    gap: Span = 14.0, 16.0
+    heard = Heard([gap], [gap])
+
+    assert _found(list(_without(log(), 8, 9)), ledger(), heard) == []
+    assert "are none of" in "\n".join(_found(list(_without(log(), 14, 15)), ledger(), heard))
+    lines = ledger()
+    for line in lines[7:]:
+        line |= {"from": line["from"] + 5, "to": line["to"] + 5}  # it lives 14 s
+    assert "are none of" in "\n".join(_found(list(_without(log(), 8, 9)), lines, heard))
+
+
+def test_what_a_killed_broker_takes_along_ends_with_it() -> None:
+    lines = [line for line in ledger() if line["act"] != "connection-close"]
+    lines.append(_line("connection-close", 60, "led-connection-1", outcome="unknown"))
+    kill = Kill("broker", 50.0, 50.1, 55.0)
+    gap: Span = 49.0, 58.0
+    killed = _inferred(3, 13, 15)
+
+    heard = Heard([gap], [gap])
+    right = contradictions(killed, truth(lines, [kill]), heard)
+    assert right == []
+    assert "its end is inferred" in "\n".join(contradictions(killed, truth(lines, [kill]), EVERYTHING_HEARD))
+
+
+def _found(records: Iterable[Record], lines: list[Line], heard: Heard = EVERYTHING_HEARD) -> list[str]:
+    return contradictions(records, truth(lines, []), heard)
+
+
+def _line(act: str, began: float, name: str, outcome: str = "done", **facts: str) -> Line:
+    """An act that took 0.1 s."""
+    return {"act": act, "from": began, "to": began + 0.1, "outcome": outcome, "name": name, **facts}
+
+
+def _life(
+    seq: int,
+    class_name: str,
+    row: int,
+    name: str,
+    created: float,
+    deleted: float | None = None,
+    values: Mapping[str, str] | None = None,
+) -> Records:
+    """The records of a life, each 0.05 s after the act began."""
+    lifetime = "durable" if class_name in {"queue", "binding"} else "transient"
+    begin = Record(
+        seq,
+        "g",
+        "rabbitmq",
+        "create",
+        class_name,
+        f"g/rabbitmq:{class_name}/{row}",
+        name,
+        created + 0.05,
+        None,
+        inferred=False,
+        lifetime=lifetime,
+        values=json.dumps(values or {}),
+        deltas=None,
+        sampled=created + 0.05,
+    )
+    if deleted is None:
+        return [begin]
+    end = msgspec.structs.replace(begin, seq=seq + 1, kind="delete", deleted=deleted + 0.05, values=None)
+    return [begin, end]
+
+
+def _without(records: Iterable[Record], *seqs: int) -> Iterable[Record]:
+    return [record for record in records if record.seq not in seqs]
+
+
+def _with(records: Iterable[Record], at: int, row: int | None = None, **changes: Any) -> Records:  # noqa: ANN401
+    """The same, but for the record with this seq."""
+    if row is not None:
+        of = next(record for record in records if record.seq == at)
+        changes["object_id"] = f"g/rabbitmq:{of.class_name}/{row}"
+    return [msgspec.structs.replace(record, **changes) if record.seq == at else record for record in records]
