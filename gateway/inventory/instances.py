@@ -208,11 +208,22 @@ class InstanceIndex:
         return dict(self._rows("SELECT name, number FROM sources ORDER BY number"))
 
     def durable_row(
-        self, source: int, class_name: str, name: str, in_use: Callable[[int], bool] = lambda _: False
+        self,
+        source: int,
+        class_name: str,
+        name: str,
+        in_use: Callable[[int], bool] = lambda _: False,
+        recorded: int = 0,
     ) -> int:
         """The number of a durable object: the one it had before, or a new one, kept from now on.
 
-        ``in_use`` is as for `transient_row`, which gives a new one.
+        Args:
+            source: its number.
+            class_name: ``package:class``.
+            name: stable name of the object.
+            in_use: as for `transient_row`, which gives a new one.
+            recorded: the number that it had according to the event log, which is on the disk sooner than the
+                index: a power failure may have taken the number from here. 0 where it is not known.
         """
         row = self._row_or_none(
             "SELECT number, retired FROM durable WHERE source = ? AND class = ? AND name = ?",
@@ -222,7 +233,10 @@ class InstanceIndex:
             if row[1]:
                 self._retired -= self._set_retired(source, class_name, name, 0)
             return int(row[0])
-        number = self.transient_row(source, class_name, in_use)
+        if recorded and self.gave_before(source, class_name, recorded) and not in_use(recorded):
+            number = recorded
+        else:
+            number = self.transient_row(source, class_name, in_use)
         self._begin()
         self._change(
             "INSERT INTO durable (source, class, name, number) VALUES (?, ?, ?, ?)",

@@ -59,7 +59,7 @@ class RestoredObjects:
     def __init__(self) -> None:
         self._any_id = False
         self._by_native_id: dict[str, RestoredObject] = {}
-        self._by_name: dict[tuple[str, str], RestoredObject] = {}
+        self._by_name: dict[tuple[str, str, bool], RestoredObject] = {}
 
     def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
         """Take objects in.
@@ -72,8 +72,8 @@ class RestoredObjects:
         self._any_id = by_native_id
         for one in objects:
             self._by_native_id[one.native_id] = one
-            if not one.durable and (by_native_id or one.identified):
-                self._by_name[one.class_name, one.name] = one
+            if by_native_id or one.identified:
+                self._by_name[one.class_name, one.name, one.durable] = one
 
     def link(self, native_id: str) -> ObjectLink | None:
         """Return the object that has a native id, if the id alone identifies it."""
@@ -91,9 +91,9 @@ class RestoredObjects:
             return one if seen.created // _MICROSECOND == one.created // _MICROSECOND else None
         return one if one.lasting_id else None
 
-    def take_row(self, class_name: str, name: str) -> int | None:
-        """Return the row that a transient object of this name had; at the second call it is ``None``."""
-        one = self._by_name.pop((class_name, name), None)
+    def take_row(self, class_name: str, name: str, *, durable: bool) -> int | None:
+        """Return the row that an object of this name had; at the second call it is ``None``."""
+        one = self._by_name.pop((class_name, name, durable), None)
         return None if one is None else one.row
 
     def forget_native_ids(self) -> None:
@@ -147,9 +147,9 @@ class RowNumbers:
         def in_use(number: int) -> bool:
             return self._objects.row_in_use(class_name, number)
 
+        row = self._restored.take_row(class_name, name, durable=durable)
         if durable:
-            return self._index.durable_row(self._source, class_name, name, in_use)
-        row = self._restored.take_row(class_name, name)
+            return self._index.durable_row(self._source, class_name, name, in_use, row or 0)
         if row is not None and self._may_return(class_name, row):
             return row
         return self._index.transient_row(self._source, class_name, in_use)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +61,41 @@ def test_an_end_reported_before_anything_is_read_has_the_name_and_row_of_its_obj
     (born,), (end,) = of(ObjectRecord, records), of(DeleteRecord, records)
     assert (born.stable_name, born.row, born.parent) == ("/|orders", row, ObjectLink("shop:vhost", 1, "/"))
     assert (end.stable_name, end.row, end.deleted) == ("/|orders", row, NOW - SECOND)
+
+
+def lose_durable_rows(state: Path) -> None:
+    """The power fails before the index is synced: of its last rows only the block is on the disk."""
+    with closing(sqlite3.connect(state / "instances.sqlite3")) as database:
+        database.execute("DELETE FROM durable")
+        database.commit()
+
+
+def test_a_durable_row_that_a_power_failure_took_from_the_index_comes_back(tmp_path: Path) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(vhost("/", "v1"), queue("orders", "q1"), queue("bills", "q2"))
+    former = remembered(first)
+    lose_durable_rows(tmp_path)
+    playbook = returned(tmp_path, *former, by_native_id=False)
+
+    playbook.synchronise(vhost("/", "v1"), queue("mail", "q3"), queue("bills", "q2"), queue("orders", "q1"))
+
+    rows = {name: record.row for name, record in playbook.objects().items()}
+    assert {one.name: rows[one.name] for one in former} == {one.name: one.row for one in former}
+    assert len({rows[name] for name in ("/|orders", "/|bills", "/|mail")}) == 3
+
+
+def test_a_row_that_another_durable_object_has_does_not_come_back(tmp_path: Path) -> None:
+    first = Playbook(tmp_path)
+    first.synchronise(vhost("/", "v1"), queue("orders", "q1"))
+    row = first.objects()["/|orders"].row
+    playbook = returned(
+        tmp_path, *remembered(first), RestoredObject("shop:queue", "/|bills", row, "q2", durable=True)
+    )
+
+    playbook.synchronise(vhost("/", "v1"), queue("bills", "q2"), queue("orders", "q1"))
+
+    rows = {name: record.row for name, record in playbook.objects().items()}
+    assert rows["/|orders"] == row != rows["/|bills"]
 
 
 def test_a_transient_object_that_lives_on_keeps_its_row(tmp_path: Path) -> None:
