@@ -448,7 +448,7 @@ def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
     return least
 
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -481,6 +481,7 @@ class SavedTarget:
         name: as configured.
         conditions: those whose raising notification it was sent, with their severity.
         declined: those whose beginning was not for it, with the event id of that.
+        uncertain: those of ``conditions`` that it was perhaps not sent. Since version 2.
         suppressed: what it was not sent, and no agEventsSuppressed has reported to it.
         informs: what it has not answered, in the order of events.
     """
@@ -490,6 +491,7 @@ class SavedTarget:
     name: str
     conditions: Annotated[tuple[tuple[Condition, Severity], ...], Field(max_length=MAX_CONDITIONS)] = ()
     declined: Annotated[tuple[tuple[Condition, str], ...], Field(max_length=MAX_CONDITIONS)] = ()
+    uncertain: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] = ()
     suppressed: SuppressedSummary | None = None
     informs: Annotated[tuple[SavedInform, ...], Field(max_length=MAX_WAITING)] = ()
 
@@ -515,7 +517,7 @@ class SavedNotifications:
     configuration: str = ""
     own: int = 0
     targets: tuple[SavedTarget, ...] = ()
-    version: Literal[1] = VERSION
+    version: Literal[1, 2] = VERSION
 
 
 _DOCUMENT: Final = TypeAdapter(SavedNotifications)

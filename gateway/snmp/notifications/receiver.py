@@ -94,6 +94,7 @@ class Selection:
         patterns: see `Target.patterns`.
         raised: conditions whose raising notification it was sent, with the severity of that.
         declined: conditions whose raising notification was not for it, with the event id of that.
+        uncertain: those of ``raised`` whose raising notification it was perhaps not sent.
     """
 
     def __init__(
@@ -102,13 +103,14 @@ class Selection:
         patterns: Iterable[str],
         raised: Iterable[tuple[Condition, Severity]] = (),
         declined: Iterable[tuple[Condition, str]] = (),
+        uncertain: Iterable[Condition] = (),
     ) -> None:
         self._severity = severity
         # One expression for all patterns: each notification is matched for each receiver.
         self._matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
         self._raised: OrderedDict[Condition, Severity] = OrderedDict(raised)
         self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
-        self._uncertain: set[Condition] = set()
+        self._uncertain: set[Condition] = set(uncertain)
 
     @property
     def raised(self) -> tuple[tuple[Condition, Severity], ...]:
@@ -119,6 +121,11 @@ class Selection:
     def declined(self) -> tuple[tuple[Condition, str], ...]:
         """Conditions that are not for the receiver, and by which event they began; oldest first."""
         return tuple(self._declined.items())
+
+    @property
+    def uncertain(self) -> tuple[Condition, ...]:
+        """Conditions that were perhaps not raised at the receiver, in any fixed order."""
+        return tuple(sorted(self._uncertain))
 
     def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
         """Whether the receiver was neither sent for certain that a condition began, nor declined that."""
@@ -256,7 +263,9 @@ class TargetSender:
         saved = saved or SavedTarget(target.name)
         now = monotonic()
         self._number = 0
-        self._selection = Selection(target.severity, target.patterns, saved.conditions, saved.declined)
+        self._selection = Selection(
+            target.severity, target.patterns, saved.conditions, saved.declined, saved.uncertain
+        )
         self._suppression = Suppression(now, saved.suppressed)
         self._delivery: Delivery = TrapDelivery()
         self._limit: RateLimit | None = RateLimit(target.rate, now)
@@ -395,6 +404,7 @@ class TargetSender:
             self.target.name,
             self._raised_conditions(),
             self._selection.declined,
+            self._selection.uncertain,
             self._suppression.summary(),
             informs,
         )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.model.observations import Severity
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
+from gateway.snmp.notifications.delivery import from_text, to_text
 from gateway.snmp.notifications.notification import Notification, StandingAlarms
 from tests.snmp.notifications.story import INFORM, NMS, ROOT, SECOND, Play, cleared, event, raised, target
 
@@ -259,6 +260,17 @@ def test_what_was_perhaps_not_sent_is_reported_when_the_rate_allows() -> None:
     assert [each.number for each in second.received()] == [2]
     second.pass_time(TWO_CHECKS)
     assert [each.oid for each in second.received() if each.oid == RAISED] == [RAISED]
+
+
+def test_what_was_perhaps_not_sent_is_reported_after_another_restart_too() -> None:
+    first = saved_and_killed()
+    second = Play([target(rate=1)], saved=first.saved, standing=lasts("c"))
+    second.notify(event(2), raised(3, "c", Severity.INFO))
+    assert [each.number for each in second.received()] == [2]
+    saved = from_text(to_text(second.sender.saved()))
+    third = knowing(Play([target(rate=1)], saved=saved, standing=lasts("c")), alarm("c", Severity.INFO))
+    third.pass_time(TWO_CHECKS)
+    assert [each.oid for each in third.received() if each.oid == RAISED] == [RAISED]
 
 
 def test_what_waits_in_the_process_when_it_saves_was_not_reported() -> None:
