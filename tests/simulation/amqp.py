@@ -23,12 +23,17 @@ WATCH = 5 * SECOND
 
 
 class AmqpBroker:
-    """Routes messages between clients while it is up."""
+    """Routes messages between clients while it is up.
+
+    Attributes:
+        queue_names: what tells the names of all queues apart that there ever are.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.clients: list[AmqpClient] = []
         self.up = True
         self.blocked = False
+        self.queue_names = itertools.count(1)
         self._scheduler = scheduler
 
     def route(self, send: Send, user: str, timestamp: int) -> bool:
@@ -99,7 +104,6 @@ class AmqpClient:
         self._bindings_of = bindings
         self._bindings: tuple[Binding, ...] = ()
         self._limit = limit
-        self._names = itertools.count(1)
         self._up = False
         self._closed = False
         self._fine_at = 0
@@ -172,7 +176,7 @@ class AmqpClient:
         if not self._broker.up:
             self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
             return
-        queue = f"amqp-gateway.{self.conversation.name}.{next(self._names)}"
+        queue = f"amqp-gateway.{self.conversation.name}.{next(self._broker.queue_names)}"
         self._bindings = tuple(self._bindings_of(queue))
         self._wants.cache_clear()
         self.queue, self.outgoing = self._new_queue(), self._new_outgoing()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from gateway.eventlog.last_state import LastState
+from gateway.eventlog.last_state import EVENTS, LastEvents, LastState, events_value
 from gateway.eventlog.record import LogRecord
 from gateway.feed.client import SILENCE_SECONDS
 from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
@@ -32,8 +32,9 @@ from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
 from gateway.service.processes.operations import CoreOperations, RecordingLog
-from gateway.service.state.restored_records import restored_operations
+from gateway.service.state.restored_records import restored_events, restored_operations
 from tests.components.opened_index import opened_index
+from tests.simulation.index_disk import IndexDisk
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.processes import Process
@@ -41,6 +42,7 @@ from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Ti
 from tests.simulation.violations import demand
 
 GATEWAY = "7b0c5b3e"
+INDEX = "instances.sqlite3"
 _IN_SOCKET = 4
 """Messages that the socket between core and north takes before the writer must wait."""
 
@@ -83,13 +85,15 @@ class Surroundings:
     Attributes:
         published: told every batch that leaves the inventory, before anybody else.
         last_state: how sources of these names stood when the log ended.
-        begins: told of a core's inventory, when its sources are known and before anything is observed; the
-            log of that core.
+        begins: told of a core's inventory, when its sources are known and before anything is observed, and
+            what each segment is to begin with; the log of that core.
+        last_events: what the log says of events of earlier cores.
         unfinished: what the log says of operations that were begun and have no end.
         permissions: who may change what.
         loop: what awaits runs on it.
         sources: starts each source's part, by name.
         kinds: of the sources, by name.
+        index_disk: of the folder, as far as the instance index is concerned.
         natively: names of the sources whose dialect has a request of its own to set properties.
         feed_limit: records that may wait for a subscriber.
     """
@@ -100,10 +104,12 @@ class Surroundings:
     mappings: Mapping[str, MappingFile]
     published: Callable[[Batch], None]
     last_state: Callable[[Collection[str]], LastState]
-    begins: Callable[[Inventory], RecordingLog]
+    begins: Callable[[Inventory, Callable[[], dict[str, object]]], RecordingLog]
+    last_events: Callable[[], LastEvents]
     unfinished: Callable[[], Sequence[LogRecord]]
     permissions: Sequence[Permission]
     loop: VirtualLoop
+    index_disk: IndexDisk
     sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     natively: frozenset[str] = frozenset()
@@ -134,7 +140,8 @@ class Core:
 
     def _start(self) -> None:
         around, parts, epoch = self._around, self._parts, self.epoch
-        self._index = parts.index(around.folder / "instances.sqlite3")
+        self._index = parts.index(around.folder / INDEX)
+        self._index.start(GATEWAY, epoch)
         classes = ClassRegistry(around.mappings)
         self._timers: dict[Callable[[], None], Timer] = {}
         slicing = BatchSettings(self._apply_soon, _SLICES[epoch % len(_SLICES)])
@@ -148,8 +155,8 @@ class Core:
             name: self.inventory.add_source(name, kind, 1000, sets_natively=name in around.natively)
             for name, kind in around.kinds.items()
         }
-        unfinished = around.unfinished()
-        log = around.begins(self.inventory)
+        unfinished, recorded = around.unfinished(), around.last_events()
+        log = around.begins(self.inventory, partial(self._facts, recorded.made))
         patterns = [pattern for mapping in around.mappings.values() for pattern in secret_patterns(mapping)]
         self.manager = parts.manager(
             self.inventory,
@@ -161,9 +168,12 @@ class Core:
         self.operations = CoreOperations(self.manager, self.inventory, self.clock, log)
         numbers = {name: source.identity.number for name, source in known.items()}
         self.operations.recover(restored_operations(unfinished, numbers))
+        names = {object_id: record.object_name or "" for object_id, record in self.last.objects.items()}
+        events = restored_events(recorded, GATEWAY, classes, numbers, names)
+        self.inventory.recall(events, recorded.made)
         self._runs = [start(self, known[name]) for name, start in around.sources.items()]
         self._every(SECOND, lambda: self.inventory.tick(self.clock.now()))
-        self._every(15 * SECOND, self._index.checkpoint)
+        self._every(15 * SECOND, self._keep_index)
 
     def observed(self, source: SourceInventory, observations: tuple[Observation, ...]) -> None:
         """What one message body told."""
@@ -195,6 +205,15 @@ class Core:
         """What awaits ends; what that would tell nobody hears any more."""
         with contextlib.suppress(sqlite3.ProgrammingError):
             await self.operations.__aexit__(None, None, None)
+
+    def _facts(self, made: Mapping[int, int]) -> dict[str, object]:
+        """As `gateway.service.processes.core` has them at the begin of each segment."""
+        events = events_value({**made, self.epoch: self.inventory.events_made})
+        return {"gateway": GATEWAY, "boot": self.epoch, EVENTS: events}
+
+    def _keep_index(self) -> None:
+        self._index.checkpoint()
+        self._around.index_disk.synced()
 
     def _publish(self, batch: Batch) -> None:
         if not self._is_alive:

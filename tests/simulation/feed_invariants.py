@@ -6,6 +6,7 @@ whoever relies on the gateway. What norths show is checked in `north_invariants`
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from gateway.feed.records import (
@@ -23,6 +24,7 @@ from gateway.feed.records import (
 )
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassSchema, EventSchema, Kind
+from tests.simulation.index_disk import DurableName
 from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
 from tests.simulation.truth import Thing, Truth, mark_of
 from tests.simulation.violations import demand
@@ -73,7 +75,7 @@ class FeedInvariants:
         self._classes: dict[int, ClassSchema] = {}
         self._events: dict[int, EventSchema] = {}
         self._living: dict[tuple[int, str, int], _Told] = {}
-        self._durable_rows: dict[tuple[int, str, str], int] = {}
+        self._durable_rows: dict[DurableName, int] = {}
         self._seen: set[int] = set()
         self._gaps: dict[str, list[tuple[int, int]]] = {}
         self._event_ids: set[str] = set()
@@ -106,6 +108,10 @@ class FeedInvariants:
             if until >= ran_until:  # stopped or killed before it could find out
                 heard = min(heard, since)
             self._unwatched.setdefault(source, heard)
+
+    def power_failed(self, kept: Collection[DurableName]) -> None:
+        """Only the rows of these names are on the disk: others may get new ones, which nobody had before."""
+        self._durable_rows = {name: row for name, row in self._durable_rows.items() if name in kept}
 
     def _state(self, source: str, state: SourceState) -> None:
         if state is not SourceState.SYNCHRONISED:

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from gateway.eventlog.last_state import LastState, last_state
-from gateway.eventlog.logged_events import absence_record
+from gateway.eventlog.last_state import LastEvents, LastState, last_events, last_state
+from gateway.eventlog.logged_events import absence_record, start_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, converter
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
+from gateway.eventlog.retention import Why, time_text
 from gateway.eventlog.segment import VERSION, LogIdentity, compactable, identity_path, segment_path
+from gateway.feed.latest import HistoryLimits
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
 from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
+from tests.simulation.core import GATEWAY
 from tests.simulation.recording import OperationDisk, Recording
 from tests.simulation.scheduler import SECOND, Clock
 
@@ -52,6 +55,7 @@ class _Life:
 
     mirror: LogRecorder
     head: Iterator[AnyRecord]
+    facts: Callable[[], dict[str, object]]
     segments: list[_Segment] = field(default_factory=lambda: [_Segment()])
     events: list[str] = field(default_factory=list)
     gaps: int = 0
@@ -127,12 +131,24 @@ class SimulatedLog:
         self._last = last_state(self._folder, sources)
         return self._last
 
-    def begins(self, inventory: Inventory) -> Recording:
+    def last_events(self) -> LastEvents:
+        """A core starts, and reads what earlier ones told."""
+        return last_events(self._folder, HistoryLimits().events, GATEWAY)
+
+    @property
+    def events(self) -> list[str]:
+        """The ids of all events that the log has."""
+        assert self._life is not None
+        records = (*self._past, *self._life.records)
+        return [record.event_id for record in records if record.kind is RecordKind.EVENT and record.event_id]
+
+    def begins(self, inventory: Inventory, facts: Callable[[], dict[str, object]]) -> Recording:
         """A core was started, and its sources are known."""
         records, sequence = inventory.snapshot()
         recording = Recording(self.disk)
         mirror = self._made(RecorderSettings(INTERVAL), self._last)
-        self._life = _Life(mirror, mirror.head(self._clock.now), recording=recording)
+        self._life = _Life(mirror, mirror.head(self._clock.now), facts, recording=recording)
+        self._start_segment(self._life, Why.BEGAN)
         self.published(Batch(1, sequence, tuple(records)))
         return recording
 
@@ -163,6 +179,7 @@ class SimulatedLog:
             if life.recording is not None:
                 life.recording.new_segment()
             life.head = life.mirror.head(self._clock.now)
+            self._start_segment(life, Why.AGE)
         life.tell_head(_AT_A_TIME)
         life.note(self._clock.scheduler.now)
 
@@ -219,6 +236,9 @@ class SimulatedLog:
             assert_deltas_add_up(log)
         except (AssertionError, KeyError) as error:
             yield f"the log's deltas do not add up: {error!r}"
+
+    def _start_segment(self, life: _Life, why: Why) -> None:
+        life.record([start_record(time_text(self._clock.now()), why, life.facts())])
 
     def _write(self, life: _Life) -> None:
         """What has reached the disk of the records of a core that was killed just now."""

@@ -9,10 +9,12 @@ from gateway.eventlog.logged_events import READ_WHOLE
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.model.stable_names import UNKNOWN
 from gateway.serving.qmf import EVENTS_LOST
+from tests.simulation.management_api import CONNECTION_LAG
 from tests.simulation.scheduler import BEGINNING, FURTHEST_OFF
 from tests.simulation.truth import Thing, Truth, mark_of
 
 _TOLD = (RecordKind.CREATE, RecordKind.SNAPSHOT)
+_LISTED_LATE = frozenset({"rabbitmq:connection", "rabbitmq:channel"})
 _NOTICED = 2 * FURTHEST_OFF
 """Two clocks may be off, each in its own direction."""
 
@@ -33,18 +35,16 @@ class LogLives:
         self._provisional: set[int] = set()
         self._read_whole: set[str] = set()
         self._unlistable: dict[str, bool] = {}
+        self._core: object = None
+        self._core_began = 0
+        self._ended: dict[int, object] = {}
         self._late: list[tuple[Thing, str]] = []
         self._gaps: dict[str, list[tuple[int, int]]] = {}
 
     def differences(self, log: Iterable[LogRecord]) -> Iterator[str]:
         """What a log says otherwise than it was."""
         for record in log:
-            if record.kind is RecordKind.SOURCE and record.source in self._sources:
-                self._source_told(record.source, record)
-            if record.kind is RecordKind.GAP:
-                for source in self._sources if record.source is None else (record.source,):
-                    gap = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
-                    self._gaps.setdefault(source, []).append(gap)
+            self._take(record)
             if record.event == EVENTS_LOST and record.source in self._sources:
                 self._agent_missed(record.source, record.values or {})
             if record.source not in self._sources or record.object_id is None:
@@ -58,6 +58,19 @@ class LogLives:
             elif record.kind is RecordKind.DELETE:
                 yield from self._ends(record.object_id, record)
         yield from self._missed()
+
+    def _take(self, record: LogRecord) -> None:
+        """What is told of the gateway and of sources."""
+        if record.kind is RecordKind.START:
+            former, self._core = self._core, (record.values or {}).get("boot")
+            if former != self._core:
+                self._core_began = nanoseconds_of(record.ingest_ts)
+        elif record.kind is RecordKind.SOURCE and record.source in self._sources:
+            self._source_told(record.source, record)
+        elif record.kind is RecordKind.GAP:
+            for source in self._sources if record.source is None else (record.source,):
+                gap = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
+                self._gaps.setdefault(source, []).append(gap)
 
     def _agent_missed(self, source: str, values: Mapping[str, object]) -> None:
         """Events are lost that an agent did not receive: QMF has no gap, so the agent says so by an event."""
@@ -82,6 +95,9 @@ class LogLives:
         self._things[identifier] = thing
         if self._unlistable[thing.source]:
             self._identifiers[thing.serial] = identifier
+        if self._ended.get(thing.serial, self._core) != self._core:
+            # A RabbitMQ lists from a cache: the next core is shown what has ended, and does not know that.
+            self._identifiers[thing.serial] = identifier
         known_as = self._identifiers.setdefault(thing.serial, identifier)
         if known_as != identifier and not self._is_uncertain(thing):
             yield f"the log tells {thing} as {known_as}, and as {identifier}"
@@ -94,6 +110,11 @@ class LogLives:
         thing = self._things.get(identifier)
         if thing is None or self._is_uncertain(thing):
             return
+        if not record.inferred:
+            self._ended[thing.serial] = self._core
+        if record.inferred and self._is_too_young(thing):
+            self._identifiers.pop(thing.serial, None)
+            return
         if record.inferred and self._unlistable[thing.source]:
             # If it can be listed again, it is taken for another one: nothing was known of it meanwhile.
             self._identifiers.pop(thing.serial, None)
@@ -105,6 +126,14 @@ class LogLives:
         ):
             text = f"the log says that {thing} ended at {record.delete_ts}, not {_text(thing.ended)}"
             self._late.append((thing, text))
+
+    def _is_too_young(self, thing: Thing) -> bool:
+        """Whether a RabbitMQ may not have listed it yet when the present core asked.
+
+        That core takes it for ended, and for another one when it is listed: a fault of the gateway's.
+        """
+        since = self._core_began - thing.created
+        return thing.class_name in _LISTED_LATE and -_NOTICED < since < CONNECTION_LAG + FURTHEST_OFF
 
     def _is_uncertain(self, thing: Thing) -> bool:
         """It was hidden, or made so soon after its node started that clocks cannot tell which came first."""

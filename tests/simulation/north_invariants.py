@@ -271,7 +271,7 @@ class NorthInvariants:
         if shown != expected or len(cells) != len(shown):
             yield f"alarms shown: {sorted(shown)}, there are {sorted(expected)}"
         for receiver in receivers.all.values():
-            if receiver.believed != expected:
+            if (receiver.believed ^ expected) - receiver.unsure:
                 yield f"{receiver.target.name} believes {receiver.believed}, there are {sorted(expected)}"
 
 

@@ -19,11 +19,15 @@ from gateway.snmp.notifications.notification import Notification
 from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 from gateway.snmp.projection import Projection
+from tests.simulation.core import GATEWAY
+from tests.simulation.event_account import EventAccount, Place
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
 from tests.simulation.table_reader import ROOT, decoded
 
 _SAVE = SECOND
+FORGOTTEN = 2 * SECOND
+"""What was sent so shortly before a power failure may be unknown after it: neither saved nor committed."""
 _WAY = (50_000, 20 * MILLISECOND)
 
 
@@ -38,6 +42,9 @@ class Receiver:
         heard: ids of the events that the present run of the SNMP process has told.
         twice: ids of those that it told twice.
         deaf: whether nothing reaches it.
+        account: of its events, where it loses none of them.
+        lately: when it was last told of what it believes.
+        unsure: what it was told of just before a power failure, which nobody may remember.
     """
 
     target: Target
@@ -46,18 +53,25 @@ class Receiver:
     heard: set[str] = field(default_factory=set)
     twice: list[str] = field(default_factory=list)
     deaf: bool = False
+    account: EventAccount | None = None
+    lately: dict[tuple[str, str], int] = field(default_factory=dict)
+    unsure: set[tuple[str, str]] = field(default_factory=set)
     _answered: dict[int, None] = field(default_factory=dict)
 
-    def receive(self, datagram: bytes) -> bytes | None:
+    def receive(self, datagram: bytes, now: int) -> bytes | None:
         """Take a notification; the answer, if it wants one."""
         request_id, values = _content(datagram)
         is_inform = self.target.kind is TargetKindNumber.INFORM_V2C
         if not (is_inform and request_id in self._answered):  # sent again because the answer was lost
-            self._take(values)
+            self._take(values, now)
         self._answered[request_id] = None
         return _answer(datagram) if is_inform else None
 
-    def _take(self, values: dict[NotificationObject, str]) -> None:
+    def power_failed(self, now: int) -> None:
+        """What came just before was perhaps neither saved nor committed: that it is over is not told."""
+        self.unsure |= {key for key, time in self.lately.items() if time > now - FORGOTTEN}
+
+    def _take(self, values: dict[NotificationObject, str], now: int) -> None:
         event_id = values.get(NotificationObject.ID, "")
         if event_id in self.heard:
             self.twice.append(event_id)
@@ -65,6 +79,10 @@ class Receiver:
         condition = values.get(NotificationObject.CONDITION, "")
         key = values.get(NotificationObject.SOURCE, ""), condition
         state = values.get(NotificationObject.STATE)
+        if self.account is not None:
+            self.account.told(event_id, is_alarm=state == str(int(ConditionStateNumber.RAISED)))
+        self.lately[key] = now
+        self.unsure.discard(key)
         if condition and state == str(int(ConditionStateNumber.RAISED)):
             self.believed.add(key)
         elif condition and state == str(int(ConditionStateNumber.CLEARED)):
@@ -80,10 +98,16 @@ class Receivers:
         traps = Target("traps", ("192.0.2.1", 162), TargetKindNumber.TRAP_V2C, b"public", rate=rate)
         informs = Target("informs", ("192.0.2.2", 162), TargetKindNumber.INFORM_V2C, b"public", rate=rate)
         self.all = {
-            traps.address: Receiver(traps),
+            traps.address: Receiver(traps, account=EventAccount()),
             informs.address: Receiver(informs, loss=random.choice((0.0, 0.3))),
         }
         self.kept = ""
+
+    @property
+    def account(self) -> EventAccount:
+        """Of the events of the receiver that loses none."""
+        (account,) = (receiver.account for receiver in self.all.values() if receiver.account is not None)
+        return account
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -115,7 +139,9 @@ class Sending:
         self._traps: Pipe[tuple[Receiver, bytes]] = Pipe(scheduler, self._arrive, QUICK)
         self._working: Timer | None = None
         self._saving: Timer | None = None
+        self._traps.owner = None
         self._stopped = False
+        self._account = receivers.account
         for receiver in receivers.all.values():
             receiver.heard.clear()
         outside = Outside(
@@ -130,18 +156,27 @@ class Sending:
             wake=self._wake,
             failed=self._failed,
         )
-        settings = SenderSettings(ROOT, (*ROOT, *MODULE), "7b0c5b3e", boot, "", receivers.targets)
+        settings = SenderSettings(ROOT, (*ROOT, *MODULE), GATEWAY, boot, "", receivers.targets)
         saved: SavedNotifications | None = from_text(receivers.kept) if receivers.kept else None
+        self._account.process_begins((saved.epoch, saved.number) if saved is not None else (0, 0))
         self._sender = NotificationSender(settings, outside, saved)
         self._sender.start()
 
     def notify(self, notification: Notification) -> None:
         """The projection tells an event."""
+        suppressed, lost = self._counts()
         self._sender.notify(notification)
+        suppressed_now, lost_now = self._counts()
+        place = notification.epoch, notification.number
+        self._account.counted([place] if suppressed_now > suppressed else ())
+        self._account.counted(_before(place, lost_now - lost))
 
     def events_made(self, epoch: int, number: int) -> None:
         """The projection tells how many events a former core made."""
+        _, lost = self._counts()
         self._sender.events_made(epoch, number)
+        _, lost_now = self._counts()
+        self._account.counted(_before((epoch, number + 1), lost_now - lost))
 
     def stop(self) -> None:
         """The process is killed."""
@@ -157,7 +192,18 @@ class Sending:
 
     def _save(self) -> None:
         self._saving = None
-        self._receivers.kept = to_text(self._sender.saved())
+        saved = self._sender.saved()
+        self._account.saved((saved.epoch, saved.number))
+        self._receivers.kept = to_text(saved)
+
+    def _counts(self) -> tuple[int, int]:
+        """What was suppressed of those for the receiver whose account is kept, and what is lost."""
+        (health,) = (
+            self._sender.health[receiver.target.name]
+            for receiver in self._receivers.all.values()
+            if receiver.account is not None
+        )
+        return health.suppressed, health.lost
 
     def _work_after(self, delay: int) -> None:
         if self._stopped:
@@ -183,7 +229,7 @@ class Sending:
 
     def _arrive(self, sent: tuple[Receiver, bytes]) -> None:
         receiver, datagram = sent
-        answer = receiver.receive(datagram)
+        answer = receiver.receive(datagram, self._scheduler.now)
         self._scheduler.tell(receiver.target.name, f"believes {sorted(receiver.believed)}")
         if answer is not None and not self._lost(receiver) and not self._stopped:
             self._later(lambda: self._answered(answer, receiver.target.address))
@@ -201,6 +247,12 @@ class Sending:
     @staticmethod
     def _failed(error: Exception) -> None:
         raise error
+
+
+def _before(place: Place, events: int) -> list[Place]:
+    """So many events of the same core before one."""
+    epoch, number = place
+    return [(epoch, number - distance) for distance in range(1, events + 1)]
 
 
 def _content(datagram: bytes) -> tuple[int, dict[NotificationObject, str]]:

@@ -26,9 +26,10 @@ from gateway.snmp.projection import Projection
 from gateway.snmp.registry_growth import SeenSchemas, new_registry
 from tests.jmx.model_machine import ModelMachine
 from tests.simulation.asking import NorthLink, NorthSurroundings
-from tests.simulation.core import Core, Parts, SourceRun, Surroundings
+from tests.simulation.core import INDEX, Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
 from tests.simulation.feed_invariants import FeedInvariants
+from tests.simulation.index_disk import IndexDisk
 from tests.simulation.jmx import JmxProcess, shown_rows
 from tests.simulation.ledger import Ledger
 from tests.simulation.log import SimulatedLog
@@ -77,13 +78,25 @@ _STANDS_STILL = (SECOND, 80 * SECOND)
 _HANGS = 30 * SECOND
 """One process that stands still for so long is killed by the supervisor."""
 
+_LOST_WITH_THE_POWER = 0.7
+"""So often what was not synced is lost."""
+
 _OPERATES = (SECOND, 8 * SECOND)
 """Between two operations, on average: a seed chooses between these."""
 
 _POINTS = ("asked", "begun", "done", "ended")
 """Of an operation, at which something may die."""
 
-_DEATHS = ("killed", "lost", "half-open", "stopped", "restarted", "management fails", "stands still")
+_DEATHS = (
+    "killed",
+    "power failure",
+    "lost",
+    "half-open",
+    "stopped",
+    "restarted",
+    "management fails",
+    "stands still",
+)
 """What kinds of fault that may be."""
 
 
@@ -155,6 +168,7 @@ class Simulation:
         reader = TableReader(self._registries, shown)
         self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
         self._log = SimulatedLog(seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log")
+        self._index_disk = IndexDisk(Path(folder) / INDEX, Path(folder) / "disk")
         self._around = Surroundings(
             self.scheduler,
             self._clock,
@@ -163,9 +177,11 @@ class Simulation:
             self._published,
             self._log.last_state,
             self._log.begins,
+            self._log.last_events,
             self._disk.unfinished,
             (ANYTHING,),
             self._loop,
+            self._index_disk,
             {site.name: self._starter(site) for site in self._sites},
             {site.name: site.kind for site in self._sites},
             frozenset(site.name for site in self._sites if site.sets_natively),
@@ -195,7 +211,7 @@ class Simulation:
         Raises:
             ViolationError: something that must hold did not.
         """
-        with self._resources, self._loop.running():
+        with self._resources, self._index_disk.watched(), self._loop.running():
             self._start_core()
             for site in self._sites:
                 site.begin()
@@ -236,6 +252,8 @@ class Simulation:
         self.ledger.check()
         self._check_operations()
         self._check_log(is_calm=True)
+        if differences := list(self._receivers.account.differences(self._log.events)):
+            raise ViolationError("; ".join(differences[:5]))
         remembered = [
             one.name for one in self._sites if SOURCE_KINDS[one.kind].read_whole and one.keeps_identities
         ]
@@ -351,6 +369,17 @@ class Simulation:
         if self._jmx is not None and not self._jmx.process.is_stopped:
             self._jmx.kill_machine()
 
+    def _lose_power(self) -> None:
+        """All end at one instant, with the machine; what was not synced is lost, or happens to be there."""
+        self.scheduler.tell("simulation", "power failure")
+        self._kill_jmx()
+        self._kill_snmp()
+        self._kill_core()
+        for receiver in self._receivers.all.values():
+            receiver.power_failed(self.scheduler.now)
+        if self.scheduler.random.random() < _LOST_WITH_THE_POWER:
+            self.told.power_failed(self._index_disk.lose_power())
+
     def _stand_still(self, name: str) -> None:
         """One process is stopped; the supervisor kills it if that lasts."""
         running = self._running()
@@ -457,6 +486,7 @@ class Simulation:
     def _faults(self) -> dict[str, Fault]:
         faults: dict[str, Fault] = {
             "core killed": self._kill_core,
+            "power failure": self._lose_power,
             "snmp killed": self._kill_snmp,
             "snmp slow": self._slow_snmp,
             "informs get lost": self._deafen,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -91,8 +91,35 @@ class TransientIndex(InstanceIndex):
         class_name: str,
         name: str,  # noqa: ARG002  forgets the name
         in_use: Callable[[int], bool] = lambda _: False,
+        recorded: int = 0,  # noqa: ARG002  likewise
     ) -> int:
         return self.transient_row(source, class_name, in_use)
+
+
+class LateBlocks(InstanceIndex):
+    """Gives numbers of blocks that are not on the disk."""
+
+    def transient_row(
+        self, source: int, class_name: str, in_use: Callable[[int], bool] = lambda _: False
+    ) -> int:
+        owed = self._owes_sync
+        row = super().transient_row(source, class_name, in_use)
+        self._owes_sync = owed
+        return row
+
+
+class TrustsItself(InstanceIndex):
+    """Does not believe the event log what numbers it gave."""
+
+    def durable_row(
+        self,
+        source: int,
+        class_name: str,
+        name: str,
+        in_use: Callable[[int], bool] = lambda _: False,
+        recorded: int = 0,  # noqa: ARG002  not believed
+    ) -> int:
+        return super().durable_row(source, class_name, name, in_use)
 
 
 class ChangingInventory(Inventory):
@@ -166,6 +193,13 @@ class LosesGaps(ChangingInventory):
 
     def changed(self, record: Record) -> Record | None:
         return None if isinstance(record, GapRecord) else record
+
+
+class ForgetsEvents(Inventory):
+    """Tells nobody of the events of earlier cores."""
+
+    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
+        pass
 
 
 class HidesDiscontinuities(ChangingInventory):
@@ -300,9 +334,21 @@ MUTANTS: Iterable[tuple[str, Made]] = (
         "an index that gives a new row each time",
         Made(core=Parts(index=partial(opened_index, kind=TransientIndex))),
     ),
+    (
+        "an index whose blocks are synced late",
+        Made(core=Parts(index=partial(opened_index, kind=LateBlocks)), faults=("power failure",)),
+    ),
+    (
+        "an index that does not believe the event log",
+        Made(core=Parts(index=partial(opened_index, kind=TrustsItself)), faults=("power failure",)),
+    ),
     ("a subscription that drops in silence", Made(core=Parts(subscription=ForgetfulSubscription))),
     ("an inventory that drops ends", Made(core=Parts(inventory=LosesDeletes))),
     ("an inventory that tells no gaps", Made(core=Parts(inventory=LosesGaps))),
+    (
+        "an inventory that forgets the events of earlier cores",
+        Made(core=Parts(inventory=ForgetsEvents), faults=("snmp killed", "core killed")),
+    ),
     ("an inventory that tells no discontinuity", Made(core=Parts(inventory=HidesDiscontinuities))),
     ("an inventory that numbers again", Made(core=Parts(inventory=NumbersAnew))),
     ("a console that ignores announcements", Made(console=TrustingConsole)),
