@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shlex
 import shutil
@@ -306,6 +307,24 @@ def installation_lines(*, has_commands: bool, has_modules: bool, again: str) -> 
     return lines if has_modules else [*lines, f"  {again}  # afterwards, so that names are found"]
 
 
+def lines_of_java(ours: str, *, has_java: bool, has_spark: bool, serves_jmx: bool) -> list[str]:
+    """Return what is said of the parts that need a Java runtime, as it is printed.
+
+    Args:
+        ours: the command ``amqp-gateway``, as a shell takes it.
+        has_java: whether there is a Java runtime.
+        has_spark: whether PySpark is installed.
+        serves_jmx: whether the configuration has JMX.
+    """
+    lines = []
+    if has_spark:
+        lines.append(f"  {ours} analytics report --last 1h")
+    if not has_java and (has_spark or not serves_jmx):
+        parts = [*([] if serves_jmx else ["JMX (then set jmx.enabled to true)"]), *(["reports"] * has_spark)]
+        lines.append(f"  apt-get install default-jre-headless  # for {' and '.join(parts)}: there is no Java")
+    return lines
+
+
 def _shown(address: tuple[str, int]) -> str:
     """Return a listening address as a client on this machine reaches it."""
     host, port = address
@@ -343,5 +362,11 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
             f"  jconsole   then Remote Process {_shown(settings.jmx.listen)}, user monitor, password in"
             f" {state.secret_path('jmx-monitor')}, Insecure connection"
         )
+    lines += lines_of_java(
+        ours,
+        has_java=shutil.which("java") is not None,
+        has_spark=importlib.util.find_spec("pyspark") is not None,
+        serves_jmx=settings.jmx.enabled,
+    )
     again = f"  {ours} run --config {shlex.quote(str(configuration.path))}"
     return "\n".join([*lines, "", "Ctrl-C stops it. This command runs it again:", again, ""])

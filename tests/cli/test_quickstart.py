@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.cli.quickstart import installation_lines
+from gateway.cli.quickstart import installation_lines, lines_of_java
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
 from gateway.service.processes.exit_codes import ExitCode
@@ -136,6 +136,29 @@ def test_where_nothing_is_missing_nothing_is_installed() -> None:
 
     assert shlex.split(line, comments=True) == ["apt-get", "install", "snmp"]
     assert installation_lines(has_commands=True, has_modules=True, again="quickstart") == []
+
+
+@pytest.mark.parametrize(
+    ("has_java", "has_spark", "serves_jmx", "said"),
+    [
+        (True, False, True, []),
+        (True, True, True, ["amqp-gateway analytics report"]),
+        (False, False, False, ["for JMX (then set jmx.enabled to true): there is no Java"]),
+        (
+            *(False, True, False),
+            [
+                "amqp-gateway analytics report",
+                "for JMX (then set jmx.enabled to true) and reports: there is no Java",
+            ],
+        ),
+    ],
+)
+def test_what_needs_java_is_said(
+    *, has_java: bool, has_spark: bool, serves_jmx: bool, said: list[str]
+) -> None:
+    lines = lines_of_java("amqp-gateway", has_java=has_java, has_spark=has_spark, serves_jmx=serves_jmx)
+    assert len(lines) == len(said)
+    assert all(words in line for words, line in zip(said, lines, strict=True))
 
 
 def test_done_again_it_keeps_what_is_there(newcomer: Newcomer) -> None:
