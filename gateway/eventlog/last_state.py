@@ -20,7 +20,7 @@ from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, READ_WHOLE_S
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
-from gateway.model.observations import EVENT_DELAY_BOUNDS, SourceState, delay_allowed
+from gateway.model.observations import SourceState, delay_allowed
 from gateway.model.source_kinds import source_kind
 
 MAX_DELIVERIES: Final = 100_000
@@ -31,6 +31,9 @@ _HEAD_SECONDS: Final = 60.0
 """In a log of an earlier version, a segment that spans so much time has its whole head."""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
+_STANDSTILL: Final = 10 * 10**9
+"""Nanoseconds that a process may have stood still at the end of the log: a quiet source has long silences."""
+
 _MADE_AT_ONCE: Final = frozenset({RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE})
 
 
@@ -135,7 +138,7 @@ class _StateReader:
             took = delay_allowed(self._took.get(source, 0))
             # As long as nothing of the source was recorded at the end, the process may have stood still.
             silent = until - (self._arrived.get(source, 0) or until)
-            complete_until = self._unheard.get(source, until - max(took, min(silent, EVENT_DELAY_BOUNDS[1])))
+            complete_until = self._unheard.get(source, until - max(took, min(silent, _STANDSTILL)))
             if source in self._last_received:
                 # What happened before the last message may have been under way in an agent that ended then.
                 complete_until = min(complete_until, self._last_received[source] - took)

@@ -136,6 +136,7 @@ class Processes:
         self._connections: dict[str, str] = {}
         self._of_connections: dict[str, str] = {}
         self._channels: dict[str, str] = {}
+        self._of_channels: dict[str, str] = {}
 
     def connection(self, process: str) -> str | None:
         """Return the name of the connection that a process serves."""
@@ -156,16 +157,23 @@ class Processes:
         self._connections.pop(self._of_connections.pop(name, ""), None)
 
     def channel_opened(self, process: str, name: str) -> None:
-        """Add the process of a new channel."""
+        """Add the process of a new channel.
+
+        The former channel of its name has ended, although its process reports that after it has answered the
+        client, who may have opened the new one by then.
+        """
+        self._channels.pop(self._of_channels.pop(name, ""), None)
         if len(self._channels) < MAX_PROCESSES:
             self._channels[process] = name
+            self._of_channels[name] = process
 
     def channel_closed(self, process: str) -> None:
         """Remove the process of a channel that ended."""
-        self._channels.pop(process, None)
+        self._of_channels.pop(self._channels.pop(process, ""), None)
 
     def forget(self) -> None:
         """Remove all: events were lost, so a process may serve another connection now, or none."""
         self._connections.clear()
         self._of_connections.clear()
         self._channels.clear()
+        self._of_channels.clear()

@@ -95,6 +95,25 @@ def test_a_consumer_ends_with_its_queue_and_not_with_another_channel() -> None:
     assert shop.names("channel") == [CHANNEL]
 
 
+def test_the_end_of_a_channel_that_is_reported_after_the_next_one_of_its_number_is_not_that_ones_end() -> (
+    None
+):
+    """Its process ends after it has answered the client, which opens the number again at once."""
+    shop = world()
+    channel_opened(shop)
+    shop.run(0.1)
+    heard = len(shop.seen)
+    channel_opened(shop, process="<rabbit@shop.1.31.0>")
+    shop.event("channel.closed", pid=PROCESS)
+    shop.run(0.1)
+    assert ends(shop, heard) == ["channel"]
+    assert shop.names("channel") == [CHANNEL]
+    shop.event("channel.closed", pid="<rabbit@shop.1.31.0>")
+    shop.run(0.1)
+    assert ends(shop, heard) == ["channel", "channel"]
+    assert shop.names("channel") == []
+
+
 def test_a_channel_of_a_connection_that_is_not_shown_is_not_shown() -> None:
     shop = world()
     shop.event(
