@@ -43,6 +43,8 @@ TABLES_LOOKS = (tables.differences, tables.report_differences) if PROVING else (
 SETTLED_SECONDS = 120.0
 LONGEST_WAIT = 200
 """Acts between two kills: some seconds of a quiet machine."""
+CALM = 400
+"""Acts before the first kill, and when everything was read again after the last one: all must be told."""
 LONGEST_START = 150
 """The same from the first sign of a process that was started again to its second kill: it may be ready."""
 
@@ -63,6 +65,7 @@ def test_log_and_front_ends_agree_with_the_ledger_over_kills(
     with plant(start_rabbitmq(TEST_SETTINGS), tmp_path, SEED) as made:
         sightings = Sightings()
         _until_right(made, {"shown at first": partial(_shown, made, sightings)}, record_property)
+        made.after(CALM)
         for number, victim in zip(range(KILLS[rabbitmq_release]), _victims(chance), strict=False):
             # Every other kill comes while the former victim recovers.
             made.after(chance.randrange(LONGEST_WAIT if number % 2 == 0 else LONGEST_WAIT // 10))
@@ -76,7 +79,8 @@ def test_log_and_front_ends_agree_with_the_ledger_over_kills(
         made.read_again()
         made.after(chance.randrange(LONGEST_WAIT))
         made.kill("core")
-        made.after(LONGEST_WAIT)
+        made.read_again()
+        made.after(CALM)
         truth = made.rest()
         looks: dict[str, Look] = {}
         for source in JUDGED:
