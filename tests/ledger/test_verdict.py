@@ -218,6 +218,16 @@ def test_a_consumer_of_such_a_channel_may_be_missed_if_it_was_short() -> None:
     assert "are none of" in "\n".join(_found(list(_without(log(), 8, 9)), lines, heard))
 
 
+def test_what_an_agent_tells_may_overlap_but_must_be_of_the_ledger() -> None:
+    gap: Span = 14.0, 16.0
+    heard = Heard([gap], [gap])
+    of_agent = [msgspec.structs.replace(record, dialect="qmf") for record in _without(log(), 8, 9)]
+
+    assert _found(of_agent, ledger(), heard) == []
+    assert "are none of" in "\n".join(_found(_with(of_agent, 15, deleted=70.0), ledger(), heard))
+    assert "are none of" in "\n".join(_found(list(_without(of_agent, 14, 15)), ledger(), heard))
+
+
 def test_what_a_killed_broker_takes_along_ends_with_it() -> None:
     lines = [line for line in ledger() if line["act"] != "connection-close"]
     lines.append(_line("connection-close", 60, "led-connection-1", outcome="unknown"))
