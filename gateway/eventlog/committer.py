@@ -77,6 +77,7 @@ class SegmentWriter:
         disk: that the folder is on.
         min_free: octets that are left free on it.
         unclosed: what recovery found, oldest first.
+        trusted_ts: for ``LOG``.
 
     Attributes:
         unclosed: segments that could not be completed yet; they are tried again with each new segment.
@@ -93,6 +94,8 @@ class SegmentWriter:
         disk: Disk,
         min_free: int,
         unclosed: tuple[Unclosed, ...] = (),
+        *,
+        trusted_ts: Callable[[], str] = str,
     ) -> None:
         self.unclosed = list(unclosed)
         self.unclosed_because = ""
@@ -104,6 +107,7 @@ class SegmentWriter:
         self._identity_is_written = False
         self._disk = disk
         self._min_free = min_free
+        self._trusted_ts = trusted_ts
         self._open: _OpenSegment | None = None
 
     @property
@@ -208,7 +212,10 @@ class SegmentWriter:
         if unclosed.last_seq >= self._identity.next_seq:
             self._write_identity(
                 msgspec.structs.replace(
-                    self._identity, next_seq=unclosed.last_seq + 1, last_ts=unclosed.last_ts
+                    self._identity,
+                    next_seq=unclosed.last_seq + 1,
+                    last_ts=unclosed.last_ts,
+                    trusted_ts=self._trusted_ts(),
                 )
             )
 

@@ -403,7 +403,7 @@ class AgeClock:
     """
 
     def __init__(self, trusted: int, monotonic: int) -> None:
-        self._trusted, self._at = trusted, monotonic
+        self._trusted = trusted, monotonic  # one value, because another thread reads it
         self._agrees, self._agrees_since = 0, 0
 
     def now(self, clock: int, monotonic: int) -> int:
@@ -415,11 +415,16 @@ class AgeClock:
         """
         if abs(clock - monotonic - self._agrees) > _AGREEMENT or not self._agrees_since:
             self._agrees, self._agrees_since = clock - monotonic, monotonic
-        least = self._trusted + monotonic - self._at
+        least = self.least(monotonic)
         if clock <= least + _AGREEMENT or monotonic - self._agrees_since >= TRUSTED_AFTER:
-            self._trusted, self._at = clock, monotonic
+            self._trusted = clock, monotonic
             return clock
         return least
+
+    def least(self, monotonic: int) -> int:
+        """The last trusted time and what has passed since; ``monotonic`` as for `now`."""
+        trusted, at = self._trusted
+        return trusted + monotonic - at
 
 
 class Upkeep:
@@ -458,11 +463,21 @@ class Upkeep:
         self._written = 0  # when it was looked at
         self._unrecorded: Deleted | None = None
 
-    def ends_at(self, last: int) -> None:
-        """The last record that the log has is of then, nanoseconds since 1970 UTC."""
-        # The clock was there for certain; one that was set forward while no gateway ran is not trusted at
-        # once.
-        self._ages = AgeClock(last, self._monotonic())
+    def ends_at(self, last: int, trusted: int) -> None:
+        """Take note of where the log ends.
+
+        Args:
+            last: when its last record was made, nanoseconds since 1970 UTC. The clock was there for certain;
+                one that was set forward while no gateway ran is not trusted at once.
+            trusted: what `trusted` was at the end of the log; 0 where that is not known. The last records
+                may have been made while the clock was ahead.
+        """
+        self._ages = AgeClock(min(last, trusted or last), self._monotonic())
+
+    @property
+    def trusted(self) -> int:
+        """The time that ages are counted from at least, nanoseconds since 1970 UTC; from any thread."""
+        return self._ages.least(self._monotonic())
 
     def octets(self, written: int) -> int:
         """Of all files of the log.

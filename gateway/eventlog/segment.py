@@ -355,6 +355,8 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
         last_ts: ``ingest_ts`` of the last record before ``next_seq``; empty for none.
         standing_seq: first seq of the last segment whose whole head is on the disk: it and those behind it
             say how everything stands. 1 in a log that has none yet; 0 in one of an earlier version.
+        trusted_ts: the time that the ages of files were counted from when the last segment was completed:
+            a clock that was set forward does not show in it. Empty in a log of an earlier version.
     """
 
     version: int
@@ -362,6 +364,7 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
     next_seq: int = 1
     last_ts: str = ""
     standing_seq: int = 0
+    trusted_ts: str = ""
 
     def text(self) -> str:
         """As it stands in the file."""

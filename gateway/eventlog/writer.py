@@ -204,7 +204,14 @@ class EventLog:
         self._log_id = identity.log_id
         settings = self._settings
         self._waiting = WaitingRecords(identity.log_id, found.next_seq, settings.max_waiting)
-        self._files = SegmentWriter(self._folder, identity, self._disk, settings.min_free, found.unclosed)
+        self._files = SegmentWriter(
+            self._folder,
+            identity,
+            self._disk,
+            settings.min_free,
+            found.unclosed,
+            trusted_ts=lambda: time_text(self._upkeep.trusted),
+        )
         self._committer = Committer(
             self._waiting,
             self._write,
@@ -217,7 +224,7 @@ class EventLog:
         self._state = EventLogRecord(EventLogState.WRITING, since=now)
         self._begin_segment(Why.RECOVERED if self.recovered else Why.BEGAN, time_text(now), now)
         if found.last_ts:
-            self._upkeep.ends_at(nanoseconds_of(found.last_ts))
+            self._upkeep.ends_at(nanoseconds_of(found.last_ts), nanoseconds_of(identity.trusted_ts))
             self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts, self._covered))
         self._run(lambda: self._committer.run(self._files.close))
         self._run(self._record_heads)

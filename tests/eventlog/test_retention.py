@@ -298,3 +298,22 @@ async def test_what_a_log_has_is_not_too_old_because_the_clock_was_set_while_no_
         await until(lambda: log.state.segments > len(segments), "the bounds were looked after")
         assert log.state.deleted_files == 0
     assert segments <= {segment.path.name for segment in list_segments(plant.folder)}
+
+
+async def test_a_start_while_the_clock_is_ahead_makes_nothing_old(tmp_path: Path) -> None:
+    """The last records were made by that clock: that they are there does not make it right."""
+    plant = Plant(tmp_path, LogFileSettings(commit_interval=0, min_free=0, max_age=DAY))
+    async with plant.log() as log:
+        await log.reached(log.append(plant.update(1)))
+    async with plant.log() as log:
+        plant.clock.time += 90 * DAY
+        await log.reached(log.append(plant.update(2)))
+    segments = {segment.path.name for segment in list_segments(plant.folder)}
+    async with plant.log() as log:
+        await log.reached(log.append(plant.update(3)))
+        await until(
+            lambda: log.state.segments > len(segments) or log.state.deleted_files > 0,
+            "the bounds were looked after",
+        )
+        assert log.state.deleted_files == 0
+    assert segments <= {segment.path.name for segment in list_segments(plant.folder)}
