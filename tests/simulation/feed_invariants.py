@@ -58,6 +58,7 @@ class FeedInvariants:
         stopped_at: since when, and ``stopped_until`` when, the core was last stopped.
         no_core_since: since when no core runs, or the one that does is stopped; 0 while one runs.
         owners: whom a row (source, class and row number) belongs to, for ever.
+        replaced: former and later owner, where nobody could know that they are two.
     """
 
     def __init__(self, scheduler: Scheduler, truth: Truth) -> None:
@@ -66,6 +67,7 @@ class FeedInvariants:
         self.no_core_since = 0
         self.stopped_at = self.stopped_until = 0
         self.owners: dict[tuple[int, str, int], object] = {}
+        self.replaced: set[tuple[object, object]] = set()
         self._unwatched: dict[str, int] = {}
         self._unreached: dict[str, int] = {}
         self._scheduler = scheduler
@@ -179,6 +181,9 @@ class FeedInvariants:
         # No row number ever means two objects: not at once, not one after the other, not over restarts; and
         # a transient object, which is another one each time, never inherits a row.
         owner = self.owners.setdefault(key, identity)
+        if owner != identity and key not in self._living and self._is_alike(record, owner):
+            self.replaced.add((owner, identity))
+            owner = self.owners[key] = identity
         demand(owner == identity, f"row {key} belonged to {owner} and is given to {identity}")
         if record.lifetime is Lifetime.DURABLE:
             # A durable object keeps its row over every restart of anything.
@@ -193,6 +198,15 @@ class FeedInvariants:
             demand(known.identity == identity, f"row {key} of {known.identity} is told for {identity}")
             self._discontinuity(key, known, counters, record.reset)
         self._living[key] = _Told(identity, record.reset, counters)
+
+    def _is_alike(self, record: ObjectRecord, owner: object) -> bool:
+        """Whether a core that begins cannot know that what had this name before has ended meanwhile.
+
+        RabbitMQ lists queues without their creation, and the end was told to nobody.
+        """
+        former = self._truth.things.get(owner) if isinstance(owner, int) else None
+        unknown = record.lifetime is Lifetime.TRANSIENT and not record.created
+        return unknown and former is not None and not former.exists
 
     def _update(self, record: UpdateRecord) -> None:
         schema = self._classes[record.class_number]

@@ -28,6 +28,7 @@ from gateway.inventory.inventory import Inventory
 from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
 from tests.simulation.core import GATEWAY
+from tests.simulation.log_bounds import LogBounds
 from tests.simulation.recording import OperationDisk, Recording
 from tests.simulation.scheduler import SECOND, Clock
 
@@ -38,6 +39,9 @@ _UNCOMMITTED = SECOND
 """What was recorded so shortly before a kill may not have reached the disk."""
 
 _COMPACTED = 0.5
+_LOOKS = 5 * SECOND
+"""Between two looks at the bounds of the log, at least."""
+
 _ABSENCE = absence_record("", "").text
 
 
@@ -62,6 +66,8 @@ class _Life:
     recording: Recording | None = None
     recorded: list[tuple[int, int]] = field(default_factory=list)
     """When there were how many records, of the last moments."""
+    times: list[int] = field(default_factory=list)
+    """When each was recorded, by the time that nobody can set."""
 
     @property
     def records(self) -> list[LogRecord]:
@@ -87,8 +93,13 @@ class _Life:
     def note(self, time: int) -> None:
         """Of what is recorded by now, all will soon have reached the disk."""
         self.recorded.append((time, sum(len(segment.records) for segment in self.segments)))
+        self.times += [time] * (self.recorded[-1][1] - len(self.times))
         while len(self.recorded) > 1 and self.recorded[1][0] < time - _UNCOMMITTED:
             del self.recorded[0]
+
+    def are_on_disk(self, records: int, time: int) -> bool:
+        """Whether so many are there for certain, also after a kill now."""
+        return self.committed(time - _UNCOMMITTED) >= records
 
     def committed(self, time: int) -> int:
         """How many records had been recorded by a time of the last moments."""
@@ -109,10 +120,17 @@ class SimulatedLog:
         mirror: the part under test.
         disk: takes what is told of operations.
         folder: of the log.
+        bounds: keeps the log within them.
     """
 
     def __init__(
-        self, seed: int, clock: Clock, mirror: type[LogRecorder], disk: OperationDisk, folder: Path
+        self,
+        seed: int,
+        clock: Clock,
+        mirror: type[LogRecorder],
+        disk: OperationDisk,
+        folder: Path,
+        bounds: type[LogBounds] = LogBounds,
     ) -> None:
         self.disk = disk
         self._random = random.Random(f"log {seed}")  # noqa: S311  repeatable on purpose
@@ -123,6 +141,8 @@ class SimulatedLog:
         self._past: list[LogRecord] = []
         self._standing_seq = 1
         self._last = LastState()
+        self._bounds = bounds(random.Random(f"bounds {seed}"), clock.scheduler, folder)  # noqa: S311  likewise
+        self._kept_at = 0
         segment_path(folder, 1, is_open=True).parent.mkdir(parents=True)
         self._write_identity()
 
@@ -146,6 +166,7 @@ class SimulatedLog:
         """A core was started, and its sources are known."""
         records, sequence = inventory.snapshot()
         recording = Recording(self.disk)
+        self._bounds.core_begins()
         mirror = self._made(RecorderSettings(INTERVAL), self._last)
         self._life = _Life(mirror, mirror.head(self._clock.now), facts, recording=recording)
         self._start_segment(self._life, Why.BEGAN)
@@ -162,7 +183,7 @@ class SimulatedLog:
         self._write(life)
         for segment in compactable(self._folder, standing=False):
             if self._random.random() < _COMPACTED:
-                segment.path.unlink()  # it goes to the lake, where no core looks
+                self._bounds.compacted(segment)  # no core looks there
 
     def published(self, batch: Batch) -> None:
         """A batch leaves the inventory."""
@@ -182,6 +203,18 @@ class SimulatedLog:
             self._start_segment(life, Why.AGE)
         life.tell_head(_AT_A_TIME)
         life.note(self._clock.scheduler.now)
+        self._keep_within_bounds(life)
+
+    def _keep_within_bounds(self, life: _Life) -> None:
+        """What the next core needs is there before anything of former ones is deleted."""
+        head = life.segments[0].head_ends_at
+        if (
+            head
+            and life.are_on_disk(head, self._clock.scheduler.now)
+            and self._clock.scheduler.now - self._kept_at > _LOOKS
+        ):
+            self._kept_at = self._clock.scheduler.now
+            self._bounds.keep()
 
     def check(self, inventory: Inventory, *, is_calm: bool) -> Iterator[str]:
         """What the log of a core that ends now says otherwise than the core knows.
@@ -243,13 +276,16 @@ class SimulatedLog:
     def _write(self, life: _Life) -> None:
         """What has reached the disk of the records of a core that was killed just now."""
         left = life.committed(self._clock.scheduler.now - self._random.randrange(_UNCOMMITTED))
+        told = 0
         for segment in life.segments:
             there, left = segment.records[:left], max(0, left - len(segment.records))
             if there:
                 seq = len(self._past) + 1
                 if segment.head_ends_at and segment.head_ends_at <= len(there):
                     self._standing_seq = seq
-                write_segment(self._folder, seq, block(there, seq))
+                path = write_segment(self._folder, seq, block(there, seq))
+                told += len(there)
+                self._bounds.written(path, seq, life.times[told - 1])
                 self._past += there
         self._write_identity()
 

@@ -81,6 +81,8 @@ class NorthInvariants:
             # An ObjectName never means two objects, and a durable object keeps its own.
             owner = self._feed.owners[row.source, row.class_name, row.row]
             known = self._names.setdefault(name, owner)
+            if (known, owner) in self._feed.replaced:
+                known = self._names[name] = owner
             demand(known == owner, f"{name} was of {known} and is of {owner}")
             if row.fixed[RowColumn.LIFETIME] == RowLifetime.DURABLE:
                 key = (row.source, row.class_name, owner)
@@ -97,8 +99,9 @@ class NorthInvariants:
             return
         owner = self._feed.owners.get((row.source, row.class_name, row.row))
         durable = row.fixed[RowColumn.LIFETIME] == RowLifetime.DURABLE
+        expected = _text(row.fixed[RowColumn.FULL_NAME]) if durable else thing.serial
         demand(
-            owner == (_text(row.fixed[RowColumn.FULL_NAME]) if durable else thing.serial),
+            owner == expected or (expected, owner) in self._feed.replaced,
             f"{_where(row)} is of {owner} and shows {thing}",
         )
         if row.fixed[RowColumn.STATE] == Freshness.FRESH:

@@ -33,6 +33,7 @@ from tests.simulation.index_disk import IndexDisk
 from tests.simulation.jmx import JmxProcess, shown_rows
 from tests.simulation.ledger import Ledger
 from tests.simulation.log import SimulatedLog
+from tests.simulation.log_bounds import LogBounds
 from tests.simulation.log_lives import LogLives
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.north_invariants import NorthInvariants
@@ -119,6 +120,7 @@ class Made:
     jmx: type[jmx.Projection] = jmx.Projection
     mirror: type[LogRecorder] = LogRecorder
     link: type[NorthLink] = NorthLink
+    bounds: type[LogBounds] = LogBounds
     faults: tuple[str, ...] = ()
 
 
@@ -167,7 +169,9 @@ class Simulation:
         self.told = FeedInvariants(self.scheduler, truth)
         reader = TableReader(self._registries, shown)
         self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
-        self._log = SimulatedLog(seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log")
+        self._log = SimulatedLog(
+            seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log", self._made.bounds
+        )
         self._index_disk = IndexDisk(Path(folder) / INDEX, Path(folder) / "disk")
         self._around = Surroundings(
             self.scheduler,

@@ -38,6 +38,7 @@ from gateway.snmp.projection import Projection
 from tests.components.opened_index import opened_index
 from tests.simulation.asking import NorthLink
 from tests.simulation.core import Parts
+from tests.simulation.log_bounds import LogBounds
 from tests.simulation.simulation import Made, Simulation
 from tests.simulation.violations import ViolationError
 
@@ -289,6 +290,13 @@ class HidesResets(LogRecorder):
         return [_without_resets(record) for record in super().tick(now)]
 
 
+class TrustsLastRecords(LogBounds):
+    """Takes the clock of the last records for right."""
+
+    def trusted(self, last: int, trusted: int) -> int:
+        return super().trusted(last, 0 * trusted)
+
+
 class RemembersNothing(LogRecorder):
     """Begins again with each start."""
 
@@ -362,6 +370,10 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("a log with half a head", Made(mirror=TellsHalfAHead)),
     ("a log without resets", Made(mirror=HidesResets)),
     ("a log that begins again with each start", Made(mirror=RemembersNothing)),
+    (
+        "a log that trusts the clock of its last records",
+        Made(bounds=TrustsLastRecords, faults=("core killed", "power failure")),
+    ),
     ("a log that forgets counters with each start", Made(mirror=RemembersNoCounters)),
 )
 

@@ -1,0 +1,113 @@
+"""The bounds of the simulated log: what goes for its age or size, while its clock is set by hours and days.
+
+Only the times of files follow that clock: gateways' timers do not, nor do the times of records.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from pathlib import Path
+from random import Random
+
+from gateway.eventlog.retention import AgeClock, LogFileSettings, keep_within, stored
+from gateway.eventlog.segment import Segment, lake_file
+from tests.eventlog.records import LOG_ID
+from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
+from tests.simulation.violations import demand
+
+MAX_AGE = 90 * SECOND
+_SIZES = (100_000, 400_000, 1 << 40)
+_HOUR = 3600 * SECOND
+_YEAR = 365 * 24 * _HOUR
+_STEPS = (_HOUR, 5 * _HOUR, 24 * _HOUR, 40 * 24 * _HOUR)
+_STEPPED = 0.3
+"""So often the clock is set between two looks."""
+
+
+class LogBounds:
+    """Deletes what is too much, and holds that to the true times.
+
+    Args:
+        random: its own chances.
+        scheduler: for the true time.
+        folder: of the log.
+
+    Attributes:
+        deleted: files so far.
+    """
+
+    def __init__(self, random: Random, scheduler: Scheduler, folder: Path) -> None:
+        self.deleted = 0
+        self._random = random
+        self._scheduler = scheduler
+        self._folder = folder
+        self._settings = LogFileSettings(max_age=MAX_AGE, max_size=random.choice(_SIZES))
+        self._steps = random.random() < 0.5
+        self._offsets = [(0, self._some_offset() if self._steps else 0)]
+        self._written: dict[int, int] = {}
+        self._trusted = 0
+        self._ages = AgeClock(self._shown(scheduler.now), scheduler.now)
+
+    def core_begins(self) -> None:
+        """A core opens the log: the last record that it finds says how far the clock was at least."""
+        now = self._scheduler.now
+        last = max(self._written, default=0)
+        until = self._shown(self._written[last]) if last else self._shown(now)
+        self._ages = AgeClock(self.trusted(until, self._trusted), now)
+
+    def trusted(self, last: int, trusted: int) -> int:
+        """As `gateway.eventlog.retention.Upkeep.ends_at`."""
+        return min(last, trusted or last)
+
+    def written(self, path: Path, first_seq: int, time: int) -> None:
+        """A segment is complete; its last record was made at a time."""
+        self._written[first_seq] = time
+        shown = self._shown(time)
+        os.utime(path, ns=(shown, shown))
+
+    def compacted(self, segment: Segment) -> None:
+        """A segment goes to the lake."""
+        shown = dt.datetime.fromtimestamp(self._shown(self._written[segment.first_seq]) // SECOND, dt.UTC)
+        target = lake_file(self._folder, LOG_ID, segment.first_seq, shown).path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        segment.path.replace(target)
+
+    def keep(self) -> None:
+        """Look at all files, as a core does now and then."""
+        if self._steps and self._random.random() < _STEPPED:
+            self._offsets.append((self._scheduler.now, self._some_offset()))
+        now = self._scheduler.now
+        before = {file.first_seq for file in stored(self._folder).files}
+        octets = stored(self._folder).octets
+        self._trusted = self._ages.least(now)
+        _, deleted = keep_within(self._folder, self._settings, self._ages.now(self._shown(now), now))
+        if deleted is None:
+            return
+        left = {file.first_seq for file in stored(self._folder).files}
+        gone = before - left
+        self.deleted += len(gone)
+        # What is left has no hole in it, whatever clocks said.
+        demand(max(gone) < min(left, default=2**63), f"the log lost {sorted(gone)}, and has {sorted(left)}")
+        # Nothing is taken for old that is not, whatever clocks said.
+        # Only of a log that has nothing older that can be unknown: it begins while its clock is behind.
+        known = [self._written[seq] for seq in gone if not self._was_behind(self._written[seq])]
+        youngest = now - max(known, default=now - MAX_AGE)
+        too_large = "max_size" in deleted.because and octets > self._settings.max_size
+        is_old = youngest > MAX_AGE - FURTHEST_OFF
+        demand(
+            is_old or too_large, f"records that are {youngest / SECOND:.0f} s old were deleted for their age"
+        )
+
+    def _shown(self, time: int) -> int:
+        """What the clock showed at a true time."""
+        return next(time + offset for since, offset in reversed(self._offsets) if since <= time)
+
+    def _was_behind(self, time: int) -> bool:
+        """Whether the clock was behind, and nothing says so: of 1970 the gateway knows that it is wrong."""
+        return _YEAR < self._shown(time) < time
+
+    def _some_offset(self) -> int:
+        """Right, hours or days ahead or behind, or as after a start without a clock: of 1970."""
+        step = self._random.choice(_STEPS)
+        return self._random.choice((0, 0, step, -step, -self._scheduler.now))
