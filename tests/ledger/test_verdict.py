@@ -218,7 +218,7 @@ def test_a_consumer_of_such_a_channel_may_be_missed_if_it_was_short() -> None:
     assert "are none of" in "\n".join(_found(list(_without(log(), 8, 9)), lines, heard))
 
 
-def test_what_an_agent_tells_may_overlap_but_must_be_of_the_ledger() -> None:
+def test_lives_of_an_agent_may_overlap_and_must_be_of_the_ledger() -> None:
     gap: Span = 14.0, 16.0
     heard = Heard([gap], [gap])
     of_agent = [msgspec.structs.replace(record, dialect="qmf") for record in _without(log(), 8, 9)]
