@@ -348,6 +348,7 @@ TEST_PACKAGES: Final = (
     Package("default-jdk-headless", "javac, and Java clients of the tests", _command("javac")),
     _DEBOOTSTRAP,
     Package("openssl", "certificates for tests of TLS", _command("openssl")),
+    Package("faketime", "a clock that a test can set", _command("faketime")),
     _PROMETHEUS,
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     *_C_COMPILER,

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from gateway.eventlog.block import DamageError
-from gateway.eventlog.logged_events import HEARD_UNTIL, READ_WHOLE, READ_WHOLE_SINCE, UNHEARD
+from gateway.eventlog.logged_events import EVENT_DELAY, HEARD_UNTIL, READ_WHOLE, READ_WHOLE_SINCE, UNHEARD
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
@@ -51,6 +51,7 @@ class LastState:
         deliveries: of durable subscriptions of any source, whose records are in the log; the last ones, in
             order.
         is_complete: no object that lived is missing.
+        event_delay: by source: how long the last event of an agent took to arrive, in nanoseconds.
     """
 
     objects: dict[str, LogRecord] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class LastState:
     read_whole: dict[str, int] = field(default_factory=dict)
     deliveries: dict[str, None] = field(default_factory=dict)
     is_complete: bool = True
+    event_delay: dict[str, int] = field(default_factory=dict)
 
     def of(self, source: str) -> Iterator[LogRecord]:
         """The living objects of a source."""
@@ -143,6 +145,8 @@ class _StateReader:
                 # What happened before the last message may have been under way in an agent that ended then.
                 complete_until = min(complete_until, self._last_received[source] - took)
             state.complete_until[source] = complete_until
+            if self._took.get(source, 0) > 0:
+                state.event_delay[source] = self._took[source]
         return state
 
     def _take(self, record: LogRecord) -> None:
@@ -202,6 +206,9 @@ class _StateReader:
         if last_received and source_kind(record.dialect).over_one_link:
             # The link may have been dead since: nothing is written of a link that is silent.
             self._last_received[source] = last_received
+        event_delay = values.get(EVENT_DELAY)
+        if isinstance(event_delay, int):
+            self._took[source] = event_delay  # its event may be in a segment before this one
         if values.get(READ_WHOLE) is True:
             self._state.read_whole[source] = nanoseconds_of(values.get(READ_WHOLE_SINCE))
         until = nanoseconds_of(values.get(HEARD_UNTIL))

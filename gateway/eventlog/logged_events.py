@@ -42,6 +42,7 @@ from gateway.shipped_files import version
 HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
 READ_WHOLE_SINCE: Final = "read_whole_since"
+EVENT_DELAY: Final = "event_delay_ns"
 """Values of a ``source`` record, for the next start."""
 
 SAME_AS: Final = "same_as"
@@ -60,11 +61,13 @@ class RestoredSource:
             known.
         read_whole: all of its objects were recorded at one time at least.
         read_whole_since: when they were first, nanoseconds since 1970 UTC; 0 where that is not known.
+        event_delay: of the last event of an agent, in nanoseconds; 0 where there was none.
     """
 
     complete_until: int = 0
     read_whole: bool = False
     read_whole_since: int = 0
+    event_delay: int = 0
 
 
 class LoggedSource:
@@ -83,6 +86,8 @@ class LoggedSource:
         read_whole_since: when all of its objects were recorded first, nanoseconds since 1970 UTC, by this
             gateway or one before it: an object that was created since counts from zero. 0 for never.
         recorded_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
+        event_delay: how long the last event of an agent took to arrive, by both clocks, in nanoseconds; 0
+            where there was none.
     """
 
     __slots__ = (
@@ -90,6 +95,7 @@ class LoggedSource:
         "_recorded",
         "_same_as",
         "complete_until",
+        "event_delay",
         "read_whole",
         "read_whole_since",
         "record",
@@ -108,6 +114,7 @@ class LoggedSource:
         # Logs of earlier versions do not say since when; until their end is later than that.
         self.read_whole_since = (former.read_whole_since or former.complete_until) if former.read_whole else 0
         self.recorded_at = 0
+        self.event_delay = former.event_delay
         self._stands(record)
 
     def _stands(self, record: SourceRecord) -> None:
@@ -171,6 +178,8 @@ class LoggedSource:
         }
         if self.read_whole or self._former.read_whole:
             values[READ_WHOLE] = True
+        if self.event_delay > 0:
+            values[EVENT_DELAY] = self.event_delay
         if self._same_as:
             values[SAME_AS] = self._same_as
         return LogRecord(

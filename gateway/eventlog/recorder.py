@@ -340,6 +340,9 @@ class LogRecorder:
         if event is None:
             self.refused += 1
             return
+        source = self._sources.get(record.source)
+        if source is not None and record.agent and record.time:
+            source.event_delay = self._now - record.time
         self._out.append(event_record(record, event, self._source(record.source), self._ingest_ts))
 
     def _take_gap(self, record: GapRecord) -> None:
@@ -448,6 +451,7 @@ class RestoredObjects:
     def __init__(self, state: LastState | None) -> None:
         state = state or LastState()
         self._complete_until = state.complete_until
+        self._event_delay = state.event_delay
         self._read_whole = state.read_whole
         # With a hole in what was read, an object that the log does not show may have been there.
         self._news = set(state.read_whole) if state.is_complete else set()
@@ -478,7 +482,9 @@ class RestoredObjects:
     def source(self, name: str) -> RestoredSource:
         """What the log knows of a source."""
         since = self._read_whole.get(name)
-        return RestoredSource(self._complete_until.get(name, 0), since is not None, since or 0)
+        return RestoredSource(
+            self._complete_until.get(name, 0), since is not None, since or 0, self._event_delay.get(name, 0)
+        )
 
     def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:
         """Take an object that is seen for the first time since the log ended.

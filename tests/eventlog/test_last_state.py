@@ -140,6 +140,17 @@ def test_what_was_under_way_when_the_log_ended_was_not_received(
     assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - before}
 
 
+def test_how_late_events_arrive_is_known_over_a_new_segment_and_a_new_core(tmp_path: Path) -> None:
+    mirror = LogRecorder(RecorderSettings())
+    mirror.apply(batch(SHOP, FULL, event(time=T0 - 4 * SECOND)), T0)
+    first = last_state(logged(tmp_path / "first", list(mirror.head(lambda: T0))), ["shop"])
+    assert first.complete_until == {"shop": T0 - 8 * SECOND}
+    again = LogRecorder(RecorderSettings(), first)
+    again.apply(batch(SHOP), T0 + MINUTE)
+    second = last_state(logged(tmp_path / "second", list(again.head(lambda: T0 + MINUTE))), ["shop"])
+    assert second.complete_until == {"shop": T0 - 8 * SECOND}
+
+
 def test_what_was_under_way_in_an_agent_when_it_was_received_last_was_not_received(tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - SECOND)), T0)

@@ -49,7 +49,8 @@ async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeli
         except StateError as error:
             text = f"{error}; name a folder that this user may write under 'state.folder'"
             raise CommandError(ExitCode.STATE, text) from error
-    await run_core(own, clock, lifeline, served={name: settings.publish})
+    while await run_core(own, clock, lifeline, served={name: settings.publish}):
+        log.info("agent-starts-again", reason="the clock was set")
 
 
 def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfiguration:

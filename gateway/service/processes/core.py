@@ -42,6 +42,7 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.metrics.families import Metrics
+from gateway.service.processes.clock_watch import ClockWatch
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -69,14 +70,17 @@ async def run_core(
     clock: Clock,
     lifeline: Lifeline,
     served: Mapping[str, AgentPublishing] | None = None,
-) -> None:
-    """Run the core until the supervisor goes or the task is cancelled.
+) -> bool:
+    """Run the core until the supervisor goes, the clock is set (`ClockWatch`), or the task is cancelled.
 
     Args:
         loaded: the configuration.
         clock: of the gateway.
         lifeline: to the supervisor.
         served: RabbitMQ sources that are served to consoles by QMF, by their names.
+
+    Returns:
+        Whether the clock was set, so that the core is to run again.
 
     Raises:
         CommandError: it cannot work with this configuration or state.
@@ -91,7 +95,7 @@ async def run_core(
                     InstanceIndex(state.instances, must_exist=state.boots > 0, needs_upkeep=needs_upkeep.set)
                 ) as index,
             ):
-                await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep, served or {})
+                return await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep, served or {})
     except InstanceIndexError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
 
@@ -104,7 +108,7 @@ async def _run_locked(
     lifeline: Lifeline,
     needs_upkeep: asyncio.Event,
     served: Mapping[str, AgentPublishing],
-) -> None:
+) -> bool:
     mappings = load_mappings(loaded)
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = count_start(state, index)
@@ -185,8 +189,10 @@ async def _run_locked(
         lifeline.ready()
         names = sorted(loaded.settings.sources)
         log.info("core-ready", epoch=epoch, sources=names, feed=str(loaded.feed_socket))
+        watch = ClockWatch(clock)
         await until_one_ends(
             lifeline.parent_gone(),
+            watch.until_set(),
             _tick(inventory, clock),
             _go_on(inventory, is_left),
             keep_index(index, clock, needs_upkeep),
@@ -194,6 +200,7 @@ async def _run_locked(
             *(run() for run in sources),
             *(server.run() for server in servers.values()),
         )
+    return watch.was_set
 
 
 class Subscribers:
