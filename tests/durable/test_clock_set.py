@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +17,6 @@ from gateway.eventlog.query import ask
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.waiting import wait_until
 
-QUEUE = "clock-orders"
 HOUR = 3600
 
 
@@ -69,18 +69,18 @@ def watched(broker: PrivateBroker, folder: Path, clock: SetClock) -> Iterator[tu
         yield site, gateway
 
 
-async def publish(broker: PrivateBroker, messages: int) -> None:
+async def publish(broker: PrivateBroker, queue: str, messages: int) -> None:
     async with await aio_pika.connect(broker.amqp_url()) as connection, connection.channel() as channel:
-        await channel.declare_queue(QUEUE, durable=True)
+        await channel.declare_queue(queue, durable=True)
         for _ in range(messages):
-            await channel.default_exchange.publish(aio_pika.Message(b"order"), QUEUE)
+            await channel.default_exchange.publish(aio_pika.Message(b"order"), queue)
 
 
-def has_recorded(site: Site, messages: int) -> bool:
-    """Whether so many are in the queue as it was recorded last."""
+def has_recorded(site: Site, queue: str, messages: int) -> bool:
+    """Whether so many are in a queue as it was recorded last."""
     sql = """SELECT "values"->>'messages' FROM log WHERE class = 'queue' AND object_name = $name
              AND ("values"->>'messages') IS NOT NULL ORDER BY seq DESC LIMIT 1"""
-    with ask(site.folder / "state" / "log", sql, {"name": f"/|{QUEUE}"}) as answer:
+    with ask(site.folder / "state" / "log", sql, {"name": f"/|{queue}"}) as answer:
         return [str(found) for (found,) in answer.rows] == [str(messages)]
 
 
@@ -89,23 +89,23 @@ def has_recorded(site: Site, messages: int) -> bool:
 def test_a_source_is_read_on_when_the_clock_was_set(
     ahead: int, rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    clock = SetClock(tmp_path)
-    with rabbitmq.http() as http:
-        http.delete(f"queues/%2F/{QUEUE}")  # of the test before this one
+    clock, queue = SetClock(tmp_path), f"clock-{secrets.token_hex(4)}"
     with watched(rabbitmq, tmp_path, clock) as (site, gateway):
-        asyncio.run(publish(rabbitmq, 3))
-        wait_until(partial(has_recorded, site, 3), "the first messages are recorded")
+        asyncio.run(publish(rabbitmq, queue, 3))
+        wait_until(partial(has_recorded, site, queue, 3), "the first messages are recorded")
         for seconds, messages in ((ahead, 6), (0, 9)):
             clock.set_ahead(seconds)
-            asyncio.run(publish(rabbitmq, 3))
-            wait_until(partial(has_recorded, site, messages), "what came then is recorded")
+            asyncio.run(publish(rabbitmq, queue, 3))
+            wait_until(partial(has_recorded, site, queue, messages), "what came then is recorded")
         steps = [record["seconds"] for record in gateway.log if record["event"] == "clock-set"]
     assert [round(step, -1) for step in steps] == [ahead, -ahead]
     lives = """SELECT DISTINCT object_id, kind = 'delete' FROM log
                WHERE class = 'queue' AND object_name = $name AND kind IN ('create', 'snapshot', 'delete')"""
-    with ask(site.folder / "state" / "log", lives, {"name": f"/|{QUEUE}"}) as answer:
+    with ask(site.folder / "state" / "log", lives, {"name": f"/|{queue}"}) as answer:
         assert [ended for _, ended in answer.rows] == [False], "it is one object, and lives"
     with ask(site.folder / "state" / "log", "SELECT from_ts, to_ts FROM log WHERE kind = 'gap'") as answer:
         gaps = list(answer.rows)
     assert gaps
     assert all(str(began) <= str(ended) for began, ended in gaps)
+    with rabbitmq.http() as http:
+        http.delete(f"queues/%2F/{queue}").raise_for_status()
