@@ -33,7 +33,7 @@ PIP_INSTALL := $(PATIENTLY) $(BIN)/python -m pip install --quiet --no-compile
 DEMO_BROKER := $(if $(BROKER),--broker $(BROKER))
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist install deb figures lock checked debian-packages compiler clean
+.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist prefix install deb figures lock checked debian-packages compiler clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -105,14 +105,18 @@ dist: $(VENV)/.runtime  ## wheel and source distribution, in dist/
 	@$(BIN)/python -m hatchling build --target sdist --directory dist
 	@$(BIN)/python -m hatchling build --target wheel --directory dist
 
-install: dist  ## the gateway in a virtual environment of its own at PREFIX; REQUIREMENTS=requirements-spark.txt with Spark
-	@test ! -e $(PREFIX) || test -e $(PREFIX)/pyvenv.cfg || { echo "$(PREFIX) is there, and no virtual environment"; exit 1; }
-	@mkdir -p $(PREFIX) || { echo "make install PREFIX=FOLDER: a folder that you may write"; exit 1; }
+install: prefix dist  ## the gateway in a virtual environment of its own at PREFIX; REQUIREMENTS=requirements-spark.txt with Spark
 	@$(BIN)/python -m venv --without-pip $(PREFIX)
 	@echo "installing the gateway into $(PREFIX)"
 	@$(PATIENTLY) $(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes --no-deps -r $(REQUIREMENTS)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
 	@echo "installed in $(PREFIX); next: $(PREFIX)/bin/amqp-gateway quickstart http://HOST:15672"
+
+# First, so that nothing is built in vain.
+prefix:
+	@test ! -e $(PREFIX) || test -e $(PREFIX)/pyvenv.cfg || { echo "$(PREFIX) is there, and no virtual environment: make install PREFIX=FOLDER"; exit 1; }
+	@if test -e $(PREFIX); then test -w $(PREFIX); else mkdir -p $(PREFIX) 2>/dev/null && rmdir $(PREFIX); fi \
+	|| { echo "$(PREFIX) cannot be written: make install PREFIX=FOLDER"; exit 1; }
 
 deb: dist  ## a Debian package for this release, in dist/: the gateway and its Python libraries in /opt/amqp-gateway
 	@echo "building a Debian package"
