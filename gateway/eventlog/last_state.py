@@ -26,6 +26,9 @@ from gateway.model.source_kinds import source_kind
 MAX_DELIVERIES: Final = 100_000
 """Identities of deliveries that are remembered: many times what a broker delivers again."""
 
+YOUNG: Final = 60 * 10**9
+"""Nanoseconds: a listing of a broker lags behind by less."""
+
 _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
 """In a log of an earlier version, a segment that spans so much time has its whole head."""
@@ -52,6 +55,8 @@ class LastState:
             order.
         is_complete: no object that lived is missing.
         event_delay: by source: how long the last event of an agent took to arrive, in nanoseconds.
+        young: objects whose creation was recorded within `YOUNG` before the end, by ``object_id``, and when
+            that was, by the gateway's clock.
     """
 
     objects: dict[str, LogRecord] = field(default_factory=dict)
@@ -60,6 +65,7 @@ class LastState:
     deliveries: dict[str, None] = field(default_factory=dict)
     is_complete: bool = True
     event_delay: dict[str, int] = field(default_factory=dict)
+    young: dict[str, int] = field(default_factory=dict)
 
     def of(self, source: str) -> Iterator[LogRecord]:
         """The living objects of a source."""
@@ -78,6 +84,8 @@ class LastState:
             if state is None:
                 state = states[record.source or ""] = LastState(is_complete=self.is_complete)
             state.objects[object_id] = record
+            if object_id in self.young:
+                state.young[object_id] = self.young[object_id]
         return states
 
 
@@ -114,6 +122,7 @@ class _StateReader:
         self._last_received: dict[str, int] = {}
         self._arrived: dict[str, int] = {}
         self._known: set[str] = set()
+        self._created: dict[str, str] = {}
         self._first_ts = self._last_ts = ""
 
     def read(self, segment: Segment) -> None:
@@ -136,6 +145,8 @@ class _StateReader:
         if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)
+        created = ((identifier, nanoseconds_of(at)) for identifier, at in self._created.items())
+        state.young = {identifier: at for identifier, at in created if until - at < YOUNG}
         for source in self._known:
             took = delay_allowed(self._took.get(source, 0))
             # As long as nothing of the source was recorded at the end, the process may have stood still.
@@ -181,12 +192,15 @@ class _StateReader:
         match record.kind:
             case RecordKind.CREATE | RecordKind.SNAPSHOT if record.object_id is not None:
                 self._state.objects[record.object_id] = _standing(record)
+                if record.kind is RecordKind.CREATE:
+                    self._created[record.object_id] = record.ingest_ts
             case RecordKind.UPDATE if record.object_id is not None:
                 former = self._state.objects.get(record.object_id)
                 if former is not None:
                     self._state.objects[record.object_id] = _updated(former, record)
             case RecordKind.DELETE if record.object_id is not None:
                 self._state.objects.pop(record.object_id, None)
+                self._created.pop(record.object_id, None)
 
     def _note_delivery(self, identity: str) -> None:
         deliveries = self._state.deliveries

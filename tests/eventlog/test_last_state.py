@@ -140,6 +140,16 @@ def test_what_was_under_way_when_the_log_ended_was_not_received(
     assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - before}
 
 
+def test_what_was_created_shortly_before_the_end_is_young_by_the_clock_of_the_gateway(tmp_path: Path) -> None:
+    mirror = LogRecorder(RecorderSettings())
+    records = mirror.apply(batch(SHOP, QUEUE, queue(1)), T0)
+    records += mirror.apply(batch(queue(2), queue(3)), T0 + 30 * SECOND)
+    records += mirror.apply(batch(deletion(3)), T0 + 70 * SECOND)
+    assert last_state(logged(tmp_path, records), ["shop"]).young == {
+        "shop/shop:queue/2": T0 + 30 * SECOND,
+    }
+
+
 def test_how_late_events_arrive_is_known_over_a_new_segment_and_a_new_core(tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings())
     mirror.apply(batch(SHOP, FULL, event(time=T0 - 4 * SECOND)), T0)

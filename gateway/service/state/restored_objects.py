@@ -136,6 +136,7 @@ def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObje
         properties=properties,
         statistics=(None,) * len(schema.statistics),
         sampled=record.sample_ns or 0,
+        announced=last.young.get(record.object_id or "", 0),
     )
 
 

@@ -370,7 +370,7 @@ class KnownObjects:
             self._lagging |= {
                 name
                 for name, known in self._remembered.items()
-                if name.class_name == class_name and known.created > until
+                if name.class_name == class_name and max(known.created, known.announced) > until
             }
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:

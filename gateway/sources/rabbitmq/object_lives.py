@@ -37,6 +37,8 @@ class KnownObject:
         sampled: when its statistics were read (ns).
         missed: when the listing began that first lacked it (ns); 0 if none has.
         listed: a listing has shown it, so its properties have the form that listings give them.
+        announced: when an earlier run of the gateway first knew of it (ns, by the gateway's clock); 0 if that
+            was long ago.
         presumed: it has the name of an object that was known before a restart, and nothing says that it is
             another one; whether it is the same is not known.
     """
@@ -51,6 +53,7 @@ class KnownObject:
     missed: int = 0
     listed: bool = False
     presumed: bool = False
+    announced: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -433,6 +433,18 @@ def test_what_was_created_right_before_the_start_may_be_missing_in_a_listing() -
     assert not known.unconfirmed("queue", lambda _: False)
 
 
+def test_what_was_created_right_before_the_start_by_a_clock_that_is_slow_is_waited_for() -> None:
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 - 3600 * SECOND, T0 - SECOND)
+    (young,) = former.of_class("queue")
+    known = KnownObjects(READERS)
+    known.remember([replace(young, announced=T0 - SECOND)], T0)
+    sweep(known, T0)
+    assert known.unconfirmed("queue", lambda _: False)
+    sweep(known, T0 + LISTING_LAG)
+    assert not known.unconfirmed("queue", lambda _: False)
+
+
 def test_what_was_created_by_a_clock_that_is_fast_is_not_waited_for_any_longer() -> None:
     former = KnownObjects(READERS)
     former.created(queue(), T0 + 3600 * SECOND, T0 - SECOND)
