@@ -22,6 +22,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
+from gateway.links.durable_queue import Ledger as Deliveries
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
@@ -31,8 +32,10 @@ from gateway.model.source_kinds import SOURCE_KINDS
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
+from gateway.service.processes.event_log import AckTracker
 from gateway.service.processes.operations import CoreOperations, RecordingLog
 from gateway.service.state.restored_records import restored_events, restored_operations
+from gateway.sources.rabbitmq.source import RabbitMqSource
 from tests.components.opened_index import opened_index
 from tests.simulation.index_disk import IndexDisk
 from tests.simulation.loop import VirtualLoop
@@ -76,6 +79,8 @@ class Parts:
     inventory: type[Inventory] = Inventory
     subscription: type[Subscription] = Subscription
     manager: type[OperationManager] = OperationManager
+    ledger: Callable[[Deliveries], Deliveries] = lambda ledger: ledger
+    rabbitmq: type[RabbitMqSource] = RabbitMqSource
 
 
 @dataclass(slots=True)
@@ -95,6 +100,8 @@ class Surroundings:
         kinds: of the sources, by name.
         index_disk: of the folder, as far as the instance index is concerned.
         natively: names of the sources whose dialect has a request of its own to set properties.
+        durable: names of the sources with a durable subscription.
+        acks: which deliveries the log of the core has that began last.
         feed_limit: records that may wait for a subscriber.
     """
 
@@ -113,6 +120,8 @@ class Surroundings:
     sources: dict[str, Callable[[Core, SourceInventory], SourceRun]] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     natively: frozenset[str] = frozenset()
+    durable: frozenset[str] = frozenset()
+    acks: Callable[[], AckTracker] | None = None
     feed_limit: int = 100_000
 
 
@@ -126,6 +135,7 @@ class Core:
 
     Attributes:
         last: how sources stood when the log ended.
+        parts: what it is made of.
     """
 
     def __init__(self, around: Surroundings, epoch: int, parts: Parts) -> None:
@@ -134,12 +144,12 @@ class Core:
         self.feeds: list[Feed] = []
         self.process = Process()
         self._around = around
-        self._parts = parts
+        self.parts = parts
         self._is_alive = True
         self.process.run(self._start)
 
     def _start(self) -> None:
-        around, parts, epoch = self._around, self._parts, self.epoch
+        around, parts, epoch = self._around, self.parts, self.epoch
         self._index = parts.index(around.folder / INDEX)
         self._index.start(GATEWAY, epoch)
         classes = ClassRegistry(around.mappings)
@@ -152,7 +162,9 @@ class Core:
             [name for name, kind in around.kinds.items() if SOURCE_KINDS[kind].read_whole]
         )
         known = {
-            name: self.inventory.add_source(name, kind, 1000, sets_natively=name in around.natively)
+            name: self.inventory.add_source(
+                name, kind, 1000, sets_natively=name in around.natively, whole=name in around.durable
+            )
             for name, kind in around.kinds.items()
         }
         unfinished, recorded = around.unfinished(), around.last_events()
@@ -182,6 +194,11 @@ class Core:
     def answered(self, source: SourceInventory) -> Callable[[Answer], None]:
         """Where answers to operations on a source go (`gateway.service.sources.source_context`)."""
         return lambda answer: self.inventory.afterwards(source, lambda: self.operations.answered(answer))
+
+    def ledger(self, source: str) -> Deliveries:
+        """Which deliveries of a source the log has."""
+        assert self._around.acks is not None
+        return self.parts.ledger(self._around.acks().of(source))
 
     def subscribe(self, north: North) -> Feed:
         """A north connects: the socket takes it, also while the core is stopped."""

@@ -87,7 +87,8 @@ class FeedInvariants:
     def watches(self, number: int, source: str) -> None:
         """A core begins to watch a source; what was before, nobody can tell."""
         self.sources[number] = source
-        self._unwatched.setdefault(source, self.contact.get(source, 0))
+        if source not in self._truth.kept or self._epoch == 0:
+            self._unwatched.setdefault(source, self.contact.get(source, 0))
 
     def core_stopped(self) -> None:
         """The core stands still; where it went on for a moment only, it has not heard all of meanwhile."""
@@ -102,6 +103,8 @@ class FeedInvariants:
         """
         recently = self.stopped_until > self._scheduler.now - WATCHED_AGAIN
         for source in self.sources.values():
+            if source in self._truth.kept:
+                continue  # its events wait for the next core
             heard = self._unreached.get(source, self.contact.get(source, 0))
             if recently:  # what a queue dropped meanwhile is found out some seconds later
                 heard = min(heard, self.stopped_at)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tests.simulation.pipes import Pipe
 from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
 
-_WAY = (50_000, 5 * MILLISECOND)
+WAY = (50_000, 5 * MILLISECOND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +76,18 @@ class Link:
 
     def __init__(self, broker: KeptBroker, scheduler: Scheduler, arrived: Callable[[Incoming], None]) -> None:
         self.unacknowledged: dict[int, Message] = {}
-        self.deliveries: Pipe[Incoming] = Pipe(scheduler, arrived, _WAY)
-        self._acks: Pipe[int] = Pipe(scheduler, lambda tag: broker.acknowledged(self, tag), _WAY)
+        self.deliveries: Pipe[Incoming] = Pipe(scheduler, arrived, WAY)
+        self.acknowledgements: Pipe[int] = Pipe(scheduler, lambda tag: broker.acknowledged(self, tag), WAY)
         self.tags = 0
 
     def acknowledge(self, tag: int) -> None:
         """Send an acknowledgement on its way."""
-        self._acks.put(tag)
+        self.acknowledgements.put(tag)
 
     def cut(self) -> None:
         """What is on its way in either direction is lost."""
         self.deliveries.cut()
-        self._acks.cut()
+        self.acknowledgements.cut()
 
 
 class KeptBroker:
@@ -99,10 +99,17 @@ class KeptBroker:
         max_length: messages beyond which the oldest is dropped.
         expires: nanoseconds without a consumer after which the queue is deleted.
         prefetch: messages that one consumer may have.
+        incoming: makes deliveries.
     """
 
     def __init__(
-        self, scheduler: Scheduler, watcher: Watcher, max_length: int, expires: int, prefetch: int
+        self,
+        scheduler: Scheduler,
+        watcher: Watcher,
+        max_length: int,
+        expires: int,
+        prefetch: int,
+        incoming: type[Incoming] = Incoming,
     ) -> None:
         self.exists = False
         self.link: Link | None = None
@@ -111,8 +118,14 @@ class KeptBroker:
         self._max_length = max_length
         self._expires = expires
         self._prefetch = prefetch
+        self._incoming = incoming
         self._ready: deque[tuple[Message, bool]] = deque()
         self._expiry: Timer | None = None
+
+    @property
+    def waiting(self) -> int | None:
+        """How many messages wait, without those that were delivered; ``None`` where there is no queue."""
+        return len(self._ready) if self.exists else None
 
     @property
     def is_empty(self) -> bool:
@@ -146,7 +159,19 @@ class KeptBroker:
             self._ready.extendleft(reversed(again))
             self.link = None
             self._keep_within()
-            self._expiry = self._scheduler.after(self._expires, self._expire)
+            self.started()
+
+    def started(self) -> None:
+        """Its broker runs; the time without a consumer begins again."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._expiry = self._scheduler.after_in(None, self._expires, self._expire)
+
+    def stopped(self) -> None:
+        """Its broker has stopped: what it has is kept, and does not expire."""
+        self.lose()
+        if self._expiry is not None:
+            self._expiry.cancel()
 
     def acknowledged(self, link: Link, tag: int) -> None:
         """An acknowledgement of all up to ``tag`` arrived."""
@@ -160,7 +185,7 @@ class KeptBroker:
             message, again = self._ready.popleft()
             link.tags += 1
             link.unacknowledged[link.tags] = message
-            link.deliveries.put(Incoming(message, again, link.tags, link))
+            link.deliveries.put(self._incoming(message, again, link.tags, link))
 
     def _keep_within(self) -> None:
         while len(self._ready) > self._max_length:

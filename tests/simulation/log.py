@@ -25,10 +25,12 @@ from gateway.eventlog.segment import VERSION, LogIdentity, compactable, identity
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
+from gateway.service.processes.event_log import AckTracker
 from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
 from tests.simulation.core import GATEWAY
 from tests.simulation.log_bounds import LogBounds
+from tests.simulation.log_deliveries import DeliveriesLog
 from tests.simulation.recording import OperationDisk, Recording
 from tests.simulation.scheduler import SECOND, Clock
 
@@ -64,6 +66,7 @@ class _Life:
     events: list[str] = field(default_factory=list)
     gaps: int = 0
     recording: Recording | None = None
+    deliveries: DeliveriesLog | None = None
     recorded: list[tuple[int, int]] = field(default_factory=list)
     """When there were how many records, of the last moments."""
     times: list[int] = field(default_factory=list)
@@ -121,6 +124,11 @@ class SimulatedLog:
         disk: takes what is told of operations.
         folder: of the log.
         bounds: keeps the log within them.
+        durable: names of the sources with a durable subscription.
+
+    Attributes:
+        acks: which deliveries the log has, for the present core.
+        told_again: records of deliveries that are on the disk in part, when a core was killed.
     """
 
     def __init__(
@@ -131,7 +139,11 @@ class SimulatedLog:
         disk: OperationDisk,
         folder: Path,
         bounds: type[LogBounds] = LogBounds,
+        durable: Collection[str] = (),
     ) -> None:
+        self.acks: AckTracker
+        self.told_again: list[LogRecord] = []
+        self._durable = durable
         self.disk = disk
         self._random = random.Random(f"log {seed}")  # noqa: S311  repeatable on purpose
         self._clock = clock
@@ -167,8 +179,9 @@ class SimulatedLog:
         records, sequence = inventory.snapshot()
         recording = Recording(self.disk)
         self._bounds.core_begins()
-        mirror = self._made(RecorderSettings(INTERVAL), self._last)
-        self._life = _Life(mirror, mirror.head(self._clock.now), facts, recording=recording)
+        mirror = self._made(RecorderSettings(INTERVAL), self._last, self._durable)
+        life = self._life = _Life(mirror, mirror.head(self._clock.now), facts, recording=recording)
+        self._await_deliveries(life)
         self._start_segment(self._life, Why.BEGAN)
         self.published(Batch(1, sequence, tuple(records)))
         return recording
@@ -190,10 +203,33 @@ class SimulatedLog:
         life = self._life
         assert life is not None, "a core that told something before its log was open"
         now = self._clock.now()
-        life.tick(now)
-        life.record(life.mirror.apply(batch, now))
+        gathered = life.deliveries.gathered if life.deliveries is not None else None
+        if gathered is None:
+            life.tick(now)
+        records = life.mirror.apply(batch, now)
         life.events += [record.event_id for record in batch.records if isinstance(record, EventRecord)]
         life.gaps += sum(isinstance(record, GapRecord) for record in batch.records)
+        if gathered is None:
+            life.record(records)
+            self._recorded(life)
+        else:
+            gathered += records
+
+    def _await_deliveries(self, life: _Life) -> None:
+        life.deliveries = DeliveriesLog(
+            self.disk,
+            self._random,
+            self._clock,
+            self._last.deliveries,
+            lambda: sum(len(segment.records) for segment in life.segments),
+            life.record,
+            lambda: life.tick(self._clock.now()),
+            lambda: self._recorded(life),
+        )
+        self.acks = AckTracker(life.deliveries, self._last.deliveries)
+
+    def _recorded(self, life: _Life) -> None:
+        """Something was recorded: a new segment may begin."""
         if self._random.random() < _NEW_SEGMENT:
             life.tell_head()
             life.segments.append(_Segment())
@@ -271,11 +307,19 @@ class SimulatedLog:
             yield f"the log's deltas do not add up: {error!r}"
 
     def _start_segment(self, life: _Life, why: Why) -> None:
-        life.record([start_record(time_text(self._clock.now()), why, life.facts())])
+        late = life.deliveries.facts if life.deliveries is not None else {}
+        life.record([start_record(time_text(self._clock.now()), why, {**life.facts(), **late})])
 
     def _write(self, life: _Life) -> None:
         """What has reached the disk of the records of a core that was killed just now."""
         left = life.committed(self._clock.scheduler.now - self._random.randrange(_UNCOMMITTED))
+        if life.deliveries is not None:
+            left = max(left, life.deliveries.committed)
+            for before, after in life.deliveries.spans:
+                if (
+                    before < left < after
+                ):  # what came of it is there in part: it is promised no more than that
+                    self.told_again += life.records[before:left]
         told = 0
         for segment in life.segments:
             there, left = segment.records[:left], max(0, left - len(segment.records))

@@ -101,6 +101,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         task.add_done_callback(_raise_failure)
         return task
 
+    def settle(self) -> None:
+        """Call back whoever is to be called by now: what was cancelled comes to its end."""
+        self._run_ready()
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Whatever fails where nobody looks fails the simulation."""
         self._failures.append(context.get("exception") or context["message"])

@@ -37,6 +37,7 @@ class PlantSite:
         for schema in plants.SCHEMAS
     }
 
+    durable = False
     sets_natively = True
     kind = "qmf"
     wishes: Mapping[str, Sequence[Wish]] = {
@@ -95,6 +96,9 @@ class PlantSite:
             for thing in self._stage.truth.living(self.name)
             if thing.class_name == "plant:machine" and thing.now("state") == b"busy"
         }
+
+    def end(self) -> None:
+        """Nothing of it awaits anything."""
 
     def heal(self) -> None:
         """Everything comes right by itself."""

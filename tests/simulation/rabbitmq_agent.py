@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect, LinkDown, LinkUp, LossSuspected
@@ -39,17 +40,39 @@ _LONGEST_WAIT = SECOND
 _WATCH = 5 * SECOND
 
 
+class Events(Protocol):
+    """A connection to the event exchange."""
+
+    def connect(self) -> None:
+        """Open the connection, now or later."""
+
+    def lose(self, reason: str) -> None:
+        """The connection ends."""
+
+    def fall_silent(self, silence: Silence) -> None:
+        """No event arrives, and no end, until it heals or heartbeats are missed."""
+
+    def close(self) -> None:
+        """The process is gone."""
+
+    def slow_down(self, delay: tuple[int, int]) -> None:
+        """Each event takes so long from now on."""
+
+    def hurry(self) -> None:
+        """Events are taken quickly again."""
+
+
 class SourceRunInProcess:
     """One run of the source: makes its requests, receives events, as `gateway.sources.rabbitmq.runner` does.
 
     Args:
         stage: time and chance.
-        rabbitmq: whose events it receives.
         changes: what it reads and changes the broker through.
         clock: of its process.
         config: of the source.
-        event_limit: events that its queue holds.
+        link: makes its connection to the event exchange.
         on_status: called with each change of what the source can see of the broker.
+        source: under test.
 
     Attributes:
         source: the source.
@@ -59,19 +82,19 @@ class SourceRunInProcess:
     def __init__(
         self,
         stage: Stage,
-        rabbitmq: RabbitMq,
         changes: ManagementChanges,
         clock: Clock,
         config: RabbitMqSourceConfig,
-        event_limit: int,
+        link: Callable[[SourceRunInProcess], Events],
         on_status: Callable[[SourceStatus], None] = lambda _: None,
+        source: type[RabbitMqSource] = RabbitMqSource,
     ) -> None:
-        self.source = RabbitMqSource(config, MAPPING)
+        self.source = source(config, MAPPING)
         self._changes = changes
         self.management = ManagementLink(stage.scheduler, changes.management)
         self._next_call: Timer | None = None
         self.conversation: SimulatedDriver
-        self.events = EventLink(stage, rabbitmq, self, event_limit)
+        self.events = link(self)
         self._scheduler = stage.scheduler
         self._clock = clock
         self._on_status = on_status
@@ -189,7 +212,9 @@ class AgentRun(SourceRunInProcess):
     """As `SourceRunInProcess`, in a process of its own, whose agent publishes what is observed.
 
     Args:
-        stage, rabbitmq, changes, clock, config, event_limit: as there.
+        stage, changes, clock, config: as there.
+        rabbitmq: whose events it receives.
+        event_limit: events that its queue holds.
         session: configuration of the agent's session.
     """
 
@@ -203,7 +228,9 @@ class AgentRun(SourceRunInProcess):
         event_limit: int,
         session: AgentConfig,
     ) -> None:
-        super().__init__(stage, rabbitmq, changes, clock, config, event_limit)
+        super().__init__(
+            stage, changes, clock, config, lambda run: EventLink(stage, rabbitmq, run, event_limit)
+        )
         self.agent = ServedRabbitMq(self.source, config, session)
         self.conversation = SimulatedDriver(
             stage.scheduler, clock, "rabbitmq-agent", self.agent, lambda _: None
@@ -272,6 +299,10 @@ class EventLink:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+
+    def slow_down(self, delay: tuple[int, int]) -> None:
+        """Each event takes so long from now on."""
+        self.delay = delay
 
     def hurry(self) -> None:
         """Events are taken quickly again."""

@@ -203,7 +203,8 @@ class Belongings:
 
     def _user(self) -> None:
         name = f"user-{self._broker.next_serial}"
-        self._broker.add("user", (name,), {"name": name}, durable=True)
+        # As with a policy: a user that ends before it is listed, while events wait, is only told by events.
+        self._broker.add("user", (name,), {"name": name}, durable=True, announced=False)
         self._broker.emit("user.created", name=name)
 
     def _perhaps_brief(self, thing: Thing) -> None:

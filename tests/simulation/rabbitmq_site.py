@@ -17,11 +17,12 @@ from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.half_open import Silence
+from tests.simulation.kept_events import KeptEventLink, KeptEventQueue
 from tests.simulation.ledger import MARKED
 from tests.simulation.management_api import ManagementApi, broken, unavailable
 from tests.simulation.management_changes import WRITER, ManagementChanges
 from tests.simulation.rabbitmq import RabbitMq
-from tests.simulation.rabbitmq_agent import MAPPING, AgentRun, SourceRunInProcess
+from tests.simulation.rabbitmq_agent import MAPPING, AgentRun, EventLink, Events, SourceRunInProcess
 from tests.simulation.rabbitmq_documents import NODE, SHOWN
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
 from tests.simulation.session_driver import SimulatedDriver
@@ -39,6 +40,10 @@ from tests.simulation.site import (
 
 REGISTRY = next(registry for registry in load_shipped_registries() if registry.package == "rabbitmq")
 MANAGEMENT_HOST = "amqp-gateway"
+DURABLE = 0.5
+"""So often a source inside the core has a durable subscription."""
+_STARTS = 2 * SECOND
+"""So long a node is down at least: how long its clients were silent tells what it recovers from the rest."""
 HEARTBEATS_MISSED = 30 * SECOND
 """A connection for events that has been half-open for so long is given up: three of its heartbeats."""
 
@@ -73,6 +78,11 @@ class RabbitMqSite:
         self._event_limit = random.choice((20, 10_000))
         self._amqp = AmqpBroker(stage.scheduler)
         self._console = ConsoleOverAmqp(stage, self._amqp, random.choice((40, 1000)))
+        self._kept: KeptEventQueue | None = None
+        self.durable = not self._over_amqp and stage.kept.random() < DURABLE
+        if self.durable:
+            self._kept = KeptEventQueue(stage, self.name)
+            self._rabbitmq.listeners.append(self._kept)
         self._run: SourceRunInProcess | None = None
         self._link: AmqpClient | None = None
 
@@ -149,6 +159,11 @@ class RabbitMqSite:
         """The node's."""
         return {f'memoryAlarm rabbitmq:node "{NODE}"'} if self._rabbitmq.alarm else set()
 
+    def end(self) -> None:
+        """Its core's connection for events may wait for something."""
+        if self._run is not None:
+            self._run.events.close()
+
     def heal(self) -> None:
         """Rights do not come back by themselves."""
         self._rabbitmq.permit()
@@ -163,20 +178,21 @@ class RabbitMqSite:
             stage.heard(self.name)
             core.inventory.observed(source, observations, core.clock.now())
 
+        complete_until = core.last.complete_until.get(self.name, 0)
         run = SourceRunInProcess(
             stage,
-            self._rabbitmq,
             self._changes,
             core.clock,
             RabbitMqSourceConfig(user="gateway", writer=WRITER),
-            self._event_limit,
+            lambda run: self._events(core, run, complete_until),
+            source=core.parts.rabbitmq,
         )
         restore_source(source, core.last, by_native_id=True)
         run.source.remember(
             restored_rabbitmq_objects(MAPPING, core.last, self.name),
             core.clock.now(),
-            events_kept=False,
-            complete_until=core.last.complete_until.get(self.name, 0),
+            events_kept=self._kept is not None,
+            complete_until=complete_until,
         )
         run.conversation = SimulatedDriver(
             stage.scheduler,
@@ -191,16 +207,31 @@ class RabbitMqSite:
         self._run = run
         return run
 
+    def _events(self, core: Core, run: SourceRunInProcess, received_until: int) -> Events:
+        if self._kept is None:
+            return EventLink(self._stage, self._rabbitmq, run, self._event_limit)
+        ledger = core.ledger(self.name)
+        return KeptEventLink(self._stage, self._rabbitmq, self._kept, ledger, run, received_until)
+
     # ---- faults ---------------------------------------------------------------------------------------
 
     def _restart(self) -> None:
-        if self._rabbitmq.up:
-            self._rabbitmq.stop()
-            self._amqp.stop()
+        if not self._rabbitmq.up:
+            return
+        if self._kept is not None and self._run is not None:
+            self._run.events.lose("the broker was stopped")
+        self._rabbitmq.stop()
+        self._amqp.stop()
+        if self._kept is None:
             self._stage.soon(self._start, longest=OUTAGE)
+        else:
+            scheduler = self._stage.scheduler
+            scheduler.after_in(None, scheduler.between(_STARTS, OUTAGE), self._start)
 
     def _start(self) -> None:
         self._rabbitmq.start()
+        if self._kept is not None:
+            self._kept.broker_started()
         self._amqp.start()
 
     def _lose_events(self) -> None:
@@ -243,7 +274,7 @@ class RabbitMqSite:
     def _slow_events(self) -> None:
         events = self._run.events if self._run is not None else None
         if events is not None:
-            events.delay = (100 * MILLISECOND, 2 * SECOND)
+            events.slow_down((100 * MILLISECOND, 2 * SECOND))
             self._stage.soon(events.hurry, longest=30 * SECOND)
 
     def _fail(self) -> None:

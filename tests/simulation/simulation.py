@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from random import Random
 
 from structlog.testing import capture_logs
 
@@ -31,6 +32,7 @@ from tests.simulation.faults import FaultPlan
 from tests.simulation.feed_invariants import FeedInvariants
 from tests.simulation.index_disk import IndexDisk
 from tests.simulation.jmx import JmxProcess, shown_rows
+from tests.simulation.kept_lives import KeptLives
 from tests.simulation.ledger import Ledger
 from tests.simulation.log import SimulatedLog
 from tests.simulation.log_bounds import LogBounds
@@ -160,6 +162,7 @@ class Simulation:
             self._made.console,
             self._heard,
             self.ledger,
+            Random(f"durable {seed}"),  # noqa: S311  repeatable on purpose
         )
         kinds = random.choice(_SITES)
         self._sites: tuple[Site, ...] = tuple(kind(stage) for kind in kinds)
@@ -169,8 +172,9 @@ class Simulation:
         self.told = FeedInvariants(self.scheduler, truth)
         reader = TableReader(self._registries, shown)
         self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
+        durable = frozenset(site.name for site in self._sites if site.durable)
         self._log = SimulatedLog(
-            seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log", self._made.bounds
+            seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log", self._made.bounds, durable
         )
         self._index_disk = IndexDisk(Path(folder) / INDEX, Path(folder) / "disk")
         self._around = Surroundings(
@@ -189,6 +193,8 @@ class Simulation:
             {site.name: self._starter(site) for site in self._sites},
             {site.name: site.kind for site in self._sites},
             frozenset(site.name for site in self._sites if site.sets_natively),
+            durable,
+            lambda: self._log.acks,
             feed_limit=random.choice((6, 40, 100_000)),
         )
         self._receivers = Receivers(self.scheduler)
@@ -215,7 +221,7 @@ class Simulation:
         Raises:
             ViolationError: something that must hold did not.
         """
-        with self._resources, self._index_disk.watched(), self._loop.running():
+        with self._resources, self._index_disk.watched(), self._loop.running(), self._ending():
             self._start_core()
             for site in self._sites:
                 site.begin()
@@ -235,6 +241,18 @@ class Simulation:
             self._disk.clear()
             self._disk.slow = False
             self._come_right()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Whatever awaits something ends in the end."""
+        try:
+            yield
+        finally:
+            for site in self._sites:
+                site.end()
+            if self._core is not None:
+                self._core.process.end()
+            self._loop.settle()
 
     def _come_right(self) -> None:
         """All faults have ceased: before long everything is shown as it is, and stays so."""
@@ -262,6 +280,9 @@ class Simulation:
             one.name for one in self._sites if SOURCE_KINDS[one.kind].read_whole and one.keeps_identities
         ]
         if differences := list(LogLives(self._truth, remembered).differences(self._log.records)):
+            raise ViolationError("; ".join(differences[:5]))
+        kept = KeptLives(self._truth, self._log.told_again)
+        if differences := list(kept.differences(self._log.records)):
             raise ViolationError("; ".join(differences[:5]))
 
     def _check_operations(self) -> None:
@@ -317,6 +338,8 @@ class Simulation:
             killed, self._core = self._core, None
             self._note_core()
             killed.kill()
+            for kept in self._truth.kept.values():
+                kept.core_killed(self.scheduler.now)
             self._log.ends()
             self._soon(self._start_core)
             self.told.core_killed()

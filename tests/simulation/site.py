@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Protocol
 
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
@@ -46,6 +47,7 @@ class Stage:
         console: the console session under test.
         heard: told the name of a source whenever its console hears something.
         ledger: told what was carried out.
+        kept: chances of durable subscriptions, apart from all others: seeds without one keep their steps.
     """
 
     scheduler: Scheduler
@@ -54,6 +56,7 @@ class Stage:
     console: type[ConsoleSession]
     heard: Callable[[str], None]
     ledger: Ledger
+    kept: Random
 
     def soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
         """Do it after a while."""
@@ -73,6 +76,7 @@ class Site(Protocol):
         kind: of the source, as it is configured.
         keeps_identities: whether its reports say which object is which over restarts of its agent. An agent
             without memory gives the ids of before to other objects, which cannot be known at once.
+        durable: whether it has a durable subscription.
     """
 
     name: str
@@ -83,6 +87,7 @@ class Site(Protocol):
     sets_natively: bool
     kind: str
     keeps_identities: bool
+    durable: bool
 
     def begin(self) -> None:
         """Start what is not the gateway's own."""
@@ -98,6 +103,9 @@ class Site(Protocol):
 
     def alarms(self) -> set[str]:
         """The conditions that last now, as the gateway calls them."""
+
+    def end(self) -> None:
+        """The simulation is over."""
 
     def heal(self) -> None:
         """The time of faults is over: what does not come right by itself is put right."""

@@ -35,11 +35,14 @@ from gateway.inventory.inventory import Inventory
 from gateway.jmx import projection as jmx
 from gateway.model.observations import EventState, SourceState
 from gateway.snmp.projection import Projection
+from gateway.sources.rabbitmq.source import RabbitMqSource
+from gateway.sources.rabbitmq.source_events import SourceEvent
 from tests.components.opened_index import opened_index
 from tests.simulation.asking import NorthLink
 from tests.simulation.core import Parts
 from tests.simulation.log_bounds import LogBounds
 from tests.simulation.simulation import Made, Simulation
+from tests.simulation.test_kept import Forgetful, Hasty
 from tests.simulation.violations import ViolationError
 
 SEEDS = 60
@@ -316,6 +319,15 @@ class RemembersNoCounters(LogRecorder):
         super().__init__(settings, former and _without_values(former), heard_all)
 
 
+class Impatient(RabbitMqSource):
+    """Lists everything before it has taken the events that waited."""
+
+    def handle(self, event: SourceEvent, now: int) -> list[Effect]:
+        effects = super().handle(event, now)
+        self._plan.release()
+        return effects
+
+
 def _without_values(state: LastState) -> LastState:
     objects = {
         identifier: msgspec.structs.replace(record, values=None, former=None, absent=None)
@@ -373,6 +385,18 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     (
         "a log that trusts the clock of its last records",
         Made(bounds=TrustsLastRecords, faults=("core killed", "power failure")),
+    ),
+    (
+        "a durable subscription that acknowledges what is not on the disk",
+        Made(core=Parts(ledger=Hasty), faults=("core killed",)),
+    ),
+    (
+        "a durable subscription that takes everything again",
+        Made(core=Parts(ledger=Forgetful), faults=("core killed",)),
+    ),
+    (
+        "a source that lists before it takes what waited",
+        Made(core=Parts(rabbitmq=Impatient), faults=("core killed",)),
     ),
     ("a log that forgets counters with each start", Made(mirror=RemembersNoCounters)),
 )

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tests.simulation.kept_truth import KeptTruth
+
 Plain: TypeAlias = "int | bytes | None"
 """A value as an SNMP cell tells it; ``None`` is a hole."""
 
@@ -110,6 +112,7 @@ class Truth:
         blind: from when to when (0: still) the agent of a source was last kept from reading, which it says.
         starts: when the broker of a source was started.
         unheard: from when to when the events of a source last did not pass, which nobody can know at once.
+        kept: of the sources with a durable subscription.
         seldom: how far apart (ns) the listings of a source and class are at most, as its agent ever said.
     """
 
@@ -123,6 +126,7 @@ class Truth:
         self.seldom: dict[tuple[str, str], int] = {}
         self.starts: dict[str, list[int]] = {}
         self.unheard: dict[str, tuple[int, int]] = {}
+        self.kept: dict[str, KeptTruth] = {}
         self._marked: dict[tuple[str, str, Plain], Thing] = {}
         self._named: dict[tuple[str, str, str], Thing] = {}
         self._living: dict[str, dict[int, Thing]] = {}

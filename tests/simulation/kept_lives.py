@@ -1,0 +1,97 @@
+"""What the log tells of sources with a durable subscription: it misses nothing because no core ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
+from tests.simulation.scheduler import FURTHEST_OFF
+from tests.simulation.truth import Thing, Truth, mark_of
+
+_NOTICED = 2 * FURTHEST_OFF
+"""Two clocks may be off, each in its own direction."""
+
+_UNREAD = "the management API did not answer"
+"""The reason of a gap in values, whether or not events arrived."""
+
+_UNNAMED = frozenset({"rabbitmq:channel", "rabbitmq:consumer"})
+"""Events name a channel by its Erlang process: a new core does not know which one that is."""
+
+_Gap = tuple[int, int]
+
+
+class KeptLives:
+    """Holds the log against what the broker kept.
+
+    Args:
+        truth: what there was.
+        told_again: records of deliveries that a killed core had recorded in part, which the next one repeats.
+    """
+
+    def __init__(self, truth: Truth, told_again: Iterable[LogRecord]) -> None:
+        self._truth = truth
+        self._told_again = Counter(map(_event_of, told_again))
+        self._things: dict[str, Thing] = {}
+        self._inferred: list[Thing] = []
+        self._gaps: dict[str, list[_Gap]] = {}
+        self._events: Counter[bytes] = Counter()
+
+    def differences(self, log: Iterable[LogRecord]) -> Iterator[str]:
+        """What a log says otherwise than it must."""
+        for record in log:
+            if record.source not in self._truth.kept:
+                continue
+            if record.kind is RecordKind.GAP:
+                yield from self._gap(record.source, record)
+            elif record.kind is RecordKind.EVENT:
+                self._events[_event_of(record)] += 1
+            else:
+                self._life(record)
+        yield from self._ends()
+        for event, times in self._events.items():
+            if times > 1 + self._told_again[event]:
+                yield f"the log tells an event {times} times: {event.decode()}"
+
+    def _gap(self, source: str, record: LogRecord) -> Iterator[str]:
+        """Nothing is missed but what the broker itself lost."""
+        since, until = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
+        self._gaps.setdefault(source, []).append((since, until))
+        unkept = self._truth.kept[source].unkept()
+        if record.text != _UNREAD and not any(
+            since - _NOTICED <= end and begin <= until + _NOTICED for begin, end in unkept
+        ):
+            yield f"the log has a gap, and the broker kept all events: {record}"
+
+    def _life(self, record: LogRecord) -> None:
+        if record.object_id is None:
+            return
+        if record.kind in {RecordKind.CREATE, RecordKind.SNAPSHOT}:
+            class_name = f"{record.package}:{record.class_name}"
+            mark = mark_of((record.values or {}).get(self._truth.marks.get(class_name, "")))
+            thing = self._truth.marked(record.source or "", class_name, mark)
+            if thing is not None:
+                self._things[record.object_id] = thing
+        elif record.kind is RecordKind.DELETE and record.inferred and record.object_id in self._things:
+            self._inferred.append(self._things[record.object_id])
+
+    def _ends(self) -> Iterator[str]:
+        """What ended while no core ran, and was reported, did not end by inference."""
+        for thing in self._inferred:
+            kept = self._truth.kept[thing.source]
+            is_told = thing.serial in kept.reported and thing.class_name not in _UNNAMED
+            is_kept = is_told and not thing.hidden_until and not thing.hidden
+            absent = any(since <= thing.ended <= until for since, until in kept.absences)
+            gaps = self._gaps.get(thing.source, ())
+            missed = any(since - _NOTICED <= thing.ended <= until + _NOTICED for since, until in gaps)
+            if is_kept and absent and not missed:
+                yield f"the log infers the end of {thing}, which the broker reported"
+
+
+def _event_of(record: LogRecord) -> bytes:
+    """What an event says, and when it happened: not which core told it."""
+    return msgspec.json.encode(
+        (record.event, record.object_name, record.values, record.state, record.sample_ns)
+    )
