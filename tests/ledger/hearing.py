@@ -58,8 +58,20 @@ class Heard:
         if life.kind == "channel":
             ends_with_connection = any(one.ended == life.ended for one in life.within)
             return not ends_with_connection and self._is_unnamed(life, life.ended)
+        if life.kind == "consumer" and any(self._ends_behind(life.ended, one) for one in life.within):
+            return True
         # What ends before a listing has shown it is not known yet when its end is told.
         return life.kind == "consumer" and self._is_unplaced(life) and self._is_short(life, life.created[1])
+
+    def _ends_behind(self, ended: Span, channel: Life) -> bool:
+        """Whether the next channel's opening may have told of an end before the event of that end did.
+
+        Queues tell the ends of consumers, channels their openings: events of one moment come in any order.
+        The former channel, whose end nobody tells, has ended then with all its consumers.
+        """
+        if channel.kind != "channel" or channel.ended is None or not self.ends_untold(channel):
+            return False
+        return channel.ended[0] - UNDER_WAY_SECONDS <= ended[1]
 
     def may_lack(self, life: Life) -> bool:
         """Whether nothing may have told of it, or as little as of no life at all."""
