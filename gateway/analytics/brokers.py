@@ -179,7 +179,8 @@ class BrokerFacts:
             reader = Reader(log_id, source)
             names[reader] = name
             nodes[reader] = [
-                RunningNode.of(node, dict(zip(_NODE_FACTS, told, strict=True))) for *told, node in its
+                RunningNode.of(node, dict(zip(_NODE_FACTS, facts_of_node, strict=True)))
+                for *facts_of_node, node in its
             ]
         return cls(names, nodes)
 
