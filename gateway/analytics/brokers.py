@@ -7,7 +7,7 @@ report the same RabbitMQ node: the same cluster, name and process, and started a
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final, NamedTuple
@@ -60,14 +60,32 @@ class RunningNode:
         return named and apart <= SAME_START_SECONDS
 
 
-def shared_nodes(
-    nodes: Mapping[Reader, Sequence[RunningNode]],
-) -> Iterator[tuple[Reader, Reader, RunningNode]]:
-    """Yield the pairs of sources that report the same node, with that node."""
+def same_brokers(
+    names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
+) -> Iterator[tuple[Reader, Reader, str]]:
+    """Yield the pairs of sources that read the same broker, and why that is known.
+
+    Args:
+        names: of `same_as`.
+        nodes: of `running_nodes`.
+    """
+    for reader, name in names.items():
+        if name:
+            yield reader, Reader(reader.log_id, name), "as configured"
     for (one, its), (other, others) in combinations(nodes.items(), 2):
         node = next((node for node in its if any(node.is_same(each) for each in others)), None)
         if node is not None:
-            yield one, other, node
+            yield one, other, f"cluster {node.cluster}"
+
+
+def united(pairs: Iterable[tuple[Reader, Reader]]) -> dict[Reader, Reader]:
+    """Return of each source in ``pairs``, the two of which are one broker, the first one of its broker."""
+    first: dict[Reader, Reader] = {}
+    for one, other in pairs:
+        firsts = {first.get(one, one), first.get(other, other)}
+        members = {one, other} | {reader for reader, its in first.items() if its in firsts}
+        first |= dict.fromkeys(members, min(members))
+    return first
 
 
 def same_as(states: DataFrame) -> dict[Reader, str]:
@@ -150,14 +168,7 @@ class BrokerFacts:
             reader: [*self.nodes.get(reader, ()), *nodes.get(reader, ())]
             for reader in sorted(self.nodes.keys() | nodes.keys())
         }
-        first: dict[Reader, Reader] = {}
-        named = {**self.same_as, **names}
-        pairs = [(reader, Reader(reader.log_id, name)) for reader, name in named.items() if name]
-        for one, other in [*pairs, *((one, other) for one, other, _ in shared_nodes(together))]:
-            readers = {first.get(one, one), first.get(other, other)}
-            members = {one, other} | {reader for reader, its in first.items() if its in readers}
-            first |= dict.fromkeys(members, min(members))
-        return first
+        return united((one, other) for one, other, _ in same_brokers({**self.same_as, **names}, together))
 
     def as_json(self) -> list[list[Any]]:
         """Return it as `from_json` reads it: a list for each source."""

@@ -343,7 +343,8 @@ class LogRecorder:
         source = self._sources.get(record.source)
         if source is not None and record.agent and record.time:
             source.event_delay = self._now - record.time
-        self._out.append(event_record(record, event, self._source(record.source), self._ingest_ts))
+        published_by = None if source is None else source.record
+        self._out.append(event_record(record, event, published_by, self._ingest_ts))
 
     def _take_gap(self, record: GapRecord) -> None:
         self._out.append(gap_record(record, self._source(record.source), self._ingest_ts))

@@ -213,7 +213,7 @@ class InstanceIndex:
         class_name: str,
         name: str,
         in_use: Callable[[int], bool] = lambda _: False,
-        recorded: int = 0,
+        recorded: Callable[[], int] = int,
     ) -> int:
         """The number of a durable object: the one it had before, or a new one, kept from now on.
 
@@ -222,8 +222,8 @@ class InstanceIndex:
             class_name: ``package:class``.
             name: stable name of the object.
             in_use: as for `transient_row`, which gives a new one.
-            recorded: the number that it had according to the event log, which is on the disk sooner than the
-                index: a power failure may have taken the number from here. 0 where it is not known.
+            recorded: returns the number that it had according to the event log, which is on the disk sooner
+                than the index: a power failure may have taken the number from here. 0 where it is not known.
         """
         row = self._row_or_none(
             "SELECT number, retired FROM durable WHERE source = ? AND class = ? AND name = ?",
@@ -233,9 +233,8 @@ class InstanceIndex:
             if row[1]:
                 self._retired -= self._set_retired(source, class_name, name, 0)
             return int(row[0])
-        if recorded and self.gave_before(source, class_name, recorded) and not in_use(recorded):
-            number = recorded
-        else:
+        number = recorded()
+        if not (number and self.gave_before(source, class_name, number) and not in_use(number)):
             number = self.transient_row(source, class_name, in_use)
         self._begin()
         self._change(

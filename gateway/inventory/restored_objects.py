@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from gateway.feed.records import Lifetime, ObjectRecord
@@ -59,7 +60,8 @@ class RestoredObjects:
     def __init__(self) -> None:
         self._any_id = False
         self._by_native_id: dict[str, RestoredObject] = {}
-        self._by_name: dict[tuple[str, str, bool], RestoredObject] = {}
+        self._by_name: dict[tuple[str, str], RestoredObject] = {}
+        self._durable: dict[tuple[str, str], RestoredObject] | None = None
 
     def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
         """Take objects in.
@@ -72,8 +74,8 @@ class RestoredObjects:
         self._any_id = by_native_id
         for one in objects:
             self._by_native_id[one.native_id] = one
-            if by_native_id or one.identified:
-                self._by_name[one.class_name, one.name, one.durable] = one
+            if not one.durable and (by_native_id or one.identified):
+                self._by_name[one.class_name, one.name] = one
 
     def link(self, native_id: str) -> ObjectLink | None:
         """Return the object that has a native id, if the id alone identifies it."""
@@ -91,10 +93,19 @@ class RestoredObjects:
             return one if seen.created // _MICROSECOND == one.created // _MICROSECOND else None
         return one if one.lasting_id else None
 
-    def take_row(self, class_name: str, name: str, *, durable: bool) -> int | None:
-        """Return the row that an object of this name had; at the second call it is ``None``."""
-        one = self._by_name.pop((class_name, name, durable), None)
+    def take_row(self, class_name: str, name: str) -> int | None:
+        """Return the row that a transient object of this name had; at the second call it is ``None``."""
+        one = self._by_name.pop((class_name, name), None)
         return None if one is None else one.row
+
+    def take_durable_row(self, class_name: str, name: str) -> int:
+        """Return the row that a durable object of this name had, 0 for none; as `take_row`."""
+        if self._durable is None:  # after a power failure only: the index has the rows of all others
+            self._durable = {
+                (one.class_name, one.name): one for one in self._by_native_id.values() if one.durable
+            }
+        one = self._durable.pop((class_name, name), None)
+        return 0 if one is None else one.row
 
     def forget_native_ids(self) -> None:
         """Let native ids mean nothing that a restart of the agents ended, nor names that contain them."""
@@ -120,6 +131,8 @@ class RestoredObjects:
         for native_id in over:
             del self._by_native_id[native_id]
         self._by_name = {key: one for key, one in self._by_name.items() if not is_over(one)}
+        if self._durable is not None:
+            self._durable = {key: one for key, one in self._durable.items() if not is_over(one)}
         return native_ids
 
 
@@ -147,9 +160,10 @@ class RowNumbers:
         def in_use(number: int) -> bool:
             return self._objects.row_in_use(class_name, number)
 
-        row = self._restored.take_row(class_name, name, durable=durable)
         if durable:
-            return self._index.durable_row(self._source, class_name, name, in_use, row or 0)
+            recorded = partial(self._restored.take_durable_row, class_name, name)
+            return self._index.durable_row(self._source, class_name, name, in_use, recorded)
+        row = self._restored.take_row(class_name, name)
         if row is not None and self._may_return(class_name, row):
             return row
         return self._index.transient_row(self._source, class_name, in_use)

@@ -12,8 +12,9 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.links.durable_queue import KEPT_PREFETCH, DurableQueueCounts, Ledger, UnacknowledgedDeliveries
+from gateway.sources.rabbitmq.event_gaps import BacklogGap
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
-from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsDropped
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from gateway.tasks import until_one_ends
 from tests.simulation.half_open import Silence
 from tests.simulation.kept_broker import WAY, Incoming, KeptBroker, Link, Message
@@ -165,8 +166,7 @@ class KeptEventLink:
         self._queue = queue
         self._ledger = ledger
         self._run = run
-        self._received_until = received_until
-        self._missed = ""
+        self._gap = BacklogGap(received_until)
         self._missing_reported = False
         self._delay = WAY
         self._link: Link | None = None
@@ -285,28 +285,14 @@ class KeptEventLink:
         key, headers = incoming.routing_key, incoming.headers
         self._scheduler.tell("rabbitmq-events", f"event {key} {headers.get('name', '')}")
         self._received(BrokerEventReceived.of_message(key, headers))
-        self._received_until = self._run.now()
-
-    # As `gateway.sources.rabbitmq.runner.SourceRunner`.
+        self._gap.event_taken(self._run.now())
 
     def _received(self, event: BacklogFollows | LinkUp | LinkDown | BrokerEventReceived) -> None:
-        now = self._run.now()
-        match event:
-            case BacklogFollows(missed, waiting):
-                self._missed = self._missed or missed
-                if not waiting:
-                    self._report_missed(now)
-            case LinkUp():
-                self._report_missed(now)
-            case BrokerEventReceived(time=time):
-                self._report_missed(min(time or now, now))
+        """Take an event as `gateway.sources.rabbitmq.runner.SourceRunner` does."""
+        dropped = self._gap.before(event, self._run.now())
+        if dropped is not None:
+            self._run.handle(dropped)
         self._run.handle(event, sooner=isinstance(event, BacklogFollows | LinkUp))
-
-    def _report_missed(self, until: int) -> None:
-        missed, self._missed = self._missed, ""
-        if missed and self._received_until:
-            self._run.handle(EventsDropped(self._received_until, until, missed))
-            self._received_until = until
 
 
 def _raise_failure(task: asyncio.Task[None]) -> None:

@@ -95,7 +95,7 @@ class TransientIndex(InstanceIndex):
         class_name: str,
         name: str,  # noqa: ARG002  forgets the name
         in_use: Callable[[int], bool] = lambda _: False,
-        recorded: int = 0,  # noqa: ARG002  likewise
+        recorded: Callable[[], int] = int,  # noqa: ARG002  likewise
     ) -> int:
         return self.transient_row(source, class_name, in_use)
 
@@ -121,7 +121,7 @@ class TrustsItself(InstanceIndex):
         class_name: str,
         name: str,
         in_use: Callable[[int], bool] = lambda _: False,
-        recorded: int = 0,  # noqa: ARG002  not believed
+        recorded: Callable[[], int] = int,  # noqa: ARG002  not believed
     ) -> int:
         return super().durable_row(source, class_name, name, in_use)
 

@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.brokers import Reader, RunningNode, shared_nodes
+from gateway.analytics.brokers import Reader, RunningNode, same_brokers, united
 from gateway.analytics.reports.answers import Row, Value, collected, number
 
 
@@ -51,28 +51,21 @@ def brokers(
         nodes: of `gateway.analytics.brokers.running_nodes`.
     """
     by_reader = {Reader(str(row["log_id"]), str(row["source"])): row for row in seen}
-    found = {reader: Broker([reader]) for reader in sorted(by_reader)}
-    for reader, name in ((reader, name) for reader, name in names.items() if name):
-        _unite(found, reader, Reader(reader.log_id, name), "as configured")
-    for one, other, node in shared_nodes(nodes):
-        _unite(found, one, other, f"cluster {node.cluster}")
-    unique = {id(broker): broker for broker in found.values()}.values()
-    for broker in unique:
+    pairs = [
+        (one, other, why)
+        for one, other, why in same_brokers(names, nodes)
+        if one in by_reader and other in by_reader  # others have no records
+    ]
+    first = united((one, other) for one, other, _ in pairs)
+    found: dict[Reader, Broker] = {}
+    for reader in sorted(by_reader):
+        found.setdefault(first.get(reader, reader), Broker([])).readers.append(reader)
+    for one, _, why in pairs:
+        known = found[first[one]].why
+        known += [why] if why not in known else []
+    for broker in found.values():
         broker.counted = _counted(broker.readers, by_reader)
-    return sorted(unique, key=lambda broker: broker.name)
-
-
-def _unite(found: dict[Reader, Broker], one: Reader, other: Reader, why: str) -> None:
-    first, second = found.get(one), found.get(other)
-    if first is None or second is None:
-        return  # it has no records
-    if first is not second:
-        first.readers = sorted({*first.readers, *second.readers})
-        first.why += [reason for reason in second.why if reason not in first.why]
-        for reader in second.readers:
-            found[reader] = first
-    if why not in first.why:
-        first.why.append(why)
+    return sorted(found.values(), key=lambda broker: broker.name)
 
 
 def _counted(readers: Iterable[Reader], seen: Mapping[Reader, Row]) -> list[Reader]:

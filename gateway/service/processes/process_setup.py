@@ -82,7 +82,7 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ask)
     if is_service:
-        loop.add_signal_handler(signal.SIGHUP, ask if sys.stderr.isatty() else _log_not_reloaded)
+        loop.add_signal_handler(signal.SIGHUP, ask if sys.stderr.isatty() else log_not_reloaded)
     try:
         await task
     except asyncio.CancelledError:
@@ -90,6 +90,11 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
             raise
 
 
-def _log_not_reloaded() -> None:
-    reason = "the configuration is read at a start only: amqp-gateway check, then restart"
-    structlog.get_logger().warning("not-reloaded", reason=reason)
+def log_not_reloaded(**waiting: object) -> None:
+    """Log that what service managers and operators mean by SIGHUP is not done.
+
+    Args:
+        waiting: what waits for a restart, as far as it is known.
+    """
+    reason = "the configuration is read at a start only: amqp-gateway check, then restart the gateway"
+    structlog.get_logger().warning("not-reloaded", reason=reason, **waiting)

@@ -27,6 +27,7 @@ from gateway.service.metrics.families import Reading, continued
 from gateway.service.metrics.process import context_switches, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline, ProcessLine
+from gateway.service.processes.process_setup import log_not_reloaded
 from gateway.service.processes.systemd import ServiceManager
 from gateway.shipped_files import version
 from gateway.tasks import until_one_ends
@@ -142,7 +143,7 @@ class Supervisor:
         if sys.stderr.isatty():
             loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
         else:
-            loop.add_signal_handler(signal.SIGHUP, self._say_not_reloaded)
+            loop.add_signal_handler(signal.SIGHUP, lambda: log_not_reloaded(**self._waiting()))
         keepers: list[asyncio.Task[None]] = []
         for plan in self._plans:
             ready = asyncio.Event()
@@ -190,11 +191,6 @@ class Supervisor:
 
         names = [plan.name for plan in self._plans]
         return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
-
-    def _say_not_reloaded(self) -> None:
-        """What service managers and operators mean by SIGHUP is not done, and not passed over in silence."""
-        reason = "the configuration is read at a start only: amqp-gateway check, then restart the gateway"
-        log.warning("not-reloaded", reason=reason, **self._waiting())
 
     async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
         """Start ``plan``'s process, again and again, until the end."""

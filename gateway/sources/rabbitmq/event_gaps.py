@@ -9,15 +9,51 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.dialects.session import Effect
+from gateway.dialects.session import BacklogFollows, Effect, LinkUp
 from gateway.model.observations import Gap, delay_allowed
 from gateway.sources.rabbitmq.cluster import START_LATENESS
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsDropped, SourceEvent
 from gateway.sources.rabbitmq.status import Visibility
 
 _SECOND: Final = 1_000_000_000
+
+
+class BacklogGap:
+    """The time of which a durable subscription kept no events: until the first that it kept, or the backlog.
+
+    Args:
+        received_until: when the last event was received, before the start (ns); 0 for never.
+    """
+
+    def __init__(self, received_until: int) -> None:
+        self._received_until = received_until
+        self._missed = ""
+
+    def event_taken(self, now: int) -> None:
+        """Note that an event was received, and recorded or passed on."""
+        self._received_until = now
+
+    def before(self, event: SourceEvent, now: int) -> EventsDropped | None:
+        """Return what was missed before ``event``, if that ends here; the source takes it first."""
+        match event:
+            case BacklogFollows(missed, waiting):
+                self._missed = self._missed or missed
+                return None if waiting else self._ended(now)
+            case LinkUp():
+                return self._ended(now)
+            case BrokerEventReceived(time=time):
+                return self._ended(min(time or now, now))
+        return None
+
+    def _ended(self, until: int) -> EventsDropped | None:
+        missed, self._missed = self._missed, ""
+        if not missed or not self._received_until:
+            return None
+        since, self._received_until = self._received_until, until
+        return EventsDropped(since, until, missed)
 
 
 class GapTracker:

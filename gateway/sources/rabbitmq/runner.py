@@ -21,6 +21,7 @@ from gateway.dialects.session import (
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.durable_queue import DurableSubscription
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
+from gateway.sources.rabbitmq.event_gaps import BacklogGap
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -32,7 +33,6 @@ from gateway.sources.rabbitmq.source_events import (
     BrokerEventReceived,
     CallAnswered,
     ConnectionBlocked,
-    EventsDropped,
     MetricsReceived,
     RequestSent,
     SourceEvent,
@@ -125,8 +125,7 @@ class SourceRunner:
         self._scrape_due = asyncio.Event()
         self._woken_sooner = asyncio.Event()
         self._wake_at = 0
-        self._missed = ""
-        self._received_until = received_until
+        self._gap = BacklogGap(received_until)
         self._consumer: EventConsumer | None = None
         if events is not None:
             kept = None
@@ -238,31 +237,16 @@ class SourceRunner:
                 self._on_status(status)
 
     def _event_taken(self) -> None:
-        self._received_until = self._clock.now()
+        self._gap.event_taken(self._clock.now())
 
     def _received(self, event: Received) -> None:
-        """Take what the consumer of events reports.
-
-        If events are missing before those that a durable subscription kept, the gap ends with the first of
-        these, or with the backlog.
-        """
+        """Take what the consumer of events reports."""
         now = self._clock.now()
-        match event:
-            case BacklogFollows(missed, waiting):
-                self._missed = self._missed or missed
-                if not waiting:
-                    self._report_missed(now)
-            case LinkUp():
-                self._report_missed(now)
-            case BrokerEventReceived(time=time):
-                self._counters["messages"] += 1
-                self._report_missed(min(time or now, now))
+        if isinstance(event, BrokerEventReceived):
+            self._counters["messages"] += 1
+        dropped = self._gap.before(event, now)
+        if dropped is not None:
+            self.handle(dropped)
         self.handle(event)
         if isinstance(event, BrokerEventReceived) and self._on_event is not None:
             self._on_event(event.key, event.headers, now)
-
-    def _report_missed(self, until: int) -> None:
-        missed, self._missed = self._missed, ""
-        if missed and self._received_until:
-            self.handle(EventsDropped(self._received_until, until, missed))
-            self._received_until = until
