@@ -17,10 +17,15 @@ import msgspec
 
 from gateway.eventlog.block import DamageError
 from gateway.eventlog.logged_events import EVENT_DELAY, HEARD_UNTIL, READ_WHOLE, READ_WHOLE_SINCE, UNHEARD
-from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
+from gateway.eventlog.record import LogRecord, RecordKind, microseconds_text, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
-from gateway.model.observations import SourceState, delay_allowed
+from gateway.model.observations import (
+    EVENT_DELAY_BOUNDS,
+    LONGEST_AGENT_DELAY,
+    SourceState,
+    delay_allowed,
+)
 from gateway.model.source_kinds import source_kind
 
 MAX_DELIVERIES: Final = 100_000
@@ -34,9 +39,6 @@ _HEAD_SECONDS: Final = 60.0
 """In a log of an earlier version, a segment that spans so much time has its whole head."""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
-_STANDSTILL: Final = 10 * 10**9
-"""Nanoseconds that a process may have stood still at the end of the log: a quiet source has long silences."""
-
 _MADE_AT_ONCE: Final = frozenset({RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE})
 
 
@@ -122,6 +124,7 @@ class _StateReader:
         self._last_received: dict[str, int] = {}
         self._arrived: dict[str, int] = {}
         self._known: set[str] = set()
+        self._with_agents: set[str] = set()
         self._created: dict[str, str] = {}
         self._first_ts = self._last_ts = ""
 
@@ -145,13 +148,14 @@ class _StateReader:
         if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)
-        created = ((identifier, nanoseconds_of(at)) for identifier, at in self._created.items())
-        state.young = {identifier: at for identifier, at in created if until - at < YOUNG}
+        since = microseconds_text(until - YOUNG) or ""  # texts of the log's own form are in order of time
+        state.young = {key: nanoseconds_of(at) for key, at in self._created.items() if at > since}
         for source in self._known:
-            took = delay_allowed(self._took.get(source, 0))
+            longest = LONGEST_AGENT_DELAY if source in self._with_agents else EVENT_DELAY_BOUNDS[1]
+            took = delay_allowed(self._took.get(source, 0), longest)
             # As long as nothing of the source was recorded at the end, the process may have stood still.
             silent = until - (self._arrived.get(source, 0) or until)
-            complete_until = self._unheard.get(source, until - max(took, min(silent, _STANDSTILL)))
+            complete_until = self._unheard.get(source, until - max(took, min(silent, EVENT_DELAY_BOUNDS[1])))
             if source in self._last_received:
                 # What happened before the last message may have been under way in an agent that ended then.
                 complete_until = min(complete_until, self._last_received[source] - took)
@@ -212,6 +216,8 @@ class _StateReader:
 
     def _take_source(self, source: str, record: LogRecord) -> None:
         self._known.add(source)
+        if source_kind(record.dialect).with_agents:
+            self._with_agents.add(source)
         values = record.values or {}
         last_received = nanoseconds_of(values.get("last_heard"))
         self._arrived[source] = max(self._arrived.get(source, 0), last_received)

@@ -139,20 +139,19 @@ class SourceState(enum.Enum):
     DOWN = "down"
 
 
-EVENT_DELAY_BOUNDS: Final = (10**9, 60 * 10**9)
-"""Nanoseconds, at least and at most: an event that happened so shortly before may be under way.
+EVENT_DELAY_BOUNDS: Final = (10**9, 10 * 10**9)
+"""Nanoseconds, at least and at most: an event that happened so shortly before may be under way."""
 
-An agent on a machine with too much work publishes events 20 s after they happened.
-"""
+LONGEST_AGENT_DELAY: Final = 60 * 10**9
+"""The same at most for an agent: on a machine with too much work it publishes 20 s after events happened."""
 
 
-def delay_allowed(took: int) -> int:
+def delay_allowed(took: int, longest: int = EVENT_DELAY_BOUNDS[1]) -> int:
     """Return for how long events may be under way, when the last one took ``took`` ns.
 
-    That is twice as long, within `EVENT_DELAY_BOUNDS`: clocks that differ make no more of it.
+    That is twice as long, within `EVENT_DELAY_BOUNDS` or up to ``longest``: clocks that differ make no more.
     """
-    shortest, longest = EVENT_DELAY_BOUNDS
-    return min(max(2 * took, shortest), longest)
+    return min(max(2 * took, EVENT_DELAY_BOUNDS[0]), longest)
 
 
 TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})

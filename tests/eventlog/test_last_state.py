@@ -150,6 +150,13 @@ def test_what_was_created_shortly_before_the_end_is_young_by_the_clock_of_the_ga
     }
 
 
+def test_what_a_broker_itself_reports_is_not_under_way_for_longer_than_ten_seconds(tmp_path: Path) -> None:
+    mirror = LogRecorder(RecorderSettings())
+    broker = msgspec.structs.replace(SHOP, kind="rabbitmq")
+    records = mirror.apply(batch(broker, FULL, event(time=T0 - 22 * SECOND)), T0)
+    assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - 10 * SECOND}
+
+
 def test_how_late_events_arrive_is_known_over_a_new_segment_and_a_new_core(tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings())
     mirror.apply(batch(SHOP, FULL, event(time=T0 - 4 * SECOND)), T0)

@@ -16,8 +16,11 @@ from tests.ledger.verdict import Gap, lost_by_agent, recorded_gaps
 RECORDED_SECONDS = 0.5
 """A record is made so long at most before or after what it is about, on a busy machine."""
 
-DELAY_SECONDS = (1.0, 60.0)
+DELAY_SECONDS = (1.0, 10.0)
 """A gap begins before the last event by twice the time that this took, within these bounds."""
+
+AGENT_DELAY_SECONDS = 60.0
+"""The same at most, if an agent published the event."""
 
 TIMESTAMP_SECONDS = 1.0
 """AMQP tells the time of a message in whole seconds; what came before its schema is told once in one."""
@@ -96,22 +99,23 @@ class Reading:
             if found and kill.began <= found[-1].ended:
                 found[-1] = replace(found[-1], ended=max(found[-1].ended, ended))
             else:
-                found.append(Absence(_earliest(events, kill.began), kill.began, ended))
+                longest = DELAY_SECONDS[1] if self.of is None else AGENT_DELAY_SECONDS
+                found.append(Absence(_earliest(events, kill.began, longest), kill.began, ended))
         return found
 
 
-def _earliest(events: Iterable[tuple[float, float]], killed: float) -> float:
+def _earliest(events: Iterable[tuple[float, float]], killed: float, longest: float) -> float:
     """When a gap may begin: before the last event, by as long as others may have been under way then.
 
     Args:
         events: when each was recorded, and how long it had taken.
         killed: when something ended so that the next ones were missed.
+        longest: how long the others may have been under way at most.
     """
     heard = [(at, took) for at, took in events if at <= killed]
     last = max((at for at, _ in heard), default=killed)
-    shortest, longest = DELAY_SECONDS
     took = max((took for at, took in heard if at >= last - longest), default=0.0)
-    return last - min(max(2 * took, shortest), longest)
+    return last - min(max(2 * took, DELAY_SECONDS[0]), longest)
 
 
 def unexplained(reading: Reading, kills: Iterable[Kill]) -> Iterator[str]:

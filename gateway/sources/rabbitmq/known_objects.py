@@ -353,7 +353,8 @@ class KnownObjects:
             del unresolved[name]
         objects = self._objects[class_name]
         for known in [o for name, o in objects.items() if name not in seen]:
-            if known.first_seen > began - lag or hidden(known):
+            # No listing may have shown what an earlier run of the gateway was the first to know a moment ago.
+            if max(known.first_seen, known.announced) > began - lag or hidden(known):
                 continue
             if known.missed:
                 changes += self._removed(known, now, now)

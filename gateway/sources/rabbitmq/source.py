@@ -8,6 +8,7 @@ answers; `BrokerView` determines what changes, and `ObservationStream` publishes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from gateway.dialects.event_backlog import Loss
 from gateway.dialects.session import (
@@ -439,7 +440,8 @@ class RabbitMqSource:
             complete_until: until when all events were received (ns); 0 if unknown.
         """
         self._events_are_kept = events_kept
-        former = list(objects)
+        # The clock may have been ahead when that was recorded.
+        former = [replace(one, announced=now) if one.announced > now else one for one in objects]
         self._view.left(former, complete_until)
         if former:
             self._answers.await_nodes(now)

@@ -445,6 +445,20 @@ def test_what_was_created_right_before_the_start_by_a_clock_that_is_slow_is_wait
     assert not known.unconfirmed("queue", lambda _: False)
 
 
+def test_what_was_young_at_a_restart_may_be_missing_in_listings_although_its_events_are_kept() -> None:
+    former = KnownObjects(READERS)
+    former.created(queue(), T0 - SECOND, T0 - SECOND)
+    (young,) = former.of_class("queue")
+    known = KnownObjects(READERS)
+    known.restore([replace(young, first_seen=0, announced=T0 - SECOND)])
+    assert sweep(known, T0) == sweep(known, T0 + SECOND) == []
+    assert known.unconfirmed("queue", lambda _: False)
+    sweep(known, T0 + LISTING_LAG)
+    assert told(sweep(known, T0 + LISTING_LAG + SECOND)) == [
+        ("gone", "orders", T0 + LISTING_LAG + 2 * SECOND)
+    ]
+
+
 def test_what_was_created_by_a_clock_that_is_fast_is_not_waited_for_any_longer() -> None:
     former = KnownObjects(READERS)
     former.created(queue(), T0 + 3600 * SECOND, T0 - SECOND)
