@@ -8,7 +8,6 @@ answers; `BrokerView` determines what changes, and `ObservationStream` publishes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from gateway.dialects.event_backlog import Loss
 from gateway.dialects.session import (
@@ -440,15 +439,14 @@ class RabbitMqSource:
             complete_until: until when all events were received (ns); 0 if unknown.
         """
         self._events_are_kept = events_kept
-        # The clock may have been ahead when that was recorded.
-        former = [replace(one, announced=now) if one.announced > now else one for one in objects]
+        former = list(objects)
         self._view.left(former, complete_until)
         if former:
             self._answers.await_nodes(now)
         if events_kept and complete_until:
             self._gaps.interrupted_before(complete_until)
         if events_kept:
-            self._view.known.restore(former)
+            self._view.known.restore(former, now)
             self._plan.hold(now + CATCHING_UP_LIMIT)
         else:
             self._view.known.remember(former, now)

@@ -333,7 +333,7 @@ def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
     former = KnownObjects(READERS)
     former.created(queue(state="running"), created, created)
     known = KnownObjects(READERS)
-    known.restore(former.of_class("queue"))
+    known.restore(former.of_class("queue"), T0)
     return known
 
 
@@ -450,7 +450,7 @@ def test_what_was_young_at_a_restart_may_be_missing_in_listings_although_its_eve
     former.created(queue(), T0 - SECOND, T0 - SECOND)
     (young,) = former.of_class("queue")
     known = KnownObjects(READERS)
-    known.restore([replace(young, first_seen=0, announced=T0 - SECOND)])
+    known.restore([replace(young, first_seen=0)], T0)
     assert sweep(known, T0) == sweep(known, T0 + SECOND) == []
     assert known.unconfirmed("queue", lambda _: False)
     sweep(known, T0 + LISTING_LAG)
@@ -538,7 +538,9 @@ def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_
     former = KnownObjects(READERS)
     former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
     known = KnownObjects(READERS)
-    known.restore(replace(one, first_seen=0) for one in former.of_class("queue"))  # the log does not say when
+    known.restore(
+        (replace(one, first_seen=0) for one in former.of_class("queue")), T0
+    )  # the log does not say when
     assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
     changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
     assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]
