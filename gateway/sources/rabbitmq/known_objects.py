@@ -63,7 +63,7 @@ class KnownObjects:
         self.ends = EndedObjects()
         self._unconfirmed: set[ObjectName] = set()
         self._remembered: dict[ObjectName, KnownObject] = {}
-        self._remembered_at = self._restored_at = 0
+        self._remembered_at = 0
         self._lagging: set[ObjectName] = set()
         self._unpublished: set[ObjectName] = set()
         self.refused = 0
@@ -103,12 +103,11 @@ class KnownObjects:
             self.ends.reserve(known.number)
         return [Gone(known, now, inferred=True) for known in gone]
 
-    def restore(self, objects: Iterable[KnownObject], now: int) -> None:
+    def restore(self, objects: Iterable[KnownObject]) -> None:
         """Take objects that existed before the start; events are about to report what became of them.
 
         They are known from now on, and are published when they have been confirmed, or have ended.
         """
-        self._restored_at = now
         for known in objects:
             self._objects[known.name.class_name][known.name] = known
             self._dependencies.add(known.name, known.properties)
@@ -354,9 +353,7 @@ class KnownObjects:
             del unresolved[name]
         objects = self._objects[class_name]
         for known in [o for name, o in objects.items() if name not in seen]:
-            # A restored object may be younger than any listing. Its end, if it has one, is in an event.
-            first_seen = self._restored_at if known.name in self._unpublished else known.first_seen
-            if first_seen > began - lag or hidden(known):
+            if known.first_seen > began - lag or hidden(known):
                 continue
             if known.missed:
                 changes += self._removed(known, now, now)

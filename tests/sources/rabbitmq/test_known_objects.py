@@ -333,7 +333,7 @@ def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
     former = KnownObjects(READERS)
     former.created(queue(state="running"), created, created)
     known = KnownObjects(READERS)
-    known.restore(former.of_class("queue"), T0)
+    known.restore(former.of_class("queue"))
     return known
 
 
@@ -445,20 +445,6 @@ def test_what_was_created_right_before_the_start_by_a_clock_that_is_slow_is_wait
     assert not known.unconfirmed("queue", lambda _: False)
 
 
-def test_what_was_young_at_a_restart_may_be_missing_in_listings_although_its_events_are_kept() -> None:
-    former = KnownObjects(READERS)
-    former.created(queue(), T0 - SECOND, T0 - SECOND)
-    (young,) = former.of_class("queue")
-    known = KnownObjects(READERS)
-    known.restore([replace(young, first_seen=0)], T0)
-    assert sweep(known, T0) == sweep(known, T0 + SECOND) == []
-    assert known.unconfirmed("queue", lambda _: False)
-    sweep(known, T0 + LISTING_LAG)
-    assert told(sweep(known, T0 + LISTING_LAG + SECOND)) == [
-        ("gone", "orders", T0 + LISTING_LAG + 2 * SECOND)
-    ]
-
-
 def test_what_was_created_by_a_clock_that_is_fast_is_not_waited_for_any_longer() -> None:
     former = KnownObjects(READERS)
     former.created(queue(), T0 + 3600 * SECOND, T0 - SECOND)
@@ -538,9 +524,7 @@ def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_
     former = KnownObjects(READERS)
     former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
     known = KnownObjects(READERS)
-    known.restore(
-        (replace(one, first_seen=0) for one in former.of_class("queue")), T0
-    )  # the log does not say when
+    known.restore(replace(one, first_seen=0) for one in former.of_class("queue"))  # the log does not say when
     assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
     changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
     assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]
