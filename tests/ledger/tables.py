@@ -50,7 +50,8 @@ _PUBLISHED = """
       SELECT source, object_name, sum(delta) AS gained FROM '{gold}/counters_by_hour/*/*/*.parquet'
       WHERE class = 'queue' AND element = 'messagesPublished' GROUP BY ALL
     ) JOIN (
-      SELECT source, object_name, arg_min(integer, seq) AS first FROM '{silver}/samples/*/*/*.parquet'
+      SELECT source, object_name, arg_min(if(delta IS NULL, integer, 0), seq) AS first
+      FROM '{silver}/samples/*/*/*.parquet'
       WHERE class = 'queue' AND element = 'messagesPublished' AND integer IS NOT NULL GROUP BY ALL
     ) USING (source, object_name) GROUP BY ALL
 """
