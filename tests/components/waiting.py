@@ -14,13 +14,15 @@ _LONGEST_PAUSE = 0.5
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
-    """Return once ``condition()`` is true; fail after ``deadline`` seconds, saying ``what`` was missing."""
+    """Return once ``condition()`` is true; fail after ``deadline`` seconds, saying ``what`` was missing.
+
+    The last look begins after the deadline: one look may take longer than that.
+    """
     begun = time.monotonic()
     end = begun + deadline
     while not condition():
-        looked = time.monotonic()
-        assert looked < end, f"not within {deadline:g} s: {what}"
-        time.sleep(_pause(looked - begun))
+        assert begun < end, f"not within {deadline:g} s: {what}"
+        time.sleep(_pause(time.monotonic() - begun))
         begun = time.monotonic()
 
 
@@ -31,9 +33,8 @@ async def eventually(
     begun = time.monotonic()
     end = begun + deadline
     while not await condition():
-        looked = time.monotonic()
-        assert looked < end, f"not within {deadline:g} s: {what}"
-        await asyncio.sleep(_pause(looked - begun))
+        assert begun < end, f"not within {deadline:g} s: {what}"
+        await asyncio.sleep(_pause(time.monotonic() - begun))
         begun = time.monotonic()
 
 
@@ -47,7 +48,7 @@ async def until(condition: Callable[[], object], what: str, deadline: float = DE
 
 
 def _pause(took: float) -> float:
-    """Seconds until the next look: no more than a third of the time is spent on looking.
+    """Seconds until the next look: no more than a third of the time is spent on looking, if a look is short.
 
     What is waited for needs the processors, too, and a look may be a command of its own.
     """

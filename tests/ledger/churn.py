@@ -5,7 +5,8 @@ stay throughout; messages are counted.
 Each act is a line of JSON in the ledger, on the disk before the next one of the same worker begins. What was
 sent when the broker died may have been done or not: its line says ``unknown``.
 
-It needs the standard library and aio-pika only. At SIGTERM nothing new begins any more, and the last line,
+It needs the standard library and aio-pika only. It works slowly between SIGUSR1 and SIGUSR2: what reads the
+broker on a busy machine may need that to catch up. At SIGTERM nothing new begins any more, and the last line,
 ``rest``, says that the ledger is whole. What stays throughout stays until the process is killed.
 """
 
@@ -46,6 +47,8 @@ QUEUES_AT_ONCE: Final = 12
 EXCHANGES_AT_ONCE: Final = 6
 CHANNEL_NUMBERS: Final = range(1, 5)
 """Of a connection whose channels come and go: a number that is closed is opened again."""
+SLOWLY: Final = 10
+"""So many times the pause between two acts, between SIGUSR1 and SIGUSR2."""
 _RETRY_SECONDS: Final = 0.3
 _REQUEST_SECONDS: Final = 5.0
 _FAILURES: Final = (
@@ -502,7 +505,10 @@ def main() -> None:
     )
 
     async def run() -> None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, churn.ending.set)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, churn.ending.set)
+        loop.add_signal_handler(signal.SIGUSR1, setattr, churn, "pace", SLOWLY * given.pace)
+        loop.add_signal_handler(signal.SIGUSR2, setattr, churn, "pace", given.pace)
         await churn.run()
         await asyncio.Event().wait()  # what stays throughout would end with this process
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ from tests.ledger.absences import Reading
 from tests.ledger.churn import LASTING
 from tests.ledger.lives import Kill, Truth, read_ledger, truth
 from tests.ledger.norths import JmxAccess
+from tests.ledger.times import told_time
 from tests.ledger.traps import Receivers, receivers
 
 KEPT, PLAIN, RELAYED = "kept", "plain", "relayed"
@@ -46,8 +48,13 @@ AGENT = "relay"
 
 JMX_USER = "monitor"
 
-STARTED_SECONDS = 240.0
+STARTED_SECONDS = 480.0
 """Until all sources are synchronised again, on a busy machine."""
+
+CATCHING_UP_SECONDS = 20.0
+"""A gateway that has not read everything again after that may have no time to: the churn slows down."""
+
+_LAST_LINES = 8
 
 _STATES = """
     SELECT source, arg_max(state, seq), epoch(max(ingest_ts)) FROM log
@@ -173,11 +180,16 @@ class Plant:
         """Wait until all sources have read everything since the last kill."""
         since = self.kills[-1].ended
 
+        slow_from = time.monotonic() + CATCHING_UP_SECONDS
+
         def is_read() -> bool:
             self.keep_running()
+            if time.monotonic() > slow_from:
+                self._churn.send_signal(signal.SIGUSR1)
             return _synchronised(self.log, since) == set(SOURCES)
 
         wait_until(is_read, "everything is read again", STARTED_SECONDS)
+        self._churn.send_signal(signal.SIGUSR2)
 
     def truth(self) -> Truth:
         """What the ledger says now."""
@@ -188,6 +200,18 @@ class Plant:
         self._churn.terminate()
         wait_until(lambda: read_ledger(self.ledger)[-1]["act"] == "rest", "the churn is at rest")
         return self.truth()
+
+    def last_lines(self) -> str:
+        """What gateway and agent logged last, and what the log has of each source last."""
+        lines = []
+        for command in ("run", "agent"):
+            newest = max(self.site.folder.glob(f"{command}-*.log"), key=lambda path: path.stat().st_mtime)
+            lines += [newest.name, *newest.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]]
+        with ask(self.log, _STATES) as answer:
+            lines += [
+                f"{source}: {state} at {told_time(float(str(at)))}" for source, state, at in answer.rows
+            ]
+        return "\n".join(line[:300] for line in lines)
 
     def end(self) -> None:
         """End the gateway as an operator would, and make Parquet of all of its log."""
@@ -224,7 +248,11 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
         made = Plant(broker, site, ledger, gateway, agent, told, snmp, jmx, churn, processes, agents)
         lasting = {("queue", name) for name in LASTING}
         wait_until(lambda: made.truth().lives.keys() >= lasting, "the churn has made what lasts")
-        yield made
+        try:
+            yield made
+        except AssertionError as error:
+            error.add_note(made.last_lines())
+            raise
 
 
 @contextmanager
@@ -243,7 +271,7 @@ def _reading(broker: PrivateBroker, site: Site) -> dict[str, Any]:
         rights = ((gateway, gateway_rights()), (agent, agent_rights()))
         provision(client, tuple(ProvisionedUser(user.name, user.password, may) for user, may in rights))
     url = {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"}
-    reading = {"management": broker.management_url, "events": url, "interval": "1s", "budget": 0.2}
+    reading = {"management": broker.management_url, "events": url, "interval": "1s", "budget": 0.5}
     as_gateway, as_agent = (
         {"user": user.name, "password": site.secret(user.password)} for user in (gateway, agent)
     )

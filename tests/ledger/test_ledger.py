@@ -54,7 +54,8 @@ Look: TypeAlias = Callable[[], Iterable[str]]
 
 @pytest.mark.long
 @pytest.mark.each_rabbitmq(until="4.0")
-@pytest.mark.timeout(7200 if PROVING else 900)
+@pytest.mark.timeout(7200 if PROVING else 1800)
+@pytest.mark.xdist_group("ledger")
 def test_log_and_front_ends_agree_with_the_ledger_over_kills(
     tmp_path: Path,
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],

@@ -88,8 +88,8 @@ LOGS: Mapping[str, tuple[Callable[[Records], Iterable[Record]], str]] = {
         "no time of its creation",
     ),
     "a channel ended earlier": (lambda log: _with(log, 5, deleted=29.0), "ended at"),
-    "a channel ended later": (lambda log: _with(log, 13, deleted=43.0), "ended at"),
-    "a consumer outlives its channel": (lambda log: _with(log, 9, deleted=34.0), "ended at"),
+    "a channel ended later": (lambda log: _with(log, 13, deleted=47.0), "ended at"),
+    "a consumer outlives its channel": (lambda log: _with(log, 9, deleted=37.0), "ended at"),
     "a channel's end is inferred": (lambda log: _with(log, 5, inferred=True), "its end is inferred"),
     "a consumer's end is inferred": (lambda log: _with(log, 9, inferred=True), "its end is inferred"),
     "a channel has the identity of the one before": (
@@ -149,7 +149,7 @@ LEDGERS: Mapping[str, tuple[int, Line | None, str]] = {
     "a channel was opened later": (2, {"from": 11.7, "to": 11.8}, "created at"),
     "a channel was closed later": (7, {"from": 30.7, "to": 30.8}, "ended at"),
     "a consumer began earlier": (3, {"from": 11.2, "to": 11.3}, "created at"),
-    "a consumer ended earlier": (4, {"from": 16.0, "to": 16.1}, "ended at"),
+    "a consumer ended earlier": (4, {"from": 13.0, "to": 13.1}, "ended at"),
 }
 
 

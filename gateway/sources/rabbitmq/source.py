@@ -63,7 +63,7 @@ from gateway.sources.rabbitmq.status import SourceStatus
 OLDEST_ANSWER = 30_000_000_000
 """Nanoseconds after which the answer to a request is outdated, as after the process was stopped."""
 CATCHING_UP_LIMIT = 60_000_000_000
-"""Nanoseconds for which listings wait for events from the time without a connection."""
+"""Nanoseconds after the last event of the time without a connection for which listings wait."""
 
 RESUMING_LIMIT = 15_000_000_000
 """Nanoseconds for which listings wait until a durable subscription is resumed, if the broker answers."""
@@ -492,6 +492,8 @@ class RabbitMqSource:
         key = event.key
         self._visibility.last_event = now
         self._gaps.event_arrived(event.time, now)
+        if self.is_catching_up:
+            self._plan.hold(now + CATCHING_UP_LIMIT)
         if 0 < event.time < now - EVENT_DELAY:
             self._visibility.late_event = now
             self._hold_for_late_events(now)

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.mapping.files import class_schemas, load_shipped_mappings
-from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceStateSeen
+from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject
@@ -359,3 +359,33 @@ def test_a_transient_exchange_ends_with_its_node_unless_khepri_keeps_it(store: s
     restarted(shop, 3)
     shop.run(20)
     assert lived_and_ended(shop, known.number) == (True, not lives)
+
+
+def test_no_listing_comes_before_the_events_that_waited_however_long_they_take() -> None:
+    """A gateway that has hardly any processor time takes minutes to work through a backlog."""
+    shop, until = kept()
+    host = former("vhost", ("/",), 1, name="/")
+    ended = former("queue", ("/", "orders"), 2, until - 60 * SECOND, until, vhost="/", name="orders")
+    shop.source.remember([host, ended], shop.now, events_kept=True, complete_until=until)
+    shop.source_does(shop.source.handle(BacklogFollows("", 50), shop.now))
+    for number in range(20):
+        shop.run(15)
+        happened = until + number * SECOND
+        shop.queue_created(f"shop-{number}", timestamp_in_ms=happened // 1_000_000)
+        shop.event(
+            "queue.deleted",
+            vhost="/",
+            name=f"shop-{number}",
+            timestamp_in_ms=(happened + SECOND) // 1_000_000,
+        )
+    end = until + 30 * SECOND
+    shop.event("queue.deleted", vhost="/", name="orders", timestamp_in_ms=end // 1_000_000)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(60)
+    ends = [
+        (one.deleted, one.inferred)
+        for one in shop.observed
+        if isinstance(one, ObjectSeen) and one.native_id == native_id(2) and one.deleted
+    ]
+    assert ends == [(end, False)]
+    assert shop.source.status.state is SourceState.SYNCHRONISED
