@@ -56,6 +56,34 @@ class BacklogGap:
         return EventsDropped(since, until, missed)
 
 
+class LateEvents:
+    """Knows whether a broker's events arrive later than usual; the clocks of gateway and broker may differ.
+
+    Args:
+        delay: how much later than usual counts as late (ns).
+        limit: for how long events may be late (ns); later ones mean that a clock was set.
+    """
+
+    def __init__(self, delay: int, limit: int) -> None:
+        self._delay = delay
+        self._limit = limit
+        self._usual: int | None = None
+        self._since = 0
+
+    def arrived(self, time: int, now: int) -> bool:
+        """Take note of an event that happened at ``time`` (ns); return whether it is late."""
+        took = now - time
+        if self._usual is None or took <= self._usual + self._delay:
+            self._usual = took if self._usual is None else min(self._usual, took)
+            self._since = 0
+            return False
+        self._since = self._since or now
+        if now - self._since <= self._limit:
+            return True
+        self._usual, self._since = took, 0
+        return False
+
+
 class GapTracker:
     """Knows which of one broker's events may be missing. All times are nanoseconds since 1970 UTC.
 

@@ -32,7 +32,7 @@ from gateway.model.schema import EventSchema
 from gateway.model.secrets import SecretRules
 from gateway.sources.rabbitmq.broker_events import BrokerEvents
 from gateway.sources.rabbitmq.broker_view import BrokerView
-from gateway.sources.rabbitmq.event_gaps import GapTracker
+from gateway.sources.rabbitmq.event_gaps import GapTracker, LateEvents
 from gateway.sources.rabbitmq.events import Changed
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest, Unavailable
@@ -118,6 +118,7 @@ class RabbitMqSource:
         self._events_are_kept = False  # by a durable subscription, while there is no connection
         self._gaps = GapTracker()
         self._events_late_until = 0
+        self._late_events = LateEvents(EVENT_DELAY, CATCHING_UP_LIMIT)
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
     # Properties for the driver.
@@ -488,15 +489,21 @@ class RabbitMqSource:
         notes: list[Effect] = [Note("events-missing", reason)] if news else []
         return [*notes, *self._answers.missed_deletions.judge(now)]
 
+    def _note_lateness(self, time: int, now: int) -> None:
+        """List nothing while events that happened before now arrive: a listing would end what they report."""
+        if self.is_catching_up:
+            self._plan.hold(now + CATCHING_UP_LIMIT)
+        elif time and self._late_events.arrived(time, now):
+            self._plan.hold(now + EVENT_DELAY)
+        if 0 < time < now - EVENT_DELAY:
+            self._visibility.late_event = now
+            self._hold_for_late_events(now)
+
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key
         self._visibility.last_event = now
         self._gaps.event_arrived(event.time, now)
-        if self.is_catching_up:
-            self._plan.hold(now + CATCHING_UP_LIMIT)
-        if 0 < event.time < now - EVENT_DELAY:
-            self._visibility.late_event = now
-            self._hold_for_late_events(now)
+        self._note_lateness(event.time, now)
         if self._gaps.resumed_at:
             starts = map(self._view.nodes.started, self._view.nodes.names)
             connects = key == "connection.created"

@@ -389,3 +389,43 @@ def test_no_listing_comes_before_the_events_that_waited_however_long_they_take()
     ]
     assert ends == [(end, False)]
     assert shop.source.status.state is SourceState.SYNCHRONISED
+
+
+@pytest.mark.parametrize(
+    "behind", [0, -3600, 3600], ids=["in time", "clock an hour behind", "clock an hour ahead"]
+)
+def test_while_events_arrive_late_no_listing_comes_before_them(behind: int) -> None:
+    """Events and answers wait in different connections for a gateway that has hardly any processor time."""
+    shop = world()
+
+    def on_broker(late: int) -> int:
+        return (shop.now - (late - behind) * SECOND) // 1_000_000
+
+    for number in range(10):
+        shop.run(2)
+        shop.queue_created(f"before-{number}", timestamp_in_ms=on_broker(0))
+    (orders,) = (known for known in shop.source.known("queue") if known.name.leaf == "orders")
+    end = on_broker(0)
+    shop.broker.objects["queue"].clear()
+    for number in range(10):
+        shop.run(1.5)
+        shop.event("queue.deleted", vhost="/", name=f"before-{number}", timestamp_in_ms=on_broker(8))
+    shop.event("queue.deleted", vhost="/", name="orders", timestamp_in_ms=end)
+    shop.run(60)
+    ends = [
+        (one.deleted, one.inferred)
+        for one in shop.observed
+        if isinstance(one, ObjectSeen) and one.native_id == native_id(orders.number) and one.deleted
+    ]
+    assert ends == [(end * 1_000_000, False)]
+
+
+def test_a_broker_whose_clock_was_set_back_is_listed_again_after_a_minute() -> None:
+    shop = world()
+    for number in range(200):
+        shop.run(1)
+        late = 0 if number < 20 else 3600
+        at = (shop.now - late * SECOND) // 1_000_000
+        shop.queue_created(f"one-{number}", timestamp_in_ms=at)
+    listed = [known.sampled for known in shop.source.known("queue") if known.name.leaf == "orders"]
+    assert max(listed) > shop.now - 30 * SECOND
