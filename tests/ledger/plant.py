@@ -207,10 +207,7 @@ class Plant:
         for command in ("run", "agent"):
             newest = max(self.site.folder.glob(f"{command}-*.log"), key=lambda path: path.stat().st_mtime)
             lines += [newest.name, *newest.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]]
-        with ask(self.log, _STATES) as answer:
-            lines += [
-                f"{source}: {state} at {told_time(float(str(at)))}" for source, state, at in answer.rows
-            ]
+        lines += [f"{source}: {state} at {told_time(at)}" for source, state, at in _states(self.log)]
         return "\n".join(line[:300] for line in lines)
 
     def end(self) -> None:
@@ -291,12 +288,13 @@ def _reading(broker: PrivateBroker, site: Site) -> dict[str, Any]:
 
 def _synchronised(log: Path, since: float = 0.0) -> set[str]:
     """The sources of which the log says last that they are synchronised, and when: later than that."""
+    return {source for source, state, at in _states(log) if state == "synchronised" and at >= since}
+
+
+def _states(log: Path) -> list[tuple[str, str, float]]:
+    """Each source, its last state in the log, and when that was recorded."""
     with ask(log, _STATES) as answer:
-        return {
-            str(source)
-            for source, state, at in answer.rows
-            if state == "synchronised" and float(str(at)) >= since
-        }
+        return [(str(source), str(state), float(str(at))) for source, state, at in answer.rows]
 
 
 @contextmanager

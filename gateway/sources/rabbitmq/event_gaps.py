@@ -69,10 +69,30 @@ class LateEvents:
         self._limit = limit
         self._usual: int | None = None
         self._since = 0
+        self._stood_still_until = 0
 
-    def arrived(self, time: int, now: int) -> bool:
-        """Take note of an event that happened at ``time`` (ns); return whether it is late."""
-        took = now - time
+    def stood_still(self, now: int) -> int:
+        """Take note that the gateway stood still; return until when events of that time may arrive (ns).
+
+        What is usual may not be known then. So for the limit's time each event that happened ``delay`` before
+        counts as late; no longer, because all do if the broker's clock is slow.
+        """
+        self._stood_still_until = now + self._limit
+        return now + self._delay
+
+    def arrived(self, time: int, now: int) -> int:
+        """Take note of an event that happened at ``time`` (ns).
+
+        Returns:
+            Until when others that are late may arrive (ns); 0 if this one is not late.
+        """
+        is_late = self._is_late(now - time, now)
+        if now < self._stood_still_until and now - time > self._delay:
+            return min(now + self._delay, self._stood_still_until)
+        return now + self._delay if is_late else 0
+
+    def _is_late(self, took: int, now: int) -> bool:
+        """Return whether an event that took ``took`` ns came later than usual."""
         if self._usual is None or took <= self._usual + self._delay:
             self._usual = took if self._usual is None else min(self._usual, took)
             self._since = 0

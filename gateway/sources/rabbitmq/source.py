@@ -117,7 +117,6 @@ class RabbitMqSource:
         self._woken_at = 0
         self._events_are_kept = False  # by a durable subscription, while there is no connection
         self._gaps = GapTracker()
-        self._events_late_until = 0
         self._late_events = LateEvents(EVENT_DELAY, CATCHING_UP_LIMIT)
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
@@ -310,18 +309,8 @@ class RabbitMqSource:
         self._view.known.mark_unconfirmed()
         self._visibility.read_again()
         self._plan.hurry(now)
-        self._events_late_until = now + CATCHING_UP_LIMIT
-        self._hold_for_late_events(now)
+        self._hold_for_late_events(self._late_events.stood_still(now))
         return self._stream.mark_stale("the gateway stood still")
-
-    def _hold_for_late_events(self, now: int) -> None:
-        """After a standstill, list nothing while events of that time arrive, which wait in the connection.
-
-        A listing would show what they lead to, and so end what they report next. The time is limited, because
-        all events seem late if the broker's clock is slow.
-        """
-        if now < self._events_late_until and not self.is_catching_up:
-            self._plan.hold(min(now + EVENT_DELAY, self._events_late_until))
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
@@ -490,14 +479,21 @@ class RabbitMqSource:
         return [*notes, *self._answers.missed_deletions.judge(now)]
 
     def _note_lateness(self, time: int, now: int) -> None:
-        """List nothing while events that happened before now arrive: a listing would end what they report."""
+        """Hold listings while events that happened before now arrive."""
         if self.is_catching_up:
             self._plan.hold(now + CATCHING_UP_LIMIT)
-        elif time and self._late_events.arrived(time, now):
-            self._plan.hold(now + EVENT_DELAY)
+        elif time > 0:
+            self._hold_for_late_events(self._late_events.arrived(time, now))
         if 0 < time < now - EVENT_DELAY:
             self._visibility.late_event = now
-            self._hold_for_late_events(now)
+
+    def _hold_for_late_events(self, until: int) -> None:
+        """List nothing until a time (ns), or 0, while late events arrive, which wait in the connection.
+
+        A listing would show what they lead to, and so end what they report next.
+        """
+        if until and not self.is_catching_up:
+            self._plan.hold(until)
 
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key

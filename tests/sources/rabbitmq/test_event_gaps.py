@@ -24,6 +24,15 @@ def gaps(shop: World) -> list[Gap]:
     return [one for one in shop.observed if isinstance(one, Gap)]
 
 
+def ends(shop: World, number: int) -> list[tuple[int, bool]]:
+    """When an object ended (ns), each time that this is told, and whether that is inferred."""
+    return [
+        (one.deleted, one.inferred)
+        for one in shop.observed
+        if isinstance(one, ObjectSeen) and one.native_id == native_id(number) and one.deleted
+    ]
+
+
 def complete_until(shop: World) -> int:
     return [one.complete_until for one in shop.observed if isinstance(one, SourceStateSeen)][-1]
 
@@ -382,12 +391,7 @@ def test_no_listing_comes_before_the_events_that_waited_however_long_they_take()
     shop.event("queue.deleted", vhost="/", name="orders", timestamp_in_ms=end // 1_000_000)
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(60)
-    ends = [
-        (one.deleted, one.inferred)
-        for one in shop.observed
-        if isinstance(one, ObjectSeen) and one.native_id == native_id(2) and one.deleted
-    ]
-    assert ends == [(end, False)]
+    assert ends(shop, 2) == [(end, False)]
     assert shop.source.status.state is SourceState.SYNCHRONISED
 
 
@@ -412,12 +416,7 @@ def test_while_events_arrive_late_no_listing_comes_before_them(behind: int) -> N
         shop.event("queue.deleted", vhost="/", name=f"before-{number}", timestamp_in_ms=on_broker(8))
     shop.event("queue.deleted", vhost="/", name="orders", timestamp_in_ms=end)
     shop.run(60)
-    ends = [
-        (one.deleted, one.inferred)
-        for one in shop.observed
-        if isinstance(one, ObjectSeen) and one.native_id == native_id(orders.number) and one.deleted
-    ]
-    assert ends == [(end * 1_000_000, False)]
+    assert ends(shop, orders.number) == [(end * 1_000_000, False)]
 
 
 def test_a_broker_whose_clock_was_set_back_is_listed_again_after_a_minute() -> None:
