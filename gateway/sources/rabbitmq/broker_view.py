@@ -426,7 +426,7 @@ class BrokerView:
         """Return a binding with what follows from its two ends: whether it is durable."""
         if reading.name.class_name != "binding":
             return reading
-        ends = self.known.dependencies(reading)
+        ends = self.known.dependencies(reading, listed=False)
         if ends is None:
             return reading
         position = self._readers["binding"].schema.positions["durable"]

@@ -229,7 +229,8 @@ class MissedDeletions:
     """Keeps a source stale while objects may have ended whose end nothing reports.
 
     Their class cannot be listed, and events may be missing. Everything is stale until the class is requested
-    once more. Objects that cannot be listed then either are removed, so that the rest is fresh again.
+    once more. Objects that cannot be listed then either are removed, so that the rest is fresh again. Nodes
+    and virtual hosts are removed only if the broker refuses to list them: until then everything is stale.
 
     Args:
         known: all objects.

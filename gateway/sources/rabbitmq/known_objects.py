@@ -14,6 +14,7 @@ and shows a connection only after seconds), and are read page by page while obje
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -28,11 +29,12 @@ from gateway.sources.rabbitmq.object_lives import (
     Gone,
     KnownObject,
     Put,
+    RememberedObjects,
     UnreportedCreations,
     listing_lag,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
-from gateway.sources.rabbitmq.reading import ClassReader, Dependencies, Reading
+from gateway.sources.rabbitmq.reading import ClassReader, Dependencies, Reading, contradicts, preferred
 
 MERGE_WINDOW = 10_000_000_000
 """Nanoseconds after the first sight of an object within which a creation event of its name is about it."""
@@ -62,9 +64,8 @@ class KnownObjects:
         self._dependencies = Dependencies(readers)
         self.ends = EndedObjects()
         self._unconfirmed: set[ObjectName] = set()
-        self._remembered: dict[ObjectName, KnownObject] = {}
-        self._remembered_at = 0
-        self._lagging: set[ObjectName] = set()
+        self._remembered = RememberedObjects()
+        self._restored_until = 0
         self._unpublished: set[ObjectName] = set()
         self.refused = 0
         self.events_since = 0
@@ -92,22 +93,25 @@ class KnownObjects:
             objects: all of them.
             now: the time (ns).
         """
-        self._remembered = {known.name: known for known in objects}
-        self._remembered_at = now
+        self._remembered.take(objects, now)
 
     def forget_remembered(self, ended: Callable[[KnownObject], bool], now: int) -> list[Change]:
         """End those objects from before the start of which ``ended`` says that they cannot exist any more."""
-        gone = [known for known in self._remembered.values() if ended(known)]
+        gone = self._remembered.remove(ended)
         for known in gone:
-            del self._remembered[known.name]
             self.ends.reserve(known.number)
         return [Gone(known, now, inferred=True) for known in gone]
 
-    def restore(self, objects: Iterable[KnownObject]) -> None:
+    def restore(self, objects: Iterable[KnownObject], until: int = 0) -> None:
         """Take objects that existed before the start; events are about to report what became of them.
 
         They are known from now on, and are published when they have been confirmed, or have ended.
+
+        Args:
+            objects: all of them.
+            until: when the previous run last received events (ns); 0 if unknown.
         """
+        self._restored_until = until
         for known in objects:
             self._objects[known.name.class_name][known.name] = known
             self._dependencies.add(known.name, known.properties)
@@ -119,14 +123,13 @@ class KnownObjects:
         for name in self._unpublished:
             known = self._objects[name.class_name].pop(name)
             self._dependencies.remove(name, known.properties)
-            self._remembered[name] = known
+            self._remembered.add(known)
         self._unconfirmed -= self._unpublished
         self._unpublished.clear()
 
     def everything_shown(self) -> list[Change]:
         """Publish the restored objects: whatever exists has been listed, or is reported by events alone."""
         self._remembered.clear()
-        self._lagging.clear()
         for objects in self._unresolved.values():
             objects.clear()
         lasting = [self._objects[name.class_name][name] for name in self._unpublished]
@@ -136,12 +139,26 @@ class KnownObjects:
     @property
     def any_known(self) -> bool:
         """Whether an object is known, or remembered from before the start."""
-        return bool(self._remembered) or any(self._objects.values())
+        return bool(self._remembered.count) or any(self._objects.values())
 
     def ending(self, name: ObjectName) -> KnownObject | None:
         """Return the object whose end an event with this name reports, even if a listing has lacked it."""
-        end = self.ends.get(name)
-        return self.get(name) or self._remembered.get(name) or (end.unreported if end is not None else None)
+        return self.get(name) or self._remembered.get(name) or self.ends.unreported(name)
+
+    def number_of(self, name: ObjectName, *, ended: bool) -> int:
+        """Return the number of the object to which another one refers, or refers as soon as it is known.
+
+        Args:
+            name: of the object.
+            ended: the other one has ended, so that this object may have ended with it.
+        """
+        known = self.get(name) or self._remembered.get(name)
+        if known is None and name.class_name not in WITHOUT_TIME:
+            known = self.ends.unreported(name)
+        if known is not None:
+            return known.number
+        end = self.ends.get(name) if ended else None
+        return end.number if end is not None and end.number else self.ends.next_number(name)
 
     def has_ended(self, name: ObjectName) -> bool:
         """Return whether an object of this name ended lately and no other has been added since."""
@@ -151,9 +168,20 @@ class KnownObjects:
         """Return a view of all objects of a class; it must not be used after a change."""
         return self._objects[class_name].values()
 
-    def dependencies(self, reading: Reading) -> list[KnownObject] | None:
-        """Return the objects on which an object depends; ``None`` if one of them is not known."""
-        needed = [self.get(name) for name in self._dependencies.of(reading.name, reading.properties)]
+    def dependencies(self, reading: Reading, *, listed: bool) -> list[KnownObject] | None:
+        """Return the objects on which an object depends; ``None`` if one of them is not known.
+
+        An event, unlike a listing, may be late: it may turn out earlier that one of the objects has ended, of
+        which another event is still to come.
+
+        Args:
+            reading: what is said of the object.
+            listed: a listing says it, not an event.
+        """
+        needed = [
+            self.get(name) or (None if listed else self.ends.unreported(name))
+            for name in self._dependencies.of(reading.name, reading.properties)
+        ]
         found = [one for one in needed if one is not None]
         return found if len(found) == len(needed) else None
 
@@ -184,13 +212,10 @@ class KnownObjects:
             class_name: the class.
             hidden: says whether an object may exist although listings do not show it.
         """
+        unconfirmed = (self.get(name) for name in self._unconfirmed if name.class_name == class_name)
+        doubtful = itertools.chain(unconfirmed, self._remembered.lagging(class_name))
         return self._listed_too_early(class_name) or any(
-            known is not None and not hidden(known)
-            for names, objects in (
-                (self._unconfirmed, self._objects[class_name]),
-                (self._lagging, self._remembered),
-            )
-            for known in (objects.get(name) for name in names if name.class_name == class_name)
+            known is not None and not hidden(known) for known in doubtful
         )
 
     def created(
@@ -205,18 +230,20 @@ class KnownObjects:
             lasts: the object outlives its node, which reports the same when it is started again.
             recovered: the event was certainly published because of such a start.
         """
-        created = self._creation_time(reading) or (0 if recovered else time)
+        created = self._readers[reading.name.class_name].created(reading) or (0 if recovered else time)
         known = self.get(reading.name)
         if known is None:
-            earlier = self._remembered.pop(reading.name, None)
+            if self._is_of_ended(reading, created):
+                return []
+            earlier = self._remembered.pop(reading.name)
             replaced = earlier is not None and earlier.created != created
             # The earlier object ended while the gateway was not running.
             ends = [Gone(earlier, now, inferred=True)] if earlier is not None and replaced else []
             return [*ends, *self._added(reading, created, now, now), *self._listed_before(reading.name, now)]
         another = self._differs(known, reading, listed=False)
         same = not another and self._is_its_creation(known, created, time, now)
-        if lasts and not (same or another) and known.first_seen >= self.events_since:
-            same, created = True, known.created  # no event has reported its end
+        if lasts and self._lived_on(known, reading, time, now):
+            same, created = True, known.created
         if same:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
@@ -225,6 +252,15 @@ class KnownObjects:
             return []  # of an object that ended before: a broker that was killed delivers events again
         # The event that reported its end was lost.
         return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
+
+    def _is_of_ended(self, reading: Reading, created: int) -> bool:
+        """Return whether a late event reports the creation of an object that was found to have ended."""
+        ended = self.ends.unreported(reading.name)
+        if ended is None:
+            return False
+        needed = self._dependencies.of(reading.name, reading.properties)
+        with_another = any(self.get(one) is None for one in needed)
+        return ended.created == created if ended.created else with_another
 
     def _listed_before(self, name: ObjectName, now: int) -> list[Change]:
         """Apply what listings showed of an object before the event of its creation arrived."""
@@ -236,13 +272,18 @@ class KnownObjects:
     def is_known_otherwise(self, reading: Reading, time: int, now: int) -> bool:
         """Return whether the known object is not the one whose creation an event at ``time`` reports."""
         known = self.get(reading.name)
-        if (
-            known is None
-            or known.first_seen < self.events_since
-            or self._differs(known, reading, listed=False)
-        ):
+        return known is not None and self._lived_on(known, reading, time, now)
+
+    def _lived_on(self, known: KnownObject, reading: Reading, time: int, now: int) -> bool:
+        """Return whether an event at ``time`` reports an object that was created before, and has not ended.
+
+        It has not ended if no event has reported that, and none was missed.
+        """
+        if known.first_seen < self.events_since or self._differs(known, reading, listed=False):
             return False
-        return not self._is_its_creation(known, self._creation_time(reading) or time, time, now)
+        created = self._readers[reading.name.class_name].created(reading) or time
+        listed_before = not (known.created or known.first_seen) and 0 < self._restored_until < time
+        return listed_before or not self._is_its_creation(known, created, time, now)
 
     def _is_its_creation(self, known: KnownObject, created: int, time: int, now: int) -> bool:
         # An event from before the first sight of an object can only be about it, however late it arrives. An
@@ -253,17 +294,21 @@ class KnownObjects:
         early = recent or 0 < time <= known.first_seen or known.first_seen == 0
         return known.created == created or (known.created == 0 and early)
 
-    def deleted(self, name: ObjectName, time: int, now: int) -> list[Change]:
-        """Apply an event that reports that an object ended at ``time`` (ns; 0 if unknown)."""
+    def deleted(self, name: ObjectName, time: int, now: int, *, by_event: bool = True) -> list[Change]:
+        """Apply that an object certainly ended at ``time`` (ns; 0 if unknown).
+
+        If no event says so, but the answer to an operation, earlier events about the object may be to come.
+        """
         known = self.get(name)
         if known is not None:
             if self._is_of_predecessor(known, time):
                 return []
-            return self._removed(known, time or now, now, reported=True)
-        self._remembered.pop(name, None)
+            return self._removed(known, time or now, now, reported=by_event, implied=not by_event)
+        self._remembered.pop(name)
         self._unreported.take(name)
+        changes = self._end_dependents(name, time or now, now, implied=True)
         self.ends.add(name, End(now, 0))
-        return []
+        return changes
 
     def _is_of_predecessor(self, known: KnownObject, time: int) -> bool:
         """Return whether an end at ``time`` is that of an earlier object of the name.
@@ -280,7 +325,7 @@ class KnownObjects:
 
     def listed(self, reading: Reading, began: int, sampled: int, now: int) -> list[Change]:
         """Apply an object of a listing that began at ``began``, with values that were read at ``sampled``."""
-        created = self._creation_time(reading)
+        created = self._readers[reading.name.class_name].created(reading)
         known = self.get(reading.name)
         if known is None:
             return self._listed_first(reading, created, began, sampled, now)
@@ -346,7 +391,7 @@ class KnownObjects:
         """
         changes: list[Change] = []
         suspects: list[ObjectName] = []
-        self._note_lagging(class_name, began - lag)
+        self._remembered.listed(class_name, began - lag)
         self._unreported.swept(class_name, seen, began)
         unresolved = self._unresolved[class_name]
         for name in unresolved.keys() - seen:
@@ -361,17 +406,6 @@ class KnownObjects:
                 objects[known.name] = replace(known, missed=began)
                 suspects.append(known.name)
         return changes, suspects
-
-    def _note_lagging(self, class_name: str, until: int) -> None:
-        """Note which remembered objects a listing may lack because they were created after ``until``."""
-        self._lagging = {name for name in self._lagging if name.class_name != class_name}
-        # A remembered object was not created after the start, whatever the broker's clock says.
-        if until < self._remembered_at:
-            self._lagging |= {
-                name
-                for name, known in self._remembered.items()
-                if name.class_name == class_name and max(known.created, known.announced) > until
-            }
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """Apply that the object answered 404 to a request that was sent at ``asked``."""
@@ -420,13 +454,6 @@ class KnownObjects:
         properties = (*known.properties[:position], value, *known.properties[position + 1 :])
         return self._kept(replace(known, properties=properties), known)
 
-    def _creation_time(self, reading: Reading) -> int:
-        reader = self._readers[reading.name.class_name]
-        if reader.rule.created is None:
-            return 0
-        time = reading.properties[reader.schema.positions[reader.rule.created]]
-        return time if isinstance(time, int) else 0
-
     def _restored(self, reading: Reading, created: int) -> KnownObject | None:
         """Return the remembered object of a listing without creation times, if the listing shows the same.
 
@@ -439,7 +466,7 @@ class KnownObjects:
 
     def _expects_creation(self, reading: Reading, began: int, sampled: int) -> bool:
         """Return whether the event of the creation of a listed object, which has its time, is on its way."""
-        if not self.events_arrive or reading.name in self._remembered:
+        if not self.events_arrive or self._remembered.get(reading.name) is not None:
             return False
         return self._unreported.waits(reading, began, sampled, self.events_since)
 
@@ -491,7 +518,7 @@ class KnownObjects:
     ) -> list[Change]:
         """Add an object; ``restored`` is the same object as it was known before a restart."""
         objects = self._objects[reading.name.class_name]
-        needed = self.dependencies(reading)
+        needed = self.dependencies(reading, listed=listed)
         if needed is None:
             unresolved = self._unresolved[reading.name.class_name]
             if listed and len(unresolved) < self._limit:
@@ -505,11 +532,13 @@ class KnownObjects:
         distinction = now if not created and self.ends.get(reading.name) is not None else created
         on = () if distinction else [one.number for one in needed]
         if reading.name.class_name in WITHOUT_TIME:
-            number = self.next_number(reading.name)
+            number = self.ends.next_number(reading.name)
         else:
             number = object_number(reading.name, distinction, on)
             if not distinction and self.ends.has_used(number):
                 number = object_number(reading.name, now)
+        changes = self._end_dependents(reading.name, now, now, implied=False)  # of its predecessor
+        belated = any(self.get(one.name) is None for one in needed)
         known = KnownObject(
             name=reading.name,
             number=number if restored is None else restored.number,
@@ -519,24 +548,16 @@ class KnownObjects:
             statistics=reading.statistics,
             sampled=sampled,
             listed=listed,
+            missed=now if belated else 0,
             presumed=restored is not None,
         )
         objects[known.name] = known
+        if belated:
+            self._unconfirmed.add(known.name)
         self._dependencies.add(known.name, known.properties)
-        self._remembered.pop(known.name, None)
+        self._remembered.pop(known.name)
         self._unresolved[known.name.class_name].pop(known.name, None)
-        return [Put(known, new=True)]
-
-    def next_number(self, name: ObjectName) -> int:
-        """Return the number of the next object of this name, whose class is in `WITHOUT_TIME`.
-
-        The number stays the same until such an object was known and has ended. So a reference to a virtual
-        host that is not known yet refers to the right one.
-        """
-        life = 0
-        while self.ends.has_used(number := object_number(name, life)):
-            life += 1
-        return number
+        return [*changes, Put(known, new=True)]
 
     def _kept(self, updated: KnownObject, previous: KnownObject) -> list[Change]:
         self._objects[updated.name.class_name][updated.name] = updated
@@ -553,18 +574,23 @@ class KnownObjects:
 
         ``reported``: an event reported its end; ``implied``: an event reported the end of one it depends on.
         """
-        changes: list[Change] = []
-        for name in self._dependencies.dependents(known.name):
-            dependent = self.get(name)  # None if it ended with another dependent
-            if dependent is not None:
-                changes += self._removed(dependent, time, now, implied=reported or implied)
+        changes = self._end_dependents(known.name, time, now, implied=reported or implied)
         del self._objects[known.name.class_name][known.name]
         self._contradicted.pop(known.name, None)
         self._dependencies.remove(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)
-        self.ends.add(known.name, End(now, known.created, None if reported else known))
+        self.ends.add(known.name, End(now, known.created, None if reported else known, known.number))
         return [*changes, Gone(known, time, inferred=not (reported or implied))]
+
+    def _end_dependents(self, name: ObjectName, time: int, now: int, *, implied: bool) -> list[Change]:
+        """Remove the objects that depend on an object of this name, which ended at ``time`` (ns)."""
+        changes: list[Change] = []
+        for one in self._dependencies.dependents(name):
+            dependent = self.get(one)  # None if it ended with another dependent
+            if dependent is not None:
+                changes += self._removed(dependent, time, now, implied=implied)
+        return changes
 
     def _forgotten(self, known: KnownObject, now: int) -> list[Change]:
         """Remove an object as `_removed` does, and accept a listing that shows its name at once."""
@@ -572,26 +598,3 @@ class KnownObjects:
         self.ends.forget(known.name)
         self.ends.reserve(known.number)
         return changes
-
-
-def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
-    """Return whether one object cannot have had both values; an event may lack entries of a table."""
-    if old is None or new is None:
-        return False
-    if listed or not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return old != new
-    common = [(value, new[key]) for key, value in old.items() if key in new]
-    return any(
-        isinstance(one, bool | int | str) and type(one) is type(other) and one != other
-        for one, other in common
-    )
-
-
-def preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:
-    """Return the one of two values of an element that holds: with ``old_first`` the old one, else the new.
-
-    ``keep``: the value is fixed at creation, so that an answer that lacks it says nothing.
-    """
-    if old_first:
-        return new if old is None else old
-    return old if new is None and keep else new

@@ -297,7 +297,9 @@ class ManagementAnswers:
     ) -> list[Effect]:
         news = self.visibility.refuses(place, request, refusal, now)
         notes: list[Effect] = [Note("unreadable", news)] if news else []
-        return [*notes, *self.forget_unread(now), *self.missed_deletions.judge(now, place)]
+        # What the rest belongs to does not end because its listing fails: that would end the rest, too.
+        ends = isinstance(refusal, Refused) or place not in NEEDED_BY_EVENTS
+        return [*notes, *self.forget_unread(now), *self.missed_deletions.judge(now, place if ends else "")]
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)

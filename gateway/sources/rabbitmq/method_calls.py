@@ -471,7 +471,7 @@ class MethodCalls:
                 if known is None:
                     return True
                 if document is None and self._now >= min(limit, changed + EVENTS_FIRST):
-                    gone = self._view.known.deleted(known.name, self._now, self._now)
+                    gone = self._view.known.deleted(known.name, self._now, self._now, by_event=False)
                     self._effects += self._stream.apply(gone)
                     return True
             elif document is None or method.settled(document):
@@ -522,7 +522,8 @@ class MethodCalls:
         document = yield from read_single(name, reader.rule.listing, listing_columns(reader))
         if name.class_name == "vhost" and document is not None:
             yield from self._read_limits(began)
-        if document is None and not awaited:
+        late = self._answers.plan.is_holding(self._now)  # events that wait report the end with its time
+        if document is None and not awaited and not late:
             gone = self._view.not_found(name, began, self._now)
             self._effects += self._stream.apply(gone)
         elif document is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from gateway.model.values import Values
-from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import Reading
 
 LISTING_LAG = 10_000_000_000
@@ -92,11 +92,13 @@ class End:
         noticed: when the source noticed it (ns).
         created: when the object was created (ns); 0 if unknown.
         unreported: the object, if no event has reported its end; otherwise ``None``.
+        number: the object's number; 0 if the object was not known.
     """
 
     noticed: int
     created: int
     unreported: KnownObject | None = None
+    number: int = 0
 
 
 class EndedObjects:
@@ -113,6 +115,11 @@ class EndedObjects:
     def get(self, name: ObjectName) -> End | None:
         """Return the last end of an object of this name, if it is kept."""
         return self._ends.get(name)
+
+    def unreported(self, name: ObjectName) -> KnownObject | None:
+        """Return the last object of this name that ended, if no event has reported its end."""
+        end = self._ends.get(name)
+        return None if end is None else end.unreported
 
     def add(self, name: ObjectName, end: End) -> None:
         """Keep an end, in place of an earlier one of the name."""
@@ -160,6 +167,77 @@ class EndedObjects:
     def has_used(self, number: int) -> bool:
         """Return whether an ended object had this number."""
         return number in self._used
+
+    def next_number(self, name: ObjectName) -> int:
+        """Return the number of the next object of this name, whose class is in `WITHOUT_TIME`.
+
+        The number stays the same until such an object was known and has ended. So a reference to a virtual
+        host that is not known yet refers to the right one.
+        """
+        life = 0
+        while self.has_used(number := object_number(name, life)):
+            life += 1
+        return number
+
+
+class RememberedObjects:
+    """Objects that existed before the start; it is not known yet what became of them."""
+
+    def __init__(self) -> None:
+        self._objects: dict[ObjectName, KnownObject] = {}
+        self._lagging: set[ObjectName] = set()
+        self._started_at = 0
+
+    @property
+    def count(self) -> int:
+        """The number of these objects."""
+        return len(self._objects)
+
+    def take(self, objects: Iterable[KnownObject], now: int) -> None:
+        """Take all of them, at the start (ns)."""
+        self._objects = {known.name: known for known in objects}
+        self._started_at = now
+
+    def add(self, known: KnownObject) -> None:
+        """Take one more."""
+        self._objects[known.name] = known
+
+    def get(self, name: ObjectName) -> KnownObject | None:
+        """Return the object of this name, if there is one."""
+        return self._objects.get(name)
+
+    def pop(self, name: ObjectName) -> KnownObject | None:
+        """Remove and return the object of this name, if there is one: it is known what became of it."""
+        return self._objects.pop(name, None)
+
+    def remove(self, ended: Callable[[KnownObject], bool]) -> list[KnownObject]:
+        """Remove and return the objects of which ``ended`` says that they cannot exist any more."""
+        gone = [known for known in self._objects.values() if ended(known)]
+        for known in gone:
+            del self._objects[known.name]
+        return gone
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._objects.clear()
+        self._lagging.clear()
+
+    def listed(self, class_name: str, until: int) -> None:
+        """Take note of a listing that may lack objects that were created after ``until`` (ns)."""
+        self._lagging = {name for name in self._lagging if name.class_name != class_name}
+        # None of these objects was created after the start, whatever the broker's clock says.
+        if until < self._started_at:
+            self._lagging |= {
+                name
+                for name, known in self._objects.items()
+                if name.class_name == class_name and max(known.created, known.announced) > until
+            }
+
+    def lagging(self, class_name: str) -> Iterator[KnownObject]:
+        """Yield the objects of a class that its last listing may lack although they exist."""
+        for name in self._lagging:
+            if name.class_name == class_name and name in self._objects:
+                yield self._objects[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,14 +186,9 @@ class ObservationStream:
     def _reference(self, target: ObjectName | None, referrer: ObjectName | None) -> Value | None:
         if target is None:
             return None
-        known = self._known.get(target)
-        if known is None and referrer is not None:
+        if referrer is not None and self._known.get(target) is None:
             self._awaited.setdefault(target, {})[referrer] = None
-        known = known or self._known.remembered(target)
-        if known is not None:
-            return Reference(native_id(known.number))
-        # Virtual hosts and nodes, which have no creation time, will have exactly this native id.
-        return Reference(native_id(self._known.next_number(target)))
+        return Reference(native_id(self._known.number_of(target, ended=referrer is None)))
 
     def _referring_to(self, target: KnownObject) -> list[Observation]:
         """Publish again the objects that refer to ``target`` and were published before it was known.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from statistics import median_low
 from typing import Final
 
 from gateway.sources.rabbitmq.listing import NEVER, SessionRounds
@@ -26,6 +27,8 @@ from gateway.sources.rabbitmq.source_config import RARELY, SESSIONS_SHARE, Polli
 
 _LEAST_LISTED = 1 / 10
 """Share of the budget that listings get at least."""
+_RECENT = 3
+"""Number of listings of which the middle one is taken for what a listing costs."""
 MAX_EXTRA_REQUESTS = 1_000
 """Maximum number of waiting questions about single objects and virtual hosts; a listing answers the rest."""
 
@@ -38,7 +41,8 @@ class _ClassPlan:
     """The plan of one class.
 
     Attributes:
-        cost: what a whole listing took (ns), smoothed over ``readings``.
+        cost: what a whole listing takes (ns), smoothed over ``readings``.
+        recent: what the last whole listings took (ns), `_RECENT` at most.
         again: something was found that the listing in progress may not show.
         withheld: listing it needs rights that are missing.
         refusals: how often in a row it could not be listed.
@@ -51,6 +55,7 @@ class _ClassPlan:
     began: int = 0
     spent: int = 0
     cost: float = 0.0
+    recent: tuple[int, ...] = ()
     readings: int = 0
     again: bool = False
     withheld: bool = False
@@ -210,8 +215,11 @@ class PollingPlan:
             self._page_due = ended if is_first else ended + (ended - began)
             return
         self._page = None
-        # The first listing costs more: the broker fills its caches, or has only just started.
-        plan.cost = 0.7 * plan.cost + 0.3 * plan.spent if plan.readings > 1 else plan.spent
+        # A single slow listing says little: the broker filled its caches, had only just started, or a machine
+        # stood still. Taken for the cost, it would put off the next one by minutes.
+        plan.recent = (*plan.recent[1 - _RECENT :], plan.spent)
+        cost = median_low(plan.recent)
+        plan.cost = 0.7 * plan.cost + 0.3 * cost if plan.readings > 1 else cost
         plan.readings += 1
         plan.withheld = False
         plan.refusals = 0

@@ -141,6 +141,13 @@ class ClassReader:
         value = self._statistics[position].convert(listed)
         return None if isinstance(value, Unreadable) else value
 
+    def created(self, reading: Reading) -> int:
+        """Return when the object of a reading was created (ns); 0 if the reading does not say."""
+        if self.rule.created is None:
+            return 0
+        time = reading.properties[self.schema.positions[self.rule.created]]
+        return time if isinstance(time, int) else 0
+
     def beside(self, listed: Reading, properties: Values, statistics: Values) -> Values:
         """The statistics that ``listed`` has, with the leader's figures, while it is the same leader.
 
@@ -280,6 +287,29 @@ class Dependencies:
     def dependents(self, name: ObjectName) -> tuple[ObjectName, ...]:
         """Return the objects that depend on an object, in the order in which they were added."""
         return tuple(self._dependents.get(name, ()))
+
+
+def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
+    """Return whether one object cannot have had both values; an event may lack entries of a table."""
+    if old is None or new is None:
+        return False
+    if listed or not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return old != new
+    common = [(value, new[key]) for key, value in old.items() if key in new]
+    return any(
+        isinstance(one, bool | int | str) and type(one) is type(other) and one != other
+        for one, other in common
+    )
+
+
+def preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:
+    """Return the one of two values of an element that holds: with ``old_first`` the old one, else the new.
+
+    ``keep``: the value is fixed at creation, so that an answer that lacks it says nothing.
+    """
+    if old_first:
+        return new if old is None else old
+    return old if new is None and keep else new
 
 
 def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:

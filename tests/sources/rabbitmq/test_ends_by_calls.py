@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.dialects.qmf.messages import (
     MethodResponse,
     PropertyContent,
     Status,
 )
+from gateway.dialects.session import BacklogFollows
 from gateway.sources.rabbitmq.management_api import Document, NotFound
 from gateway.sources.rabbitmq.management_changes import (
     Change,
@@ -42,6 +45,17 @@ def test_a_deleted_queue_of_which_no_event_reports_is_gone_too() -> None:
     assert any(isinstance(one, PropertyContent) and one.deleted for one in told)
     assert isinstance(told[-1], MethodResponse)
     assert told[-1].status == Status.OK
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_no_answer_ends_a_queue_while_the_events_of_an_interruption_arrive(*, waiting: bool) -> None:
+    play = Play()
+    if waiting:
+        play.world.source_does(play.world.source.handle(BacklogFollows("", 1), play.now))
+    play.asks_for("queue", "orders")
+    play.looks("queues/", NotFound())
+    ended = [one for one in play.told() if isinstance(one, PropertyContent) and one.deleted]
+    assert bool(ended) is not waiting
 
 
 CLOSE = Change("DELETE", "connections/peer%20-%3E%20us", reason="bye")

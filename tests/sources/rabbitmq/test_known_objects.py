@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -644,3 +645,84 @@ def test_what_may_be_older_than_the_events_waits_for_none() -> None:
     known.events_arrive, known.events_since = True, T0 - SECOND
     sweep(known, T0 - 2 * SECOND)
     assert told(known.listed(queue(), T0, T0, T0)) == [("new", "orders", 0)]
+
+
+# -- events that arrive after it turned out otherwise that an object has ended
+
+
+def bound_queue() -> KnownObjects:
+    """A queue and an exchange, which events reported long ago."""
+    known = KnownObjects(READERS)
+    known.created(exchange(), T0 - 100 * SECOND, T0 - 100 * SECOND)
+    known.created(queue(), T0 - 100 * SECOND, T0 - 100 * SECOND)
+    return known
+
+
+@pytest.mark.parametrize("by_operation", [False, True])
+def test_what_was_bound_to_a_queue_before_its_end_is_reported_although_the_end_is_known(
+    *, by_operation: bool
+) -> None:
+    known = bound_queue()
+    ends = known.deleted(ORDERS, T0, T0, by_event=False) if by_operation else known.not_found(ORDERS, T0, T0)
+    assert told(ends) == [("gone", "orders", T0)]
+    later, bound, deleted = T0 + 9 * SECOND, T0 - 3 * SECOND, T0 - SECOND
+    assert told(known.created(binding(), bound, later)) == [("new", binding().name.leaf, bound)]
+    (gone,) = known.deleted(ORDERS, deleted, later)
+    assert told([gone]) == [("gone", binding().name.leaf, deleted)]
+    assert isinstance(gone, Gone)
+    assert not gone.inferred
+
+
+def test_what_was_bound_to_a_queue_that_has_ended_is_listed_or_ends() -> None:
+    known = bound_queue()
+    known.not_found(ORDERS, T0, T0)
+    later = T0 + 9 * SECOND
+    known.created(binding(), T0 - 3 * SECOND, later)
+    assert known.unconfirmed("binding", lambda _: False)
+    listed = later + 2 * LISTING_LAG
+    changes, suspects = known.swept("binding", set(), listed, LISTING_LAG, listed, lambda _: False)
+    assert (told(changes), suspects) == ([("gone", binding().name.leaf, listed)], [])
+
+
+def test_what_was_bound_to_a_queue_ends_before_another_queue_of_the_name_is_new() -> None:
+    known = bound_queue()
+    known.not_found(ORDERS, T0, T0)
+    later = T0 + 9 * SECOND
+    known.created(binding(), T0 - 3 * SECOND, later)
+    assert told(known.created(queue(), T0 + SECOND, later)) == [
+        ("gone", binding().name.leaf, later),
+        ("new", "orders", T0 + SECOND),
+    ]
+
+
+def test_an_object_that_has_ended_is_not_new_when_the_event_of_its_creation_arrives() -> None:
+    known = bound_queue()
+    known.not_found(ORDERS, T0, T0)
+    assert known.created(queue(), T0 - 100 * SECOND, T0 + SECOND) == []
+    assert told(known.created(queue(), T0 - SECOND, T0 + SECOND)) == [("new", "orders", T0 - SECOND)]
+
+
+def test_an_object_that_ended_with_another_is_not_new_when_the_event_of_its_creation_arrives() -> None:
+    known = bound_queue()
+    known.listed(binding(), T0 - 50 * SECOND, T0, T0)
+    known.not_found(ORDERS, T0, T0)
+    assert known.created(binding(), T0 - 60 * SECOND, T0 + SECOND) == []
+
+
+def test_the_number_of_what_an_ended_object_referred_to_is_that_of_the_one_that_ended_with_it() -> None:
+    known = bound_queue()
+    orders = known.get(ORDERS)
+    assert orders is not None
+    known.deleted(ORDERS, T0, T0)
+    assert known.number_of(ORDERS, ended=True) == orders.number
+    assert known.number_of(ORDERS, ended=False) == object_number(ORDERS, 0)
+
+
+def test_the_start_of_a_node_after_the_last_run_says_nothing_of_when_a_queue_was_created() -> None:
+    former = KnownObjects(READERS)
+    former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
+    known = KnownObjects(READERS)
+    known.restore([replace(one, first_seen=0) for one in former.of_class("queue")], T0)
+    started = T0 + 20 * SECOND
+    assert known.is_known_otherwise(queue(), started, T0 + 60 * SECOND)
+    assert told(known.created(queue(), started, T0 + 60 * SECOND, lasts=True)) == [("new", "orders", 0)]

@@ -130,6 +130,34 @@ def test_a_listing_that_is_dear_at_first_is_repeated_no_sooner_than_can_be_borne
     assert 60 * SECOND < third - second < 70 * SECOND
 
 
+def test_a_single_slow_listing_does_not_put_off_the_next_ones() -> None:
+    broker = Broker()
+    for seconds in (6, 7, 60):  # before the second listing, the third, and any later one
+        broker.run(seconds)
+        broker.wall = {"queue": 6 * SECOND}
+        count = len(broker.begun["queue"])
+        while len(broker.begun["queue"]) == count:
+            broker.step()
+        broker.wall = {}
+    broker.run(60)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(broker.begun["queue"])]
+    assert max(gaps) <= 12 * SECOND
+
+
+def test_from_the_second_slow_listing_on_the_pauses_grow() -> None:
+    broker = Broker()
+    broker.run(60)
+    quick = len(broker.begun["queue"])
+    broker.wall = {"queue": 6 * SECOND}
+    broker.run(1_000)
+    first, second, third, *_, last = [
+        later - earlier for earlier, later in itertools.pairwise(broker.begun["queue"][quick:])
+    ]
+    assert first < 7 * SECOND
+    assert 30 * SECOND < second < third < 70 * SECOND
+    assert last > 110 * SECOND
+
+
 def test_when_everything_is_slow_everything_waits() -> None:
     broker = Broker(wall=dict.fromkeys(["node", "vhost", "queue", "connection"], 2 * SECOND))
     broker.run(2_000)

@@ -19,10 +19,12 @@ from gateway.model.observations import (
 from gateway.model.operations import MethodCall, Outcome
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.management_api import (
+    Answer,
     Broken,
     Document,
     NotFound,
     OverviewRequest,
+    Refused,
     Unavailable,
 )
 from gateway.sources.rabbitmq.management_changes import Change, Changed
@@ -36,12 +38,13 @@ def seen(observations: list[Observation], class_name: str) -> list[ObjectSeen]:
     return [one for one in observations if isinstance(one, ObjectSeen) and one.key.name == class_name]
 
 
-def unable_to_list(collection: str) -> World:
+FAILS = Broken("status 500")
+
+
+def unable_to_list(collection: str, answer: Answer = FAILS) -> World:
     """A broker whose objects are all known, and which has failed for a while to list some of them."""
     shop = world()
-    shop.broker.failure = lambda request: (
-        Broken("status 500") if request.target.startswith(collection) else None
-    )
+    shop.broker.failure = lambda request: answer if request.target.startswith(collection) else None
     shop.run(40)
     return shop
 
@@ -129,7 +132,7 @@ def test_events_wait_until_everything_was_read_and_come_at_once_afterwards() -> 
 
 
 def test_references_follow_a_virtual_host_that_was_missed_for_a_while() -> None:
-    shop = unable_to_list("vhosts")
+    shop = unable_to_list("vhosts", Refused(login=False, reason="status 403"))
     former = seen(shop.observed, "vhost")[-1].native_id
     shop.source_does(shop.source.handle(LossSuspected("the queue was too long", shop.now), shop.now))
     shop.run(150)
@@ -140,6 +143,18 @@ def test_references_follow_a_virtual_host_that_was_missed_for_a_while() -> None:
     assert vhost != former
     for class_name in ("queue", "exchange"):
         assert Reference(vhost) in (seen(shop.observed, class_name)[-1].properties or ())
+
+
+def test_nothing_ends_because_virtual_hosts_cannot_be_listed() -> None:
+    shop = unable_to_list("vhosts")
+    before = len(shop.observed)
+    shop.source_does(shop.source.handle(LossSuspected("the queue was too long", shop.now), shop.now))
+    shop.run(150)
+    assert not shop.source.synchronised
+    shop.broker.failure = lambda _: None
+    shop.run(60)
+    assert shop.source.synchronised
+    assert not [one for one in shop.observed[before:] if isinstance(one, ObjectSeen) and one.deleted]
 
 
 def test_a_reference_to_what_is_not_known_yet_is_observed_again_when_it_is() -> None:
