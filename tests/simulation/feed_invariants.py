@@ -32,8 +32,9 @@ from tests.simulation.violations import demand
 GAP_SLACK = 5 * SECOND
 """A gap is told by the gateway's clock, which may have been set, and by what was still on its way."""
 
-WATCHED_AGAIN = 10 * SECOND
-"""So long after a core goes on it may take until it looks whether its queues have dropped something."""
+WATCHED_AGAIN = 25 * SECOND
+"""So long after a core goes on it may take until it looks whether its queues have dropped something, and until it
+knows that an agent ended meanwhile, of which it has received what waited."""
 
 
 @dataclass(slots=True)
@@ -70,6 +71,7 @@ class FeedInvariants:
         self.replaced: set[tuple[object, object]] = set()
         self._unwatched: dict[str, int] = {}
         self._unreached: dict[str, int] = {}
+        self._missing_since: dict[str, int] = {}
         self._scheduler = scheduler
         self._truth = truth
         self._epoch = 0
@@ -106,6 +108,8 @@ class FeedInvariants:
             if source in self._truth.kept:
                 continue  # its events wait for the next core
             heard = self._unreached.get(source, self.contact.get(source, 0))
+            if source in self._missing_since:  # it said so; the core that ends does not say until when
+                heard = min(heard, self._missing_since[source])
             if recently:  # what a queue dropped meanwhile is found out some seconds later
                 heard = min(heard, self.stopped_at)
             since, until = self._truth.unheard.get(source, (0, 0))
@@ -118,7 +122,11 @@ class FeedInvariants:
         """Only the rows of these names are on the disk: others may get new ones, which nobody had before."""
         self._durable_rows = {name: row for name, row in self._durable_rows.items() if name in kept}
 
-    def _state(self, source: str, state: SourceState) -> None:
+    def _state(self, source: str, state: SourceState, complete_until: int) -> None:
+        if complete_until:
+            self._missing_since[source] = complete_until
+        elif state is SourceState.SYNCHRONISED:
+            self._missing_since.pop(source, None)
         if state is not SourceState.SYNCHRONISED:
             self._unreached.setdefault(source, self.contact.get(source, 0))
             return
@@ -155,8 +163,8 @@ class FeedInvariants:
             case GapRecord(source, start, end):
                 demand(start <= end, f"a gap ends before it begins: {record}")
                 self._gaps.setdefault(self.sources[source], []).append((start, end))
-            case SourceRecord(number, state=state):
-                self._state(self.sources[number], state)
+            case SourceRecord(number, state=state, complete_until=complete_until):
+                self._state(self.sources[number], state, complete_until)
             case EventClassRecord(number, schema):
                 self._events[number] = schema
             case EventRecord():

@@ -309,6 +309,9 @@ class Simulation:
         machine = self._jmx.machine if self._jmx is not None else None
         if self._with_jmx and machine is None:
             return ["the virtual machine is down"]
+        front_ends = (self._snmp, self._jmx) if self._jmx is not None else (self._snmp,)
+        if self._core.process.is_stopped or any(one.process.is_stopped for one in front_ends):
+            return ["a process stands still"]
         alarms = {(site.name, condition) for site in self._sites for condition in site.alarms()}
         return [
             *self.shown.differences(self._snmp.store),

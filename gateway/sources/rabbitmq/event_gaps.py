@@ -122,6 +122,7 @@ class GapTracker:
         self._reason = ""
         self._interrupted_at = 0
         self._uninterrupted_until = 0  # as much earlier as events may have been under way
+        self._stood_still_since = 0
         self._reported_until = 0
         self._last_event = 0
         self._caught_up_at = 0
@@ -130,7 +131,8 @@ class GapTracker:
     @property
     def complete_until(self) -> int:
         """The time until which all events were received; 0 while they are received."""
-        return min(filter(None, (self.since, self._uninterrupted_until)), default=0)
+        known = (self.since, self._uninterrupted_until, self._stood_still_since)
+        return min(filter(None, known), default=0)
 
     def event_arrived(self, happened: int, now: int) -> None:
         """Note that an event arrived that happened then, 0 for unknown: the next may be as late.
@@ -152,6 +154,14 @@ class GapTracker:
             self.since, self._reason = since, reason
         self.since = min(self.since, since)
         self.listed_from = max(self.listed_from, now)
+
+    def stood_still(self, since: int) -> None:
+        """Note that the gateway ran last at ``since`` (ns): events from then on may still arrive."""
+        self._stood_still_since = self._stood_still_since or since - self._delay
+
+    def read_again(self) -> None:
+        """Note that everything has been read since the gateway stood still."""
+        self._stood_still_since = 0
 
     def close(self, now: int) -> list[Gap]:
         """Close the gap, because everything has been listed since."""

@@ -335,6 +335,7 @@ class KnownObjects:
         if another or self._differs(known, reading, listed=known.listed):
             expects_end = self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
             if expects_end and began < self._contradicted.setdefault(known.name, began) + EVENT_DELAY:
+                self._unconfirmed.add(known.name)
                 return []  # the event of the end, which has its time, is on its way
             # The event that reported its end was lost.
             ended = self._removed(known, now, now)

@@ -39,7 +39,7 @@ from gateway.sources.rabbitmq.management_api import Answer, Document, Management
 from gateway.sources.rabbitmq.management_changes import BrokerRequest
 from gateway.sources.rabbitmq.method_calls import MethodCalls
 from gateway.sources.rabbitmq.object_lives import EVENT_DELAY, KnownObject, Put
-from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.observation_stream import HEARTBEAT_INTERVAL, ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS
 from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest, Sheet
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, statistics_of
@@ -306,6 +306,7 @@ class RabbitMqSource:
         """Read everything again if the process was stopped for long, so that all values are old."""
         if not self._stream.wake_at or now - self._stream.wake_at < self._config.silence_limit:
             return []
+        self._gaps.stood_still(self._stream.wake_at - HEARTBEAT_INTERVAL)
         self._view.known.mark_unconfirmed()
         self._visibility.read_again()
         self._plan.hurry(now)
@@ -316,6 +317,8 @@ class RabbitMqSource:
         """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
         self._note_missing(now)
         gaps = self._regained(now)
+        if self._stream.synchronised:
+            self._gaps.read_again()
         if gaps:
             effects = [Observed(tuple(gaps)), *effects]
         status = self.status
@@ -449,6 +452,7 @@ class RabbitMqSource:
     def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
         since = min(since, self._visibility.last_event)
         self._visibility.last_event = now
+        self._view.known.mark_unconfirmed()
         self._note_missed(since, now, reason)
         return self._stream.events_lost(Loss(0, since, now), reason, now)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
+from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, TimerExpired
 from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.values import Reference, Value
@@ -428,3 +428,17 @@ def test_a_broker_whose_clock_was_set_back_is_listed_again_after_a_minute() -> N
         shop.queue_created(f"one-{number}", timestamp_in_ms=at)
     listed = [known.sampled for known in shop.source.known("queue") if known.name.leaf == "orders"]
     assert max(listed) > shop.now - 30 * SECOND
+
+
+def test_after_a_standstill_events_may_be_missing_until_everything_has_been_read() -> None:
+    """They waited: were the gateway killed now, the next one would not know of them."""
+    shop = world()
+    shop.run(5)
+    assert complete_until(shop) == 0
+    since = shop.now
+    shop.now += 60 * SECOND
+    shop.source_does(shop.source.handle(TimerExpired(), shop.now))
+    assert since - SECOND - LONGEST_DELAY <= complete_until(shop) <= since
+    shop.run(60)
+    assert complete_until(shop) == 0
+    assert not gaps(shop)
