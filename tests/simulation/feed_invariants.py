@@ -33,8 +33,8 @@ GAP_SLACK = 5 * SECOND
 """A gap is told by the gateway's clock, which may have been set, and by what was still on its way."""
 
 WATCHED_AGAIN = 25 * SECOND
-"""So long after a core goes on it may take until it looks whether its queues have dropped something, and until it
-knows that an agent ended meanwhile, of which it has received what waited."""
+"""So long it may take after a core goes on until it looks whether its queues have dropped something, and
+until it knows that an agent has ended of which it received what waited."""
 
 
 @dataclass(slots=True)

@@ -9,12 +9,10 @@ from gateway.eventlog.logged_events import READ_WHOLE
 from gateway.eventlog.record import LogRecord, RecordKind, nanoseconds_of
 from gateway.model.stable_names import UNKNOWN
 from gateway.serving.qmf import EVENTS_LOST
-from tests.simulation.management_api import CONNECTION_LAG
 from tests.simulation.scheduler import BEGINNING, FURTHEST_OFF
 from tests.simulation.truth import Thing, Truth, mark_of
 
 _TOLD = (RecordKind.CREATE, RecordKind.SNAPSHOT)
-_LISTED_LATE = frozenset({"rabbitmq:connection", "rabbitmq:channel"})
 _NOTICED = 2 * FURTHEST_OFF
 """Two clocks may be off, each in its own direction."""
 
@@ -37,7 +35,6 @@ class LogLives:
         self._read_whole: set[str] = set()
         self._unlistable: dict[str, bool] = {}
         self._core: object = None
-        self._core_began = 0
         self._ended: dict[int, object] = {}
         self._late: list[tuple[Thing, str]] = []
         self._gaps: dict[str, list[tuple[int, int]]] = {}
@@ -63,9 +60,7 @@ class LogLives:
     def _take(self, record: LogRecord) -> None:
         """What is told of the gateway and of sources."""
         if record.kind is RecordKind.START:
-            former, self._core = self._core, (record.values or {}).get("boot")
-            if former != self._core:
-                self._core_began = nanoseconds_of(record.ingest_ts)
+            self._core = (record.values or {}).get("boot")
         elif record.kind is RecordKind.SOURCE and record.source in self._sources:
             self._source_told(record.source, record)
         elif record.kind is RecordKind.GAP:
@@ -114,9 +109,6 @@ class LogLives:
             return
         if not record.inferred:
             self._ended[thing.serial] = self._core
-        if record.inferred and self._is_too_young(thing):
-            self._identifiers.pop(thing.serial, None)
-            return
         if record.inferred and self._unlistable[thing.source]:
             # If it can be listed again, it is taken for another one: nothing was known of it meanwhile.
             self._identifiers.pop(thing.serial, None)
@@ -130,16 +122,6 @@ class LogLives:
         ):
             text = f"the log says that {thing} ended at {record.delete_ts}, not {_text(thing.ended)}"
             self._late.append((thing, text))
-
-    def _is_too_young(self, thing: Thing) -> bool:
-        """Whether a RabbitMQ may not have listed it yet when the present core asked.
-
-        With a durable subscription, that core takes it for ended, and for another one when it is listed: a
-        fault of the gateway's.
-        """
-        since = self._core_began - thing.created
-        is_kept = thing.source in self._truth.kept and thing.class_name in _LISTED_LATE
-        return is_kept and -_NOTICED < since < CONNECTION_LAG + FURTHEST_OFF
 
     def _is_shown_early(self, thing: Thing) -> bool:
         """Whether it is taken for a former one of its name whose events wait in a durable subscription.

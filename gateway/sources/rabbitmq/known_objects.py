@@ -65,7 +65,7 @@ class KnownObjects:
         self.ends = EndedObjects()
         self._unconfirmed: set[ObjectName] = set()
         self._remembered = RememberedObjects()
-        self._restored_until = 0
+        self._restored_at = self._restored_until = 0
         self._unpublished: set[ObjectName] = set()
         self.refused = 0
         self.events_since = 0
@@ -102,16 +102,17 @@ class KnownObjects:
             self.ends.reserve(known.number)
         return [Gone(known, now, inferred=True) for known in gone]
 
-    def restore(self, objects: Iterable[KnownObject], until: int = 0) -> None:
+    def restore(self, objects: Iterable[KnownObject], now: int, until: int = 0) -> None:
         """Take objects that existed before the start; events are about to report what became of them.
 
         They are known from now on, and are published when they have been confirmed, or have ended.
 
         Args:
             objects: all of them.
+            now: the time (ns).
             until: when the previous run last received events (ns); 0 if unknown.
         """
-        self._restored_until = until
+        self._restored_at, self._restored_until = now, until
         for known in objects:
             self._objects[known.name.class_name][known.name] = known
             self._dependencies.add(known.name, known.properties)
@@ -399,7 +400,9 @@ class KnownObjects:
             del unresolved[name]
         objects = self._objects[class_name]
         for known in [o for name, o in objects.items() if name not in seen]:
-            if known.first_seen > began - lag or hidden(known):
+            # A restored object may be younger than any listing. Its end, if it has one, is in an event.
+            first_seen = self._restored_at if known.name in self._unpublished else known.first_seen
+            if first_seen > began - lag or hidden(known):
                 continue
             if known.missed:
                 changes += self._removed(known, now, now)

@@ -439,7 +439,7 @@ class RabbitMqSource:
         if events_kept and complete_until:
             self._gaps.interrupted_before(complete_until)
         if events_kept:
-            self._view.known.restore(former, complete_until)
+            self._view.known.restore(former, now, complete_until)
             self._plan.hold(now + CATCHING_UP_LIMIT)
         else:
             self._view.known.remember(former, now)

@@ -334,7 +334,7 @@ def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
     former = KnownObjects(READERS)
     former.created(queue(state="running"), created, created)
     known = KnownObjects(READERS)
-    known.restore(former.of_class("queue"))
+    known.restore(former.of_class("queue"), T0)
     return known
 
 
@@ -525,7 +525,9 @@ def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_
     former = KnownObjects(READERS)
     former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
     known = KnownObjects(READERS)
-    known.restore(replace(one, first_seen=0) for one in former.of_class("queue"))  # the log does not say when
+    known.restore(
+        (replace(one, first_seen=0) for one in former.of_class("queue")), T0
+    )  # the log does not say when
     assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
     changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
     assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]
@@ -722,7 +724,7 @@ def test_the_start_of_a_node_after_the_last_run_says_nothing_of_when_a_queue_was
     former = KnownObjects(READERS)
     former.listed(queue(), T0 - SECOND, T0 - SECOND, T0 - SECOND)
     known = KnownObjects(READERS)
-    known.restore([replace(one, first_seen=0) for one in former.of_class("queue")], T0)
+    known.restore([replace(one, first_seen=0) for one in former.of_class("queue")], T0, T0)
     started = T0 + 20 * SECOND
     assert known.is_known_otherwise(queue(), started, T0 + 60 * SECOND)
     assert told(known.created(queue(), started, T0 + 60 * SECOND, lasts=True)) == [("new", "orders", 0)]
