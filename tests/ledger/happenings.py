@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from gateway.eventlog.query import ask
 from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.times import MILLISECONDS, told_span, told_time, touches, within
+from tests.ledger.times import MILLISECONDS, begins_late, told_span, told_time, touches, within
 from tests.ledger.verdict import CLOSING_SECONDS, gaps
 
 EVENTS = {
@@ -37,7 +37,7 @@ def untold(log: Path, source: str, truth: Truth) -> Iterator[str]:
         if class_name not in EVENTS:
             continue
         begin, end, _ = EVENTS[class_name]
-        begins = [(life.created, life.sure, _slack(life)) for life in lives]
+        begins = [(life.created, life.sure, max(_slack(life), begins_late(life))) for life in lives]
         # What nobody knows to have begun may have been deleted without an event: RabbitMQ agrees to that.
         ends = [(one.ended, one.sure and one.end_sure, _slack(one)) for one in lives if one.ended is not None]
         for event, spans in ((begin, begins), (end, ends)):

@@ -15,14 +15,11 @@ from gateway.eventlog.query import ask
 from tests.ledger.churn import PREFIX
 from tests.ledger.hearing import Heard, forgotten
 from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.times import MILLISECONDS, UNDER_WAY_SECONDS, told_span, told_time, within
+from tests.ledger.times import MILLISECONDS, UNDER_WAY_SECONDS, begins_late, told_span, told_time, within
 
 CLOSING_SECONDS = 5.0
 """The broker reports the end of a connection, and of what ends with it, when it has cleaned up: on a busy
 machine 2.1 s later."""
-
-ANSWERED_SECONDS = 0.5
-"""The broker answers a client that begins to consume before it reports the consumer."""
 
 CLASSES = ("queue", "exchange", "connection", "channel", "consumer", "binding")
 """Of whose lives the log tells all. No listing that the gateway may read shows users."""
@@ -350,7 +347,7 @@ def wrong_creation(created: float | None, life: Life, heard: Heard) -> Iterator[
     if created is None:
         if not heard.begins_untold(life):
             yield f"no time of its creation, which was {told_span(life.created)}"
-    elif not within(created, life.created, ANSWERED_SECONDS if life.kind == "consumer" else MILLISECONDS):
+    elif not within(created, life.created, begins_late(life)):
         yield f"created at {told_time(created)}, which was {told_span(life.created)}"
 
 

@@ -129,11 +129,6 @@ class NorthInvariants:
         )
         if thing.hidden or thing.hidden_until > since:
             return
-        kept = self._truth.kept.get(thing.source)
-        if kept is not None and thing.serial not in kept.reported and kept.caught_up_at > since:
-            # What a kept event told, and what ended with its node afterwards, is there for the gateway until
-            # listings lack it that began `LISTING_LAG` after it was told: a fault of the gateway's.
-            return
         # What an agent may not read any more stays as it was, but for statistics; the source says so.
         blind_since, blind_until = self._truth.blind.get(thing.source, (0, 1))
         blind = not blind_until or blind_until > since

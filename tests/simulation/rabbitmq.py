@@ -378,11 +378,6 @@ class RabbitMq:
             return
         user = {"user_who_performed_action": by}
         for other in self.belongings.of(thing):
-            brief = self._scheduler.now - other.created < _BRIEF
-            if brief and self.source in self._truth.kept:
-                # Where events are slow a listing shows that a queue has ended before the event tells of a
-                # binding of it, which then cannot be understood: a fault of the gateway's.
-                other.announced = False
             self.end(other, by)
         kind = thing.class_name.partition(":")[2]
         parts = self._gone(thing)
