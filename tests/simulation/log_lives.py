@@ -126,7 +126,8 @@ class LogLives:
     def _is_shown_early(self, thing: Thing) -> bool:
         """Whether it is taken for a former one of its name whose events wait in a durable subscription.
 
-        Virtual hosts are listed before these can be understood, and have no time: a fault of the gateway's.
+        Nothing but events tells two virtual hosts of a name apart, and while a connection is half open nobody
+        knows that they wait.
         """
         is_host = thing.source in self._truth.kept and thing.class_name == "rabbitmq:vhost"
         return is_host and len(list(self._called(thing))) > 1

@@ -33,7 +33,14 @@ from gateway.sources.rabbitmq.listing import (
     sessions_of,
 )
 from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
-from gateway.sources.rabbitmq.object_lives import LISTING_LAG, Change, Gone, KnownObject
+from gateway.sources.rabbitmq.object_lives import (
+    EVENT_DELAY,
+    LISTING_LAG,
+    WITHOUT_TIME,
+    Change,
+    Gone,
+    KnownObject,
+)
 from gateway.sources.rabbitmq.object_names import (
     ObjectName,
     Processes,
@@ -246,7 +253,7 @@ class BrokerView:
         ends = self._ended_with(restarted, now) if restarted else []
         if listing.class_name == "node" and name is not None:
             ends += self._ended_before(name.leaf, now)
-        if reading is None or self._is_unlisted(reading.name):
+        if reading is None or listing.early or self._is_unlisted(reading.name):
             return Taken(ends, restarted)
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
             # The broker shows zeros of a virtual host that may not be read.
@@ -300,12 +307,16 @@ class BrokerView:
             self.features.flags_listed()
         elif listing.class_name == "node":
             self.nodes.retain({name.leaf for name in listing.seen})
+        if listing.early:
+            return Finished(changes, [], questioned, regained, learned)
         gone, suspects = self.known.swept(
             listing.class_name,
             listing.seen,
             listing.began,
             # The broker may answer from a cache that it keeps for five times what it took to fill it.
-            max(LISTING_LAG, 6 * (now - listing.began)),
+            max(
+                EVENT_DELAY if listing.class_name in WITHOUT_TIME else LISTING_LAG, 6 * (now - listing.began)
+            ),
             now,
             partial(self._is_hidden, now=now),
         )
@@ -486,6 +497,28 @@ class BrokerView:
         # An event does not name the node of a queue; where there is one only, it is this one.
         there = self._property(known, "node")
         return there == node or (there is None and alone)
+
+    def doubts_created_since(self, since: int) -> bool:
+        """Doubt objects that events since ``since`` (ns) reported and that may have ended with a node.
+
+        Events that waited report what was created before the node was started again, and no end of it.
+
+        Returns:
+            Whether there are any.
+        """
+        doubtful = [
+            known.name
+            for class_name in sorted(_WITH_NODES & self._readers.keys())
+            for known in self.known.of_class(class_name)
+            if known.first_seen >= since and not known.listed and self._may_end_with_node(known)
+        ]
+        self.known.mark_unconfirmed(doubtful)
+        return bool(doubtful)
+
+    def _may_end_with_node(self, known: KnownObject) -> bool:
+        if known.name.class_name == "exchange":
+            return self._property(known, "durable") is False
+        return known.name.class_name == "connection" or self._ends_with_node(known)
 
     def is_recovered(self, event: Created, now: int, *, recovering: bool) -> bool:
         """Return whether a creation event is from a node that recovers its objects."""

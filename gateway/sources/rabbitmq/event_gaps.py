@@ -210,7 +210,7 @@ class GapTracker:
         """Note that all events that waited were received; listings from now on are complete."""
         self._caught_up_at = now
 
-    def nodes_listed(self, starts: Iterable[int]) -> None:
+    def nodes_listed(self, starts: Iterable[int]) -> bool:
         """Note that all events that waited were received, and since when each node runs.
 
         A node that was killed has lost some of the events that it had stored, not necessarily the last ones,
@@ -218,13 +218,18 @@ class GapTracker:
 
         Args:
             starts: of nodes, by the gateway's clock, never too early.
+
+        Returns:
+            Whether a node was started again while events waited.
         """
         interrupted_at, since = self._interrupted_at, self._uninterrupted_until
         self._interrupted_at = self._uninterrupted_until = 0
         self._last_event = self.resumed_at = 0
         self.recovering = False
-        if any(0 < interrupted_at < start for start in starts):
+        restarted = any(0 < interrupted_at < start for start in starts)
+        if restarted:
             self._open(since, self._caught_up_at, "a node of the broker was started again")
+        return restarted
 
     def _gap(self, since: int, until: int, reason: str) -> list[Gap]:
         """Report a gap, except for parts that were reported before."""
@@ -239,8 +244,9 @@ class MissedDeletions:
     """Keeps a source stale while objects may have ended whose end nothing reports.
 
     Their class cannot be listed, and events may be missing. Everything is stale until the class is requested
-    once more. Objects that cannot be listed then either are removed, so that the rest is fresh again. Nodes
-    and virtual hosts are removed only if the broker refuses to list them: until then everything is stale.
+    once more. Objects that cannot be listed then either are removed, so that the rest is fresh again.
+    Everything stays stale, and nothing is removed, where a durable subscription keeps the events, which will
+    report what ended; and where nodes and virtual hosts cannot be listed, unless the broker refuses that.
 
     Args:
         known: all objects.
@@ -267,7 +273,9 @@ class MissedDeletions:
         doubtful = {name: self._doubtful(name) for name in self._visibility.unread}
         self.awaited = {name for name, objects in doubtful.items() if objects}
         effects: list[Effect] = []
-        if refused in former & self.awaited:
+        visibility = self._visibility
+        to_come = visibility.events_are_kept and (visibility.events_missing or visibility.catching_up)
+        if refused in former & self.awaited and not to_come:
             self.awaited.discard(refused)
             for known in doubtful[refused]:
                 if self._known.get(known.name) is not None:  # it may have ended with another one

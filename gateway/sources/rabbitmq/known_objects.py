@@ -202,9 +202,10 @@ class KnownObjects:
     def _listed_too_early(self, class_name: str) -> bool:
         return any(self.get(missing) is not None for missing in self._unresolved[class_name].values())
 
-    def mark_unconfirmed(self) -> None:
-        """Take note that events were missed: every known object may have ended meanwhile."""
-        self._unconfirmed = {name for objects in self._objects.values() for name in objects}
+    def mark_unconfirmed(self, names: Iterable[ObjectName] | None = None) -> None:
+        """Take note that events were missed: these objects, or all of them, may have ended meanwhile."""
+        every = (name for objects in self._objects.values() for name in objects)
+        self._unconfirmed.update(every if names is None else names)
 
     def unconfirmed(self, class_name: str, hidden: Callable[[KnownObject], bool]) -> bool:
         """Return whether a class has objects that no listing has confirmed, or finally lacked, since a gap.
@@ -242,6 +243,8 @@ class KnownObjects:
             ends = [Gone(earlier, now, inferred=True)] if earlier is not None and replaced else []
             return [*ends, *self._added(reading, created, now, now), *self._listed_before(reading.name, now)]
         another = self._differs(known, reading, listed=False)
+        if another and self._is_of_ended(reading, created):
+            return []
         same = not another and self._is_its_creation(known, created, time, now)
         if lasts and self._lived_on(known, reading, time, now):
             same, created = True, known.created
@@ -259,9 +262,12 @@ class KnownObjects:
         ended = self.ends.unreported(reading.name)
         if ended is None:
             return False
+        if ended.created:
+            return ended.created == created
         needed = self._dependencies.of(reading.name, reading.properties)
-        with_another = any(self.get(one) is None for one in needed)
-        return ended.created == created if ended.created else with_another
+        # A successor is known already, or the object ended with another one.
+        is_late = self.get(reading.name) is not None or any(self.get(one) is None for one in needed)
+        return is_late and not self._differs(ended, reading, listed=False)
 
     def _listed_before(self, name: ObjectName, now: int) -> list[Change]:
         """Apply what listings showed of an object before the event of its creation arrived."""
@@ -319,10 +325,9 @@ class KnownObjects:
         """
         if 0 < time < known.created:
             return True
-        end = self.ends.get(known.name)
-        if end is None or end.unreported is None or end.noticed != known.first_seen:
-            return False
-        return known.listed and 0 < time <= known.first_seen
+        # An event reports the creation of an object before its end.
+        is_unreported = known.listed and not known.created and self.ends.unreported(known.name) is not None
+        return is_unreported and 0 < time <= known.first_seen
 
     def listed(self, reading: Reading, began: int, sampled: int, now: int) -> list[Change]:
         """Apply an object of a listing that began at ``began``, with values that were read at ``sampled``."""
@@ -331,6 +336,7 @@ class KnownObjects:
         if known is None:
             return self._listed_first(reading, created, began, sampled, now)
         if self._predates(known, created, began):
+            self._unconfirmed.add(known.name)
             return []
         another = created and known.created and created != known.created
         if another or self._differs(known, reading, listed=known.listed):

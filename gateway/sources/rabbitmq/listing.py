@@ -35,6 +35,7 @@ class Listing:
         closing: no page comes after these items.
         lean: it is one without statistics, which lacks some properties too.
         single: it is no listing, but one object asked for by itself.
+        early: events are still to come that happened before it: what is known stays as it is until then.
     """
 
     class_name: str
@@ -46,6 +47,7 @@ class Listing:
     closing: bool = False
     lean: bool = False
     single: bool = False
+    early: bool = False
 
     @property
     def waits(self) -> bool:

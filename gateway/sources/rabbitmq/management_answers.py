@@ -365,7 +365,10 @@ class ManagementAnswers:
         if request.class_name == CONSUMER:
             items = placed_consumers(items)
         if request.page == 1:
-            self._listing = Listing(request.class_name, began, lean=request.lean)
+            # Virtual hosts are listed while events wait, which may report that one was made again meanwhile.
+            early = request.class_name == "vhost" and self.plan.awaits_events(ended)
+            known = any(True for _ in self._view.known.of_class(request.class_name))
+            self._listing = Listing(request.class_name, began, lean=request.lean, early=early and known)
         if self._listing is None:
             raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
         self.visibility.reads(request.class_name, ended)
@@ -549,6 +552,11 @@ class ManagementAnswers:
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
             self._view.hosts.forget(host)
             return self.serve(ended)
+        vhost = self._view.known.get(ObjectName("vhost", (host,)))
+        if isinstance(answer, NotFound) and vhost is not None and vhost.missed:
+            # The listing lacks it, too: its end was not reported.
+            gone = self._stream.apply(self._view.not_found(vhost.name, began, ended))
+            return [*gone, *self.serve(ended)]
         # If events are received late, this answer says only that the virtual host has ended since. Its
         # contents of that time are not hidden for that. It counts once only: if a broker's clock is slow, all
         # events seem late.

@@ -155,6 +155,10 @@ class PollingPlan:
             self._classes[_key(self._page)].due = 0
             self._page = None
 
+    def awaits_events(self, now: int) -> bool:
+        """Return whether events that happened before now are waited for."""
+        return now < self._held_until
+
     def is_holding(self, now: int) -> bool:
         """Return whether only what events need is listed."""
         return now < self._little_until

@@ -115,7 +115,6 @@ class RabbitMqSource:
         self._plan = self._answers.plan
         self._visibility = self._answers.visibility
         self._woken_at = 0
-        self._events_are_kept = False  # by a durable subscription, while there is no connection
         self._gaps = GapTracker()
         self._late_events = LateEvents(EVENT_DELAY, CATCHING_UP_LIMIT)
         self._state = SourceStateSeen(SourceState.CONNECTING)
@@ -315,7 +314,7 @@ class RabbitMqSource:
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
-        self._note_missing(now)
+        effects = [*self._note_missing(now), *effects]
         gaps = self._regained(now)
         if self._stream.synchronised:
             self._gaps.read_again()
@@ -343,23 +342,30 @@ class RabbitMqSource:
     def _regained(self, now: int) -> list[Gap]:
         """Close the gap in which events may be missing, if it is over."""
         visibility = self._visibility
-        if not self._gaps.since or visibility.failure or not visibility.complete or self._awaits_events:
+        events_are_late = self._awaits_events or visibility.catching_up
+        if not self._gaps.since or visibility.failure or not visibility.complete or events_are_late:
             return []
         return self._gaps.close(now) if visibility.all_listed_from(self._gaps.listed_from) else []
 
-    def _note_missing(self, now: int) -> None:
+    def _note_missing(self, now: int) -> list[Effect]:
         """Note that events are missing, if only answers show that."""
         visibility = self._visibility
         if visibility.failure:
-            return
+            return []
+        effects: list[Effect] = []
         resumed_at, arrive = self._gaps.resumed_at, not visibility.events_missing
         if resumed_at and arrive and not visibility.catching_up and self._nodes_dated(resumed_at):
-            self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
+            restarted = self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
+            if restarted and self._view.doubts_created_since(resumed_at):
+                visibility.read_again()
+                self._plan.hurry(now)
+                effects = self._stream.mark_stale("a node was started again, and reported no ends")
         never_arrived = not arrive and not visibility.last_event and self._config.awaits_events
-        if never_arrived and visibility.complete and not self._events_are_kept:
+        if never_arrived and visibility.complete and not self._visibility.events_are_kept:
             # Everything was read, and changes from now on are missed.
             visibility.last_event = now
             self._gaps.missed(now, now, f"no events arrived: {visibility.events_missing}")
+        return effects
 
     def _nodes_dated(self, since: int) -> bool:
         """Return whether a listing that began then (ns), or later, showed since when each node runs."""
@@ -392,7 +398,7 @@ class RabbitMqSource:
         """
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = now
-        self._visibility.catching_up = self._events_are_kept = True
+        self._visibility.catching_up = self._visibility.events_are_kept = True
         self._visibility.last_event = now
         self._gaps.resumed(now)
         self._view.known.events_arrive = True
@@ -431,7 +437,7 @@ class RabbitMqSource:
             events_kept: whether every event since then will be received.
             complete_until: until when all events were received (ns); 0 if unknown.
         """
-        self._events_are_kept = events_kept
+        self._visibility.events_are_kept = events_kept
         former = list(objects)
         self._view.left(former, complete_until)
         if former:
@@ -458,7 +464,7 @@ class RabbitMqSource:
 
     def _note_missed(self, since: int, now: int, reason: str) -> None:
         """Note that events are missed; before the first reading the log knows that by itself."""
-        if self._visibility.was_complete or self._events_are_kept:
+        if self._visibility.was_complete or self._visibility.events_are_kept:
             self._gaps.missed(since, now, reason)
 
     def _events_missing(self, reason: str, now: int) -> list[Effect]:
@@ -467,7 +473,7 @@ class RabbitMqSource:
         if self._visibility.last_event and not self._visibility.events_missing:
             # Within that time a connection that delivers nothing is found to be dead.
             self._visibility.last_event = max(self._visibility.last_event, now - SILENT_LINK_LIMIT)
-            if self._events_are_kept:
+            if self._visibility.events_are_kept:
                 self._gaps.interrupted(self._visibility.last_event)
             else:
                 self._note_missed(self._visibility.last_event, now, f"no events arrived: {reason}")
@@ -475,7 +481,7 @@ class RabbitMqSource:
         self._view.known.events_arrive = False
         self._visibility.unbroken_since = 0
         self._visibility.catching_up = False
-        if self._events_are_kept:
+        if self._visibility.events_are_kept:
             self._plan.hold_at_most(now + RESUMING_LIMIT)
         else:
             self._plan.release()
@@ -512,7 +518,7 @@ class RabbitMqSource:
         effects = self._stream.apply(outcome.changes)
         # Events of a durable subscription cannot wait: they are acknowledged once published. The objects they
         # refer to are known from before the start, or by these events.
-        effects += self._stream.raise_events(outcome.raised, now, at_once=self._events_are_kept)
+        effects += self._stream.raise_events(outcome.raised, now, at_once=self._visibility.events_are_kept)
         for change in outcome.changes:
             if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
                 self._answers.ask_permission(change.object.name.leaf)
@@ -541,7 +547,7 @@ class RabbitMqSource:
         failed = self._visibility.failure
         effects = self._answers.take(request, answer, began, ended)
         if failed and not self._visibility.failure:
-            if self._events_are_kept and self._visibility.events_missing:
+            if self._visibility.events_are_kept and self._visibility.events_missing:
                 self._plan.hold(ended + RESUMING_LIMIT)
             self._calls.answers_again(ended)
             effects += self._stream.answers_again()

@@ -168,6 +168,7 @@ class Visibility:
         was_complete: everything has been read once.
         events_missing: why no events arrive; empty while they do.
         awaits_events: it is not complete before it is known whether events arrive.
+        events_are_kept: a durable subscription keeps the events while there is no connection.
         catching_up: events from the time without a connection are being received.
         without_majority: why changes may wait in the broker; empty if they do not.
         last_event: when the last event arrived, or events were found to arrive (ns); 0 for never.
@@ -185,6 +186,7 @@ class Visibility:
         self.complete = False
         self.events_missing = _NOT_CONNECTED
         self.awaits_events = False
+        self.events_are_kept = False
         self.catching_up = False
         self.without_majority = ""
         self.last_event = 0

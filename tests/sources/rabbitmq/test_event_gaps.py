@@ -442,3 +442,44 @@ def test_after_a_standstill_events_may_be_missing_until_everything_has_been_read
     shop.run(60)
     assert complete_until(shop) == 0
     assert not gaps(shop)
+
+
+def test_a_virtual_host_that_was_made_again_while_events_waited_keeps_what_was_known_of_it() -> None:
+    shop, until = kept()
+    host = former("vhost", ("shop",), 1, name="shop", description="the first")
+    shop.source.remember([host], shop.now, events_kept=True, complete_until=until)
+    shop.broker.add_vhost("shop")
+    shop.broker.objects["vhost"]["shop",]["description"] = "the second"
+    shop.source_does(shop.source.handle(BacklogFollows("", 2), shop.now))
+    shop.run(15)
+    happened = (until + SECOND) // 1_000_000
+    shop.event("vhost.deleted", name="shop", timestamp_in_ms=happened)
+    shop.event("vhost.created", name="shop", timestamp_in_ms=happened + 1)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(60)
+    told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "vhost"]
+    (gone,) = [one for one in told if one.deleted]
+    assert "the first" in (gone.properties or ())
+    (shown,) = [known for known in shop.source.known("vhost") if known.name.leaf == "shop"]
+    assert "the second" in shown.properties
+
+
+def test_what_may_have_ended_with_its_node_while_events_waited_is_not_shown_as_fresh() -> None:
+    """The node that was killed reported the creation, and the end was never reported."""
+    shop, _ = kept()
+    resumed(shop)
+    shop.run(60)
+    shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
+    created = (shop.now + SECOND) // 1_000_000
+    shop.run(2)
+    restarted(shop, 2, uptime=500)
+    shop.source_does(shop.source.handle(BacklogFollows("", 1), shop.now))
+    shop.run(5)
+    shop.queue_created("passing", durable=False, timestamp_in_ms=created)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(2)
+    while any(known.name.leaf == "passing" for known in shop.source.known("queue")):
+        assert not shop.source.synchronised
+        shop.run(1)
+    shop.run(10)
+    assert shop.source.synchronised
