@@ -728,3 +728,22 @@ def test_the_start_of_a_node_after_the_last_run_says_nothing_of_when_a_queue_was
     started = T0 + 20 * SECOND
     assert known.is_known_otherwise(queue(), started, T0 + 60 * SECOND)
     assert told(known.created(queue(), started, T0 + 60 * SECOND, lasts=True)) == [("new", "orders", 0)]
+
+
+def test_events_that_come_minutes_late_are_about_the_one_that_had_ended_by_then() -> None:
+    """Listings showed in between that a queue had ended, and another one of its name."""
+    known = known_queue()
+    former = known.get(ORDERS)
+    assert former is not None
+    known.not_found(ORDERS, T0, T0)
+    listed = T0 + 60 * SECOND
+    known.listed(queue(durable=False), listed, listed, listed)
+    successor = known.get(ORDERS)
+    assert successor is not None
+    late = T0 + 90 * SECOND
+    assert known.created(queue(), T0 - 200 * SECOND, late) == []
+    assert known.deleted(ORDERS, T0 - 30 * SECOND, late) == []
+    assert told(known.created(queue(durable=False), T0 - 20 * SECOND, late)) == [
+        ("put", "orders", T0 - 20 * SECOND)
+    ]
+    assert told(known.deleted(ORDERS, T0 + 80 * SECOND, late)) == [("gone", "orders", T0 + 80 * SECOND)]

@@ -157,6 +157,24 @@ def test_nothing_ends_because_virtual_hosts_cannot_be_listed() -> None:
     assert not [one for one in shop.observed[before:] if isinstance(one, ObjectSeen) and one.deleted]
 
 
+def test_a_virtual_host_that_is_listed_no_more_and_answers_404_has_ended() -> None:
+    shop = World()
+    shop.broker.add_vhost("/")
+    shop.broker.add_vhost("shop")
+    shop.run(30)
+    before = len(shop.observed)
+    shop.source_does(shop.source.handle(LossSuspected("the queue was too long", shop.now), shop.now))
+    del shop.broker.objects["vhost"]["shop",]
+    del shop.broker.objects["exchange"]["shop", ""]
+    listings = iter((None,))
+    shop.broker.failure = lambda request: (
+        next(listings, FAILS) if request.target.startswith("vhosts") else None  # it is listed once
+    )
+    shop.run(3)
+    assert [one.native_id for one in seen(shop.observed[before:], "vhost") if one.deleted]
+    assert "may not be read" not in shop.source.status.detail
+
+
 def test_a_reference_to_what_is_not_known_yet_is_observed_again_when_it_is() -> None:
     shop = world()
     before = len(shop.observed)
