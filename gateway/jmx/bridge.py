@@ -71,6 +71,7 @@ class Bridge:
         self._server: _BoundedCallbackServer | None = None
         self._connection: GatewayConnection | None = None
         self._bridge: JavaObject | None = None
+        self._is_closed = False
         # One thread, because a connection of Py4J carries one call at a time, and batches must keep their
         # order.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jmx-calls")
@@ -102,12 +103,14 @@ class Bridge:
         """Call a method of Java's ``Bridge``; returns when it returns.
 
         Raises:
-            MachineEndedError: the virtual machine went away; or it threw, which is a mistake of ours.
+            MachineEndedError: the virtual machine went away, or is not reached yet; or it threw, which is a
+                mistake of ours.
         """
         return await self._work(self._call, method, *arguments)
 
     async def close(self) -> None:
         """Let go of everything; the virtual machine should have ended."""
+        self._is_closed = True
         if self._connection is not None:
             self._connection.close()
         if self._server is not None:
@@ -115,6 +118,8 @@ class Bridge:
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     async def _work(self, function: Callable[[Unpack[Arguments]], Result], *arguments: *Arguments) -> Result:
+        if self._is_closed:
+            raise MachineEndedError("the connection to the Java virtual machine is closed")
         return await asyncio.get_running_loop().run_in_executor(self._worker, function, *arguments)
 
     def _connect(self, port: int) -> None:
@@ -131,6 +136,8 @@ class Bridge:
         self._call("connected")
 
     def _call(self, method: str, *arguments: bytes) -> bytes | None:
+        if self._bridge is None:
+            raise MachineEndedError("the Java virtual machine is not reached yet")
         try:
             result = getattr(self._bridge, method)(*arguments)
         except Py4JError as error:

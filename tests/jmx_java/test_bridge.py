@@ -11,6 +11,7 @@ import pytest
 
 import gateway.jmx.bridge
 from gateway.jmx.bridge import LOOPBACK, Bridge
+from gateway.jmx.java_runtime import MachineEndedError
 from tests.components.waiting import DEADLINE
 
 ANSWERED = b"!yjAA==\n"
@@ -107,3 +108,11 @@ async def test_an_answer_that_takes_too_long_is_an_outcome_unknown() -> None:
     finally:
         await bridge.close()
     assert b"!yj" in received
+
+
+async def test_a_virtual_machine_that_is_not_reached_yet_or_any_more_has_ended(bridge: Bridge) -> None:
+    with pytest.raises(MachineEndedError, match="not reached yet"):
+        await bridge.call("usage")
+    await bridge.close()
+    with pytest.raises(MachineEndedError, match="closed"):
+        await bridge.call("usage")
