@@ -190,7 +190,7 @@ class BrokerView:
             self.processes.connection_opened(event.process, name.leaf)
         if not self.shows(name, event.document):
             self.known.ends.forget(name)
-            return []
+            return self._name_taken(name, event.document, now)
         if name.class_name in self.withheld:
             return []
         if name.class_name == "vhost":
@@ -246,7 +246,7 @@ class BrokerView:
             elif name.class_name == FEATURE_FLAG:
                 self.features.listed_flag(item)
             if self._leaves_out(name, item):
-                return Taken([])
+                return Taken(self._name_taken(name, item, now))
         measured = listing.class_name == "queue" and self.nodes.measuring and is_measured(item)
         worked_out = self._worked_out(listing.class_name, item)
         reading = reader.read(worked_out, measured=measured, lean=listing.lean)
@@ -261,6 +261,12 @@ class BrokerView:
         reading, sampled = self._beside_known(listing, reading)
         changes = self.known.listed(self._completed(reading), listing.began, sampled, now)
         return Taken([*ends, *changes], restarted)
+
+    def _name_taken(self, name: ObjectName, document: Mapping[str, Json], now: int) -> list[Change]:
+        """End the known object of a name that another one has now, which is not shown."""
+        if self.known.get(name) is None or not self._leaves_out(name, document):
+            return []
+        return self.known.ended(name, now)
 
     def _beside_known(self, listing: Listing, reading: Reading) -> tuple[Reading, int]:
         """Return what a listing shows of an object, with other known values, and the time of its values."""

@@ -80,6 +80,15 @@ class LateEvents:
         self._stood_still_until = now + self._limit
         return now + self._delay
 
+    def late_by(self, time: int, now: int) -> int:
+        """Return how much later than usual an event arrives that waited while the gateway stood still (ns).
+
+        Without a standstill, one that seems late for long comes from a broker whose clock was set.
+        """
+        if self._usual is None or now >= self._stood_still_until or not time:
+            return 0
+        return max(0, now - time - self._usual)
+
     def arrived(self, time: int, now: int) -> int:
         """Take note of an event that happened at ``time`` (ns).
 

@@ -55,6 +55,7 @@ class KnownObjects:
         events_since: the time since which every event has arrived (ns), as far as is known; 0 if those from
             before the start arrive, too.
         events_arrive: events report the ends of objects now.
+        late_by: how long ago the event that is applied happened, as far as is known (ns).
     """
 
     def __init__(self, readers: Mapping[str, ClassReader], limit: int = 500_000) -> None:
@@ -70,6 +71,7 @@ class KnownObjects:
         self.refused = 0
         self.events_since = 0
         self.events_arrive = False
+        self.late_by = 0
         self._contradicted: dict[ObjectName, int] = {}
         self._unreported = UnreportedCreations()
         self._unresolved: dict[str, dict[ObjectName, ObjectName]] = {name: {} for name in readers}
@@ -314,7 +316,7 @@ class KnownObjects:
         self._remembered.pop(name)
         self._unreported.take(name)
         changes = self._end_dependents(name, time or now, now, implied=True)
-        self.ends.add(name, End(now, 0))
+        self.ends.add(name, End(now - self.late_by, 0))
         return changes
 
     def _is_of_predecessor(self, known: KnownObject, time: int) -> bool:
@@ -336,13 +338,13 @@ class KnownObjects:
         if known is None:
             return self._listed_first(reading, created, began, sampled, now)
         if self._predates(known, created, began):
-            self._unconfirmed.add(known.name)
             return []
         another = created and known.created and created != known.created
         if another or self._differs(known, reading, listed=known.listed):
             expects_end = self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
             if expects_end and began < self._contradicted.setdefault(known.name, began) + EVENT_DELAY:
-                self._unconfirmed.add(known.name)
+                if known.first_seen < self.events_since:
+                    self._unconfirmed.add(known.name)  # that event may have been lost
                 return []  # the event of the end, which has its time, is on its way
             # The event that reported its end was lost.
             ended = self._removed(known, now, now)
@@ -590,7 +592,9 @@ class KnownObjects:
         self._dependencies.remove(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)
-        self.ends.add(known.name, End(now, known.created, None if reported else known, known.number))
+        self.ends.add(
+            known.name, End(now - self.late_by, known.created, None if reported else known, known.number)
+        )
         return [*changes, Gone(known, time, inferred=not (reported or implied))]
 
     def _end_dependents(self, name: ObjectName, time: int, now: int, *, implied: bool) -> list[Change]:

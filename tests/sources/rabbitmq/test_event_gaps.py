@@ -483,3 +483,17 @@ def test_what_may_have_ended_with_its_node_while_events_waited_is_not_shown_as_f
         shop.run(1)
     shop.run(10)
     assert shop.source.synchronised
+
+
+def test_after_a_standstill_the_values_of_a_queue_that_was_made_again_are_read_at_once() -> None:
+    """The end of the former queue is as old as its event, so no listing shows that one any more."""
+    shop = world()
+    shop.run(5)
+    shop.queue_created("usual")
+    happened = (shop.now + 10 * SECOND) // 1_000_000
+    shop.now += 60 * SECOND
+    shop.source_does(shop.source.handle(TimerExpired(), shop.now))
+    shop.event("queue.deleted", vhost="/", name="orders", timestamp_in_ms=happened)
+    shop.queue_created("orders", timestamp_in_ms=happened + 1)
+    shop.run(5)
+    assert shop.value("queue", "orders", "messages") == 3

@@ -54,6 +54,24 @@ def test_the_gateways_own_queues_and_connections_are_left_out_unless_asked_for(*
         assert shop.names("connection") == ["liar"]
 
 
+@pytest.mark.parametrize("by_event", [False, True])
+def test_a_connection_has_ended_whose_name_the_gateways_own_has_taken(*, by_event: bool) -> None:
+    """A killed node reports no ends, and a client's port is used again."""
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    shop.broker.add_connection("127.0.0.1:34758 -> 127.0.0.1:5672", CONNECTED_AT)
+    shop.run(20)
+    assert len(shop.names("connection")) == 1
+    name, later = "127.0.0.1:34758 -> 127.0.0.1:5672", CONNECTED_AT + 60_000
+    own: dict[str, Json] = {"product": "amqp-gateway"}
+    shop.broker.add_connection(name, later, user="gateway", client_properties=own)
+    if by_event:
+        product = ['{<<"product">>,longstr,<<"amqp-gateway">>}']
+        shop.event("connection.created", name=name, user="gateway", client_properties=product)
+    else:
+        shop.run(20)
+    assert shop.names("connection") == []
+
+
 def test_statistics_of_a_class_that_cannot_be_read_any_more_are_not_reported_as_if_they_were_current() -> (
     None
 ):
