@@ -17,12 +17,10 @@ class KeptTruth:
     Attributes:
         reported: serials of things whose end an event told.
         absences: from when to when no core ran that then caught up before it could list anything.
-        caught_up_at: when a core had last received all that waited.
     """
 
     reported: set[int] = field(default_factory=set)
     absences: list[tuple[int, int]] = field(default_factory=list)
-    caught_up_at: int = 0
     _lost: list[tuple[int, int]] = field(default_factory=list)
     _since: int = 0
     _killed_at: int = 0
@@ -62,4 +60,3 @@ class KeptTruth:
         if self._killed_at and time - self._began_at <= RESUMING_LIMIT:
             self.absences.append((self._killed_at, self._began_at))
         self._killed_at = 0
-        self.caught_up_at = time

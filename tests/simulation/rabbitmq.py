@@ -21,8 +21,6 @@ _QUEUES = ("orders", "bills", "mail", "jobs")
 _EXCHANGES = ("in", "out")
 _PORTS = (5001, 5002, 5003)
 NO_LIMIT = -1
-_BRIEF = 2 * SECOND
-
 _CARRIERS = {"queue": "arguments", "exchange": "arguments", "policy": "definition", "parameter": "value"}
 """The element of a class that carries the serial."""
 _FILTERED = frozenset({"queue", "exchange", "binding", "consumer"})

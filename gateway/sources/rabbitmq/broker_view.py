@@ -33,14 +33,7 @@ from gateway.sources.rabbitmq.listing import (
     sessions_of,
 )
 from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
-from gateway.sources.rabbitmq.object_lives import (
-    EVENT_DELAY,
-    LISTING_LAG,
-    WITHOUT_TIME,
-    Change,
-    Gone,
-    KnownObject,
-)
+from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
 from gateway.sources.rabbitmq.object_names import (
     ObjectName,
     Processes,
@@ -320,9 +313,7 @@ class BrokerView:
             listing.seen,
             listing.began,
             # The broker may answer from a cache that it keeps for five times what it took to fill it.
-            max(
-                EVENT_DELAY if listing.class_name in WITHOUT_TIME else LISTING_LAG, 6 * (now - listing.began)
-            ),
+            max(listing_lag(listing.class_name), 6 * (now - listing.began)),
             now,
             partial(self._is_hidden, now=now),
         )
@@ -504,22 +495,22 @@ class BrokerView:
         there = self._property(known, "node")
         return there == node or (there is None and alone)
 
-    def doubts_created_since(self, since: int) -> bool:
-        """Doubt objects that events since ``since`` (ns) reported and that may have ended with a node.
+    def mark_unconfirmed_since(self, since: int) -> bool:
+        """Mark what events since ``since`` (ns) reported as unconfirmed, if it may have ended with a node.
 
         Events that waited report what was created before the node was started again, and no end of it.
 
         Returns:
             Whether there are any.
         """
-        doubtful = [
+        unconfirmed = [
             known.name
             for class_name in sorted(_WITH_NODES & self._readers.keys())
             for known in self.known.of_class(class_name)
             if known.first_seen >= since and not known.listed and self._may_end_with_node(known)
         ]
-        self.known.mark_unconfirmed(doubtful)
-        return bool(doubtful)
+        self.known.mark_unconfirmed(unconfirmed)
+        return bool(unconfirmed)
 
     def _may_end_with_node(self, known: KnownObject) -> bool:
         if known.name.class_name == "exchange":

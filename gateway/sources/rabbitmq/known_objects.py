@@ -217,9 +217,9 @@ class KnownObjects:
             hidden: says whether an object may exist although listings do not show it.
         """
         unconfirmed = (self.get(name) for name in self._unconfirmed if name.class_name == class_name)
-        doubtful = itertools.chain(unconfirmed, self._remembered.lagging(class_name))
+        suspected = itertools.chain(unconfirmed, self._remembered.lagging(class_name))
         return self._listed_too_early(class_name) or any(
-            known is not None and not hidden(known) for known in doubtful
+            known is not None and not hidden(known) for known in suspected
         )
 
     def created(
@@ -491,7 +491,7 @@ class KnownObjects:
             not known.listed
             and not created
             and end is not None
-            and end.noticed > began - listing_lag(known.name)
+            and end.noticed > began - listing_lag(known.name.class_name)
         )
 
     def _differs(self, known: KnownObject, reading: Reading, *, listed: bool) -> bool:

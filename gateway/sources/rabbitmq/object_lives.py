@@ -156,7 +156,7 @@ class EndedObjects:
         end = self._ends.get(name)
         if end is None or (created and end.created and created > end.created):
             return False
-        return end.noticed > began - listing_lag(name)
+        return end.noticed > began - listing_lag(name.class_name)
 
     def reserve(self, number: int) -> None:
         """Keep a number from new objects: nothing else distinguishes the next object of the name."""
@@ -309,6 +309,6 @@ def _has_creation_event(name: ObjectName) -> bool:
     return name.class_name == "queue"
 
 
-def listing_lag(name: ObjectName) -> int:
-    """Return by how many nanoseconds a listing of an object's class may lag behind events."""
-    return EVENT_DELAY if name.class_name in WITHOUT_TIME else LISTING_LAG
+def listing_lag(class_name: str) -> int:
+    """Return by how many nanoseconds a listing of a class may lag behind events."""
+    return EVENT_DELAY if class_name in WITHOUT_TIME else LISTING_LAG

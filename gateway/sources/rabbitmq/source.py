@@ -356,12 +356,12 @@ class RabbitMqSource:
         resumed_at, arrive = self._gaps.resumed_at, not visibility.events_missing
         if resumed_at and arrive and not visibility.catching_up and self._nodes_dated(resumed_at):
             restarted = self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
-            if restarted and self._view.doubts_created_since(resumed_at):
+            if restarted and self._view.mark_unconfirmed_since(resumed_at):
                 visibility.read_again()
                 self._plan.hurry(now)
                 effects = self._stream.mark_stale("a node was started again, and reported no ends")
         never_arrived = not arrive and not visibility.last_event and self._config.awaits_events
-        if never_arrived and visibility.complete and not self._visibility.events_are_kept:
+        if never_arrived and visibility.complete and not visibility.events_are_kept:
             # Everything was read, and changes from now on are missed.
             visibility.last_event = now
             self._gaps.missed(now, now, f"no events arrived: {visibility.events_missing}")

@@ -153,7 +153,7 @@ async def test_objects_values_and_events_are_the_same_both_ways(virtual_host: Vi
                 passing = await channel.declare_queue("passing", auto_delete=True)
                 await passing.delete()
 
-                def counted(watched: Watch, name: str, number: int | None) -> bool:
+                def counted(watched: Watch, name: str, number: int) -> bool:
                     exists = bool(watched.exists("queue", "orders"))
                     return exists and watched.value("queue", "orders", name) == number
 
@@ -161,12 +161,14 @@ async def test_objects_values_and_events_are_the_same_both_ways(virtual_host: Vi
                     return counted(directly, "messages", MESSAGES) and counted(by_am2, "messages", MESSAGES)
 
                 def all_published() -> bool:
-                    # What the broker says, which may never count what was published while it was busy.
-                    said = published(virtual_host)
-                    return all(counted(one, "messagesPublished", said) for one in (directly, by_am2))
+                    return all(counted(one, "messagesPublished", MESSAGES) for one in (directly, by_am2))
 
                 await until(all_counted, "messages were counted")
-                await until(all_published, "published messages were counted as by the broker")
+                # On a busy machine the count may be late; whose fault that is, these two distinguish.
+                await until(
+                    lambda: published(virtual_host) == MESSAGES, "the broker counts what was published", 300
+                )
+                await until(all_published, "published messages were counted", 300)
                 await same(directly, by_am2)
             await until(lambda: directly.gone("queue", "live") and by_am2.gone("queue", "live"), "its end")
             await until(lambda: closed(directly) and closed(by_am2), "the event of the connection's end")
