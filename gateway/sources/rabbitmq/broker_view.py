@@ -290,7 +290,7 @@ class BrokerView:
         """Apply the end of a listing: what it lacks, and the virtual hosts whose contents it showed."""
         changes: list[Change] = []
         regained = learned = False
-        for host in listing.hosts:
+        for host in sorted(listing.hosts):
             regained |= self.hosts.permitted(host) is False
             learned |= self.hosts.permitted(host) is None
             changes += self.learn_permission(host, permitted=True, now=now)

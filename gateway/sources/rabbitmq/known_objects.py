@@ -135,7 +135,8 @@ class KnownObjects:
         self._remembered.clear()
         for objects in self._unresolved.values():
             objects.clear()
-        lasting = [self._objects[name.class_name][name] for name in self._unpublished]
+        every = (known for objects in self._objects.values() for known in objects.values())
+        lasting = [known for known in every if known.name in self._unpublished]
         self._unpublished.clear()
         return [Put(known, new=True) for known in lasting]
 
