@@ -23,7 +23,7 @@ from gateway.sources.rabbitmq.events import (
     EventReader,
     completed_headers,
 )
-from gateway.sources.rabbitmq.object_lives import Change, KnownObject
+from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, claims_to_be_own
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
@@ -44,6 +44,12 @@ class EventOutcome:
     event: BrokerEvent
     changes: list[Change] = field(default_factory=list)
     raised: list[RaisedEvent] = field(default_factory=list)
+
+    @property
+    def ended(self) -> set[ObjectName]:
+        """The names of the objects that ended, whether they were known or not."""
+        names = {change.object.name for change in self.changes if isinstance(change, Gone)}
+        return names | {self.event.name} if isinstance(self.event, Deleted) else names
 
 
 class BrokerEvents:

@@ -23,14 +23,12 @@ from gateway.sources.rabbitmq.events import Changed, Created, Deleted
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import (
     DEFAULT_EXCHANGE,
-    PROTOCOL,
     Listing,
     completed_binding,
     completed_lean,
     completed_queue,
     is_anonymous,
     is_measured,
-    sessions_of,
 )
 from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
@@ -361,41 +359,6 @@ class BrokerView:
         for known in list(self.known.of_class(DEPRECATED_FEATURE)):
             changes += self.known.with_property(known, "inUse", self.features.is_used(known.name.leaf))
         return changes
-
-    def amqp10_connections(self) -> list[str]:
-        """Return the names of the AMQP 1.0 connections that are shown, the oldest first."""
-        connections = self.known.of_class("connection")
-        return [known.name.leaf for known in connections if self._property(known, "protocol") == PROTOCOL]
-
-    def take_sessions(
-        self, connection: str, answer: Json, began: int, now: int
-    ) -> tuple[list[Change], int] | None:
-        """Apply a connection's sessions, which were requested at ``began`` (ns).
-
-        Returns:
-            The changes, and how many links are left out; ``None`` if the answer is no list of sessions.
-        """
-        known = self.known.get(ObjectName("connection", (connection,)))
-        host = None if known is None else self._property(known, "vhost")
-        found = sessions_of(connection, host if isinstance(host, str) else "", answer)
-        if known is None or found is None:
-            return None if found is None else ([], 0)
-        changes: list[Change] = []
-        seen: set[ObjectName] = set()
-        for class_name, documents in (("session", found.sessions), ("link", found.links)):
-            for document in documents:
-                reading = self._readers[class_name].read(document)
-                if reading is not None:
-                    seen.add(reading.name)
-                    changes += self.known.listed(reading, began, (began + now) // 2, now)
-        for session in self.known.dependents(known.name, "session"):
-            if session.name not in seen:
-                changes += self.known.ended(session.name, now)
-                continue
-            for link in self.known.dependents(session.name, "link"):
-                if link.name not in seen:
-                    changes += self.known.ended(link.name, now)
-        return changes, found.left_out
 
     def forget(self, class_names: Iterable[str], now: int, *, listed_only: bool) -> list[Change]:
         """End the objects of classes that no listing confirms any more: all, or only listed ones."""

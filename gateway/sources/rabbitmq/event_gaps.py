@@ -279,14 +279,14 @@ class MissedDeletions:
     def judge(self, now: int, refused: str = "") -> list[Effect]:
         """Find such objects: events are missing or were lost, or the class ``refused`` was just refused."""
         former = self.awaited
-        doubtful = {name: self._doubtful(name) for name in self._visibility.unread}
-        self.awaited = {name for name, objects in doubtful.items() if objects}
+        unconfirmed = {name: self._unconfirmed(name) for name in self._visibility.unread}
+        self.awaited = {name for name, objects in unconfirmed.items() if objects}
         effects: list[Effect] = []
         visibility = self._visibility
         to_come = visibility.events_are_kept and (visibility.events_missing or visibility.catching_up)
         if refused in former & self.awaited and not to_come:
             self.awaited.discard(refused)
-            for known in doubtful[refused]:
+            for known in unconfirmed[refused]:
                 if self._known.get(known.name) is not None:  # it may have ended with another one
                     effects += self._stream.apply(self._known.ended(known.name, now))
         if self.awaited:
@@ -296,7 +296,8 @@ class MissedDeletions:
             )
         return effects
 
-    def _doubtful(self, class_name: str) -> list[KnownObject]:
+    def _unconfirmed(self, class_name: str) -> list[KnownObject]:
+        """Return the objects of a class that neither a listing nor an event has confirmed since a loss."""
         since = self._visibility.unbroken_since
         if since and self._visibility.listed_since(class_name, since):
             return []

@@ -55,7 +55,6 @@ class KnownObjects:
         events_since: the time since which every event has arrived (ns), as far as is known; 0 if those from
             before the start arrive, too.
         events_arrive: events report the ends of objects now.
-        late_by: how long ago the event that is applied happened, as far as is known (ns).
     """
 
     def __init__(self, readers: Mapping[str, ClassReader], limit: int = 500_000) -> None:
@@ -71,7 +70,6 @@ class KnownObjects:
         self.refused = 0
         self.events_since = 0
         self.events_arrive = False
-        self.late_by = 0
         self._contradicted: dict[ObjectName, int] = {}
         self._unreported = UnreportedCreations()
         self._unresolved: dict[str, dict[ObjectName, ObjectName]] = {name: {} for name in readers}
@@ -317,7 +315,7 @@ class KnownObjects:
         self._remembered.pop(name)
         self._unreported.take(name)
         changes = self._end_dependents(name, time or now, now, implied=True)
-        self.ends.add(name, End(now - self.late_by, 0))
+        self.ends.add(name, End(now, 0))
         return changes
 
     def _is_of_predecessor(self, known: KnownObject, time: int) -> bool:
@@ -593,9 +591,7 @@ class KnownObjects:
         self._dependencies.remove(known.name, known.properties)
         self._unconfirmed.discard(known.name)
         self._unpublished.discard(known.name)
-        self.ends.add(
-            known.name, End(now - self.late_by, known.created, None if reported else known, known.number)
-        )
+        self.ends.add(known.name, End(now, known.created, None if reported else known, known.number))
         return [*changes, Gone(known, time, inferred=not (reported or implied))]
 
     def _end_dependents(self, name: ObjectName, time: int, now: int, *, implied: bool) -> list[Change]:

@@ -14,7 +14,7 @@ from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.broker_view import BrokerView, Finished
 from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, ResourceAlarms, listing_columns
 from gateway.sources.rabbitmq.event_gaps import MissedDeletions
-from gateway.sources.rabbitmq.listing import CONSUMER, MAX_LINKS, Listing, is_anonymous, placed_consumers
+from gateway.sources.rabbitmq.listing import CONSUMER, Listing, is_anonymous, placed_consumers
 from gateway.sources.rabbitmq.management_api import (
     ADMINISTRATIVE,
     UNMEASURED_COLLECTIONS,
@@ -44,6 +44,7 @@ from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.rights import ImpersonatorCheck
+from gateway.sources.rabbitmq.session_answers import SessionAnswers
 from gateway.sources.rabbitmq.source_config import SECOND, RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import Visibility
 
@@ -109,13 +110,13 @@ class ManagementAnswers:
         self._stream = stream
         self._impersonators = impersonators
         self._listing: Listing | None = None
+        self._sessions = SessionAnswers(readers, view.known, stream, self.plan, self.visibility)
         self.metrics = MetricsAnswers(readers, view, stream, self.plan)
         self.missed_deletions = MissedDeletions(view.known, self.visibility, stream)
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
         self._early_faults = 0
         self._answers_since = 0
-        self._too_many_links: dict[str, int] = {}
         self._owners_asked: dict[tuple[ObjectName, int], tuple[int, int]] = {}  # how often, and when last
         self._unmeasured = [one.class_name for one in listings if one.collection in UNMEASURED_COLLECTIONS]
 
@@ -172,7 +173,7 @@ class ManagementAnswers:
             case OwnerRequest():
                 return self._owner(request, answer, began, ended)
             case SessionsRequest():
-                return self._sessions(request, answer, began, ended)
+                return self._sessions.take(request, answer, began, ended)
             case UsedFeaturesRequest():
                 return self._used_features(answer, began, ended)
         return []
@@ -236,11 +237,11 @@ class ManagementAnswers:
     def serve(self, now: int) -> list[Effect]:
         """Report that what was published is current, as soon as everything has been read."""
         # Objects that were known before a gap are confirmed or removed first.
-        doubtful = self._view.hosts.questioned or (
+        unconfirmed = bool(self._view.hosts.questioned) or (
             not self.visibility.complete
             and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
         )
-        complete = self.visibility.is_complete(doubtful=doubtful)
+        complete = self.visibility.is_complete(unconfirmed=unconfirmed)
         if self.visibility.failure or not complete or self.missed_deletions.awaited:
             return []
         shown = self._stream.apply(self._view.known.everything_shown())
@@ -498,7 +499,7 @@ class ManagementAnswers:
                 queue: asked for queue, asked in self._owners_asked.items() if queue[0] in listing.seen
             }
         elif listing.class_name == "connection":
-            self._note_left_out()
+            self._sessions.note_left_out()
         elif listing.class_name == DEPRECATED_FEATURE:
             self.plan.ask(UsedFeaturesRequest())
         if listing.class_name == "node":
@@ -575,39 +576,10 @@ class ManagementAnswers:
             effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))
         return [*effects, *self.serve(ended)]
 
-    def _sessions(self, request: SessionsRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        body = answer.body if isinstance(answer, Document) else None
-        taken = self._view.take_sessions(request.connection, body, began, ended)
-        if isinstance(answer, NotFound):
-            self.plan.sessions_read(request, began, ended, found=False)
-            taken = self._view.take_sessions(request.connection, [], began, ended)
-        elif taken is None:
-            self.plan.sessions.failed(request.connection, ended)
-            changes = [c for name in ("session", "link") for c in self._view.known.unread(name, ended)]
-            return self._stream.apply(changes)
-        else:
-            self.plan.sessions_read(request, began, ended, found=True)
-        changes, self._too_many_links[request.connection] = taken or ([], 0)
-        self._note_left_out()
-        return self._stream.apply(changes)
-
     def _used_features(self, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(UsedFeaturesRequest(), began, ended)
         body = answer.body if isinstance(answer, Document) else None
         return self._stream.apply(self._view.learn_used_features(body))
-
-    def _note_left_out(self) -> None:
-        connections = self._view.amqp10_connections()
-        self.plan.sessions.learn(connections)
-        self._too_many_links = {
-            name: count for name, count in self._too_many_links.items() if count and name in connections
-        }
-        texts = []
-        if unasked := self.plan.sessions.left_out:
-            texts.append(f"sessions of {unasked} of {len(connections)} AMQP 1.0 connections are not read")
-        if links := sum(self._too_many_links.values()):
-            texts.append(f"{links} AMQP 1.0 links beyond {MAX_LINKS} of a connection are not shown")
-        self.visibility.left_out = "; ".join(texts)
 
     def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.extra_read(request, began, ended)

@@ -12,7 +12,8 @@ from gateway.dialects.qmf.messages import Status
 from gateway.mapping.paths import Json
 from gateway.model.secrets import MASK, SecretRules, mask_uris
 from gateway.model.values import Value, Values
-from gateway.sources.rabbitmq.listing import placed_consumers, sessions_of
+from gateway.sources.rabbitmq.amqp10_sessions import sessions_of
+from gateway.sources.rabbitmq.listing import placed_consumers
 from gateway.sources.rabbitmq.management_changes import Change, Lookup, Purge, path_of
 from gateway.sources.rabbitmq.object_names import ObjectName
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.model.values import Values
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
@@ -127,6 +127,12 @@ class EndedObjects:
         self._ends.move_to_end(name)
         if len(self._ends) > MAX_ENDS:
             self._ends.popitem(last=False)
+
+    def arrived_late(self, names: Iterable[ObjectName], late_by: int) -> None:
+        """Take note that the event which reported these ends happened ``late_by`` ns before it arrived."""
+        for name in names:
+            if (end := self._ends.get(name)) is not None:
+                self._ends[name] = replace(end, noticed=end.noticed - late_by)
 
     def forget(self, name: ObjectName) -> None:
         """Drop the end: another object of the name exists, so a listing that has the name is not too old."""

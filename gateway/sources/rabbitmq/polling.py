@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Final
 
-from gateway.sources.rabbitmq.listing import NEVER, SessionRounds
+from gateway.sources.rabbitmq.amqp10_sessions import NEVER, SessionRounds
 from gateway.sources.rabbitmq.management_api import (
     UNMEASURED_COLLECTIONS,
     ExtraRequest,

@@ -514,9 +514,9 @@ class RabbitMqSource:
             starts = map(self._view.nodes.started, self._view.nodes.names)
             connects = key == "connection.created"
             self._gaps.event_happened(event.time or now, starts, connects=connects)
-        self._view.known.late_by = self._late_events.late_by(event.time, now)
         outcome = self._events.take(event, now, recovering=self._gaps.recovering)
-        self._view.known.late_by = 0
+        if late_by := self._late_events.late_by(event.time, now):
+            self._view.known.ends.arrived_late(outcome.ended, late_by)
         effects = self._stream.apply(outcome.changes)
         # Events of a durable subscription cannot wait: they are acknowledged once published. The objects they
         # refer to are known from before the start, or by these events.

@@ -358,14 +358,14 @@ class Visibility:
         """Return whether these classes have been listed, and the management API still answers."""
         return not self.failure and self._unlisted.isdisjoint(class_names)
 
-    def is_complete(self, *, doubtful: bool) -> bool:
-        """Return whether everything that can be read has been read; ``doubtful`` objects delay that.
+    def is_complete(self, *, unconfirmed: bool) -> bool:
+        """Return whether everything that can be read has been read; ``unconfirmed`` objects delay that.
 
         If nothing can be read, nothing is fresh.
         """
         # Objects that come and go before events arrive would not be seen.
         awaited = self.awaits_events and self.events_missing == _NOT_CONNECTED
-        self.complete = self.complete or not (self._unlisted or doubtful or awaited or not self.readable)
+        self.complete = self.complete or not (self._unlisted or unconfirmed or awaited or not self.readable)
         self.was_complete |= self.complete
         return self.complete
 

@@ -1,0 +1,180 @@
+"""AMQP 1.0 sessions and links: the documents that show them, and which connection to request them of next.
+
+Sessions are requested of one connection at a time. Without I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.source_config import SECOND
+
+PROTOCOL: Final = "AMQP 1-0"
+"""What the management API calls AMQP 1.0."""
+MAX_LINKS: Final = 1_000
+"""Links of one connection that are shown; it may have 16,000."""
+
+_LINKS: Final = {"incoming": "incoming_links", "outgoing": "outgoing_links"}
+_ADDRESSES: Final = ("target_address", "source_address")
+
+
+@dataclass(slots=True)
+class ConnectionSessions:
+    """Sessions and links of a connection, each as a JSON object that the mapping's paths read.
+
+    ``/api/connections/NAME/sessions`` shows them since RabbitMQ 4.1. The broker asks the processes of the
+    connection for them at that moment, so that what an answer lacks is gone.
+
+    Attributes:
+        sessions: of the connection.
+        links: of all sessions, at most `MAX_LINKS`.
+        left_out: how many links there are beyond these.
+    """
+
+    sessions: list[Mapping[str, Json]] = field(default_factory=list)
+    links: list[Mapping[str, Json]] = field(default_factory=list)
+    left_out: int = 0
+
+
+def sessions_of(connection: str, virtual_host: str, answer: Json) -> ConnectionSessions | None:
+    """What an answer shows of a connection; ``None`` where it is no list of sessions.
+
+    A session is called as RabbitMQ calls a channel: ``CONNECTION (NUMBER)``. A link is known by its session,
+    its direction as the broker sees it (incoming: the client sends) and its handle.
+    """
+    if not isinstance(answer, list):
+        return None
+    found = ConnectionSessions()
+    for session in answer:
+        number = session.get("channel_number") if isinstance(session, Mapping) else None
+        if not isinstance(session, Mapping) or not isinstance(number, int):
+            continue
+        name = f"{connection} ({number})"
+        found.sessions.append({**session, "gateway": {"name": name, "connection": connection}})
+        for direction, key in _LINKS.items():
+            links = session.get(key)
+            worked_out: dict[str, Json] = {
+                "virtual_host": virtual_host,
+                "session": name,
+                "direction": direction,
+            }
+            for link in links if isinstance(links, list) else ():
+                if len(found.links) >= MAX_LINKS:
+                    found.left_out += 1
+                elif isinstance(link, Mapping):
+                    found.links.append({**link, "gateway": {**worked_out, **_of_link(link)}})
+    return found
+
+
+def _of_link(link: Mapping[str, Json]) -> dict[str, Json]:
+    """Address and settle mode, which the two directions spell in different ways."""
+    address = next((link[key] for key in _ADDRESSES if isinstance(link.get(key), str)), None)
+    mode, settled = link.get("snd_settle_mode"), link.get("send_settled")
+    if isinstance(settled, bool):
+        mode = "settled" if settled else "unsettled"
+    return {"address": address, "settle_mode": mode}
+
+
+NEVER: Final = 2**63 - 1
+"""A time that does not come (ns)."""
+MAX_CONNECTIONS: Final = 200
+"""Maximum number of connections that are asked, the oldest first; of others no sessions are shown."""
+INTERVAL: Final = 10 * SECOND
+"""Nanoseconds between two questions to a connection, if their share of time allows."""
+_ATTEMPTS: Final = 3
+"""Number of connections without sessions after which the broker is taken for one that does not show any."""
+
+
+class SessionRounds:
+    """Decides which AMQP 1.0 connection is asked for its sessions, and when.
+
+    Brokers before 4.1 answer 404. As a connection that has just ended is answered in the same way, several
+    are tried; then one is asked every ``missing_pause``.
+
+    Args:
+        missing_pause: nanoseconds until a broker that does not show sessions is asked again.
+        refused_pause: the same after another failure.
+        share: share of time that the questions may take.
+    """
+
+    def __init__(self, missing_pause: int, refused_pause: int, share: float) -> None:
+        self._share = share
+        self._missing_pause = missing_pause
+        self._refused_pause = refused_pause
+        self._due: dict[str, int] = {}
+        self._connections = 0
+        self._not_before = 0
+        self._attempts = 0
+        self._answered = False
+        self._cost = 0.0
+
+    @property
+    def left_out(self) -> int:
+        """The number of connections that are not asked, if the broker shows sessions at all."""
+        return max(0, self._connections - MAX_CONNECTIONS) if self._answered else 0
+
+    @property
+    def connections(self) -> int:
+        """The number of AMQP 1.0 connections."""
+        return self._connections
+
+    @property
+    def round_time(self) -> int:
+        """Nanoseconds from one question to a connection to the next; 0 if none is asked."""
+        if not self._due or not self._answered:
+            return 0
+        return max(INTERVAL, int(len(self._due) * self._cost / self._share))
+
+    def learn(self, connections: Iterable[str]) -> None:
+        """Set the connections that exist now, the oldest first."""
+        names = list(connections)
+        self._connections = len(names)
+        kept = {name: due for name, due in self._due.items() if name in set(names)}
+        for name in names:
+            if len(kept) >= MAX_CONNECTIONS:
+                break
+            kept.setdefault(name, 0)
+        self._due = kept
+
+    def due(self) -> int:
+        """Return when to call `next_connection` (ns)."""
+        return max(self._not_before, min(self._due.values())) if self._due else NEVER
+
+    def next_connection(self, now: int) -> str | None:
+        """Return the connection to ask now."""
+        if not self._due or now < self.due():
+            return None
+        return min(self._due, key=self._due.__getitem__)
+
+    def answered(self, connection: str, began: int, ended: int) -> None:
+        """Take note that the connection's sessions were read."""
+        self._answered = True
+        self._attempts = 0
+        self._cost = 0.8 * self._cost + 0.2 * (ended - began) if self._cost else float(ended - began)
+        self._not_before = ended + int((ended - began) / self._share)
+        if connection in self._due:
+            self._due[connection] = ended + INTERVAL
+
+    def not_found(self, connection: str, ended: int) -> None:
+        """Take the status 404: the broker does not show sessions, or the connection has ended."""
+        self._due.pop(connection, None)
+        if self._answered:
+            return
+        self._attempts += 1
+        pause = self._missing_pause if self._attempts >= _ATTEMPTS or not self._due else SECOND
+        self._not_before = ended + pause
+
+    def failed(self, connection: str, ended: int) -> None:
+        """Take note that the sessions could not be read."""
+        self._not_before = ended + self._refused_pause
+        if connection in self._due:
+            self._due[connection] = ended + INTERVAL
+
+    def retry(self, now: int) -> None:
+        """Ask again: the broker may have another version now."""
+        self._answered = False
+        self._attempts = 0
+        self._not_before = min(self._not_before, now)

@@ -1,0 +1,111 @@
+"""The answers that show sessions and links of AMQP 1.0 connections, and what of them is left out. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.dialects.session import Effect
+from gateway.mapping.paths import Json
+from gateway.sources.rabbitmq.amqp10_sessions import MAX_LINKS, PROTOCOL, ConnectionSessions, sessions_of
+from gateway.sources.rabbitmq.known_objects import KnownObjects
+from gateway.sources.rabbitmq.management_api import Answer, Document, NotFound, SessionsRequest
+from gateway.sources.rabbitmq.object_lives import Change, KnownObject
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.polling import PollingPlan
+from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.status import Visibility
+
+_CLASSES = ("session", "link")
+
+
+class SessionAnswers:
+    """Takes the answers of connections, one connection at a time.
+
+    Args:
+        readers: the reader of each class.
+        known: changed by answers.
+        stream: publishes what changes.
+        plan: decides which connection is requested next.
+        visibility: learns what is left out.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ClassReader],
+        known: KnownObjects,
+        stream: ObservationStream,
+        plan: PollingPlan,
+        visibility: Visibility,
+    ) -> None:
+        self._readers = readers
+        self._known = known
+        self._stream = stream
+        self._plan = plan
+        self._visibility = visibility
+        self._too_many_links: dict[str, int] = {}
+
+    def take(self, request: SessionsRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """Take the answer to a request that was sent at ``began`` and ended at ``ended`` (ns)."""
+        connection = self._known.get(ObjectName("connection", (request.connection,)))
+        found = self._found(request, answer, connection)
+        if found is None:
+            self._plan.sessions.failed(request.connection, ended)
+            changes = [change for name in _CLASSES for change in self._known.unread(name, ended)]
+            return self._stream.apply(changes)
+        self._plan.sessions_read(request, began, ended, found=not isinstance(answer, NotFound))
+        changes = [] if connection is None else self._changes(connection, found, began, ended)
+        self._too_many_links[request.connection] = found.left_out
+        self.note_left_out()
+        return self._stream.apply(changes)
+
+    def note_left_out(self) -> None:
+        """Take the connections that are known now, and note which sessions and links are not shown."""
+        connections = [
+            known.name.leaf
+            for known in self._known.of_class("connection")
+            if self._property(known, "protocol") == PROTOCOL
+        ]
+        self._plan.sessions.learn(connections)
+        self._too_many_links = {
+            name: count for name, count in self._too_many_links.items() if count and name in connections
+        }
+        texts = []
+        if unasked := self._plan.sessions.left_out:
+            texts.append(f"sessions of {unasked} of {len(connections)} AMQP 1.0 connections are not read")
+        if links := sum(self._too_many_links.values()):
+            texts.append(f"{links} AMQP 1.0 links beyond {MAX_LINKS} of a connection are not shown")
+        self._visibility.left_out = "; ".join(texts)
+
+    def _found(
+        self, request: SessionsRequest, answer: Answer, connection: KnownObject | None
+    ) -> ConnectionSessions | None:
+        """Return what an answer shows; none at the status 404, and ``None`` if it is no list of sessions."""
+        body: Json = answer.body if isinstance(answer, Document) else None
+        host = None if connection is None else self._property(connection, "vhost")
+        shown = [] if isinstance(answer, NotFound) else body
+        return sessions_of(request.connection, host if isinstance(host, str) else "", shown)
+
+    def _changes(
+        self, connection: KnownObject, found: ConnectionSessions, began: int, now: int
+    ) -> list[Change]:
+        """Apply a connection's sessions: those that the answer lacks have ended."""
+        changes: list[Change] = []
+        seen: set[ObjectName] = set()
+        for class_name, documents in zip(_CLASSES, (found.sessions, found.links), strict=True):
+            for document in documents:
+                reading = self._readers[class_name].read(document)
+                if reading is not None:
+                    seen.add(reading.name)
+                    changes += self._known.listed(reading, began, (began + now) // 2, now)
+        for session in self._known.dependents(connection.name, "session"):
+            if session.name not in seen:
+                changes += self._known.ended(session.name, now)
+                continue
+            for link in self._known.dependents(session.name, "link"):
+                if link.name not in seen:
+                    changes += self._known.ended(link.name, now)
+        return changes
+
+    def _property(self, known: KnownObject, element: str) -> object:
+        return known.properties[self._readers[known.name.class_name].schema.positions[element]]
