@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
 import click
 import httpx
+from pydantic import SecretStr
 
 from gateway.cli.options import lifeline_option, loaded
 from gateway.cli.provision_management import (
@@ -39,6 +41,8 @@ from gateway.config.sources import RabbitMqSource
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
+from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.service.diagnostics.checks import check_events
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.snmp.mib.lint import missing_base_modules
 from gateway.sources.rabbitmq.provisioning import plan
@@ -203,7 +207,20 @@ def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wi
         found = look(client, management, login.user)
         click.echo(f"RabbitMQ {found.version} answers; {login.user} has {_tags(found)}")
         reader = _reader(client, found, login, wishes)
+    if reader.user == login.user and found.has_events:
+        found = _without_events_refused(found, login, ca_file)
     return _text(management, found, reader, ca_file, ports)
+
+
+def _without_events_refused(found: BrokerFound, login: Login, ca_file: Path | None) -> BrokerFound:
+    """Return what was found, without events if this user cannot consume them; that is printed."""
+    endpoint = AmqpEndpoint(found.amqp, EVENT_VHOST, login.user, SecretStr(login.password), ca_file)
+    try:
+        asyncio.run(check_events(endpoint))
+    except CommandError as error:
+        click.echo(f"The configuration is without events, which this user cannot consume: {error}", err=True)
+        return replace(found, has_events=False)
+    return found
 
 
 def _tags(found: BrokerFound) -> str:
@@ -256,7 +273,8 @@ def _text(management: str, found: BrokerFound, reader: _Reader, ca_file: Path | 
         events += f'    events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
     else:
         events += (
-            "    # Missing, or hidden from this user: rabbitmq-plugins enable rabbitmq_event_exchange\n"
+            "    # The plugin is missing (rabbitmq-plugins enable rabbitmq_event_exchange), or the user has\n"
+            "    # no right to consume events (docs/rights.md).\n"
             f'    # events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
         )
     return _CONFIGURATION.format(

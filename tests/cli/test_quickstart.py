@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shlex
 import subprocess
@@ -71,15 +72,15 @@ def newcomer(rabbitmq: PrivateBroker, tmp_path: Path) -> Iterator[Newcomer]:
 
 
 @pytest.fixture
-def user_with(rabbitmq: PrivateBroker) -> Iterator[Callable[[str], tuple[str, str]]]:
+def user_with(rabbitmq: PrivateBroker) -> Iterator[Callable[..., tuple[str, str]]]:
     """Make a user with these tags, who may read /; its name and password."""
     made: list[str] = []
 
-    def make(tags: str) -> tuple[str, str]:
+    def make(tags: str, *, reads: str = ".*") -> tuple[str, str]:
         name, password = f"visitor-{secrets.token_hex(4)}", secrets.token_hex(8)
         with rabbitmq.http() as http:
             http.put(f"users/{name}", json={"password": password, "tags": tags}).raise_for_status()
-            rights = {"configure": "^amqp-gateway", "write": "^amqp-gateway", "read": ".*"}
+            rights = {"configure": "^amqp-gateway", "write": "^amqp-gateway", "read": reads}
             http.put(f"permissions/%2F/{name}", json=rights).raise_for_status()
         made.append(name)
         return name, password
@@ -194,7 +195,7 @@ def test_a_dry_run_changes_nothing(newcomer: Newcomer) -> None:
 
 
 def test_who_is_no_administrator_is_used_as_it_is(
-    newcomer: Newcomer, user_with: Callable[[str], tuple[str, str]]
+    newcomer: Newcomer, user_with: Callable[..., tuple[str, str]]
 ) -> None:
     name, password = user_with("monitoring")
     ended = newcomer.quickstart(user=name, password=password)
@@ -205,8 +206,28 @@ def test_who_is_no_administrator_is_used_as_it_is(
     assert amqp_gateway("check", "--connect", "--config", newcomer.made / "gateway.yaml").code is ExitCode.OK
 
 
+def test_a_user_who_may_not_consume_events_gets_a_gateway_without_them(
+    newcomer: Newcomer, user_with: Callable[..., tuple[str, str]]
+) -> None:
+    name, password = user_with("monitoring", reads="^amqp-gateway")
+    ended = newcomer.quickstart(user=name, password=password)
+    assert ended.code is ExitCode.OK, ended.errors
+    (line,) = ended.told
+    assert "access to exchange 'amq.rabbitmq.event' in vhost '/' refused" in line
+    assert r"read ^amqp-gateway\.|^amq\.rabbitmq\.event$" in line
+    written = newcomer.made / "gateway.yaml"
+    assert "events" not in yaml.safe_load(written.read_text("utf-8"))["sources"]["rabbitmq"]
+
+    written.write_text(re.sub(r"# (events: )", r"\1", written.read_text("utf-8")), "utf-8")
+    checked = amqp_gateway("check", "--connect", "--config", written)
+    assert (checked.code, "for the broker's events the user needs" in checked.errors) == (
+        ExitCode.FORBIDDEN,
+        True,
+    )
+
+
 def test_what_keeps_it_from_beginning_is_said_and_nothing_is_made(
-    newcomer: Newcomer, user_with: Callable[[str], tuple[str, str]]
+    newcomer: Newcomer, user_with: Callable[..., tuple[str, str]]
 ) -> None:
     name, password = user_with("")
     management = newcomer.broker.management_url

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
+
+from aio_pika.abc import AbstractIncomingMessage
+from aiormq.exceptions import ChannelAccessRefused
 
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
@@ -32,6 +36,7 @@ from gateway.service.diagnostics.source_checks import (
     check_listener_files,
     check_qmf,
     checked_channel,
+    queue_for_answers,
 )
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -56,7 +61,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
-from gateway.sources.rabbitmq.rights import tags_of
+from gateway.sources.rabbitmq.rights import consuming_events, tags_of
 from gateway.yaml_documents import DocumentError
 
 
@@ -204,7 +209,7 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, report: Repor
         report("events are not configured: what comes and goes between two looks is not seen")
         return
     try:
-        await _check_first(events.nodes, EVENT_EXCHANGE, report)
+        await _check_first(events.nodes, report)
     except CommandError as error:
         if error.code is not ExitCode.MISSING:
             raise
@@ -237,13 +242,13 @@ async def _first_overview(settings: RabbitMqSettings, folder: Path, report: Repo
     return serving[0]
 
 
-async def _check_first(nodes: Iterable[AmqpEndpoint], exchange: str, report: Report) -> None:
-    """As `check_amqp` of each node, of which one is enough."""
+async def _check_first(nodes: Iterable[AmqpEndpoint], report: Report) -> None:
+    """As `check_events` of each node, of which one is enough."""
     failures: list[CommandError] = []
     reached = False
     for node in nodes:
         try:
-            await check_amqp(node, exchange)
+            await check_events(node)
             reached = True
         except CommandError as error:
             if not is_passing(error):
@@ -286,6 +291,33 @@ async def check_amqp(endpoint: AmqpEndpoint, exchange: str) -> None:
     """
     async with checked_channel(endpoint) as channel:
         await channel.declare_exchange(exchange, passive=True)
+
+
+async def check_events(endpoint: AmqpEndpoint) -> None:
+    """Consume the broker's events as the gateway does, from an exclusive queue that ends with the check.
+
+    Raises:
+        CommandError: credentials, the virtual host, the event exchange or the rights to consume are missing.
+    """
+    async with checked_channel(endpoint) as channel:
+        await channel.declare_exchange(EVENT_EXCHANGE, passive=True)
+        try:
+            queue = await queue_for_answers(channel)
+            await queue.bind(EVENT_EXCHANGE, _ANY_EVENT)
+            await queue.consume(_ignore, no_ack=True)
+        except ChannelAccessRefused as error:
+            text = " ".join(str(error).split())
+            grant = consuming_events(endpoint.vhost).shown()
+            text = f"{endpoint}: {text}: for the broker's events the user needs {grant}"
+            raise CommandError(ExitCode.FORBIDDEN, text) from error
+
+
+_ANY_EVENT: Final = "queue.created"
+"""An event that the gateway needs, too."""
+
+
+async def _ignore(_: AbstractIncomingMessage) -> None:
+    """Take an event of the time of the check."""
 
 
 def is_passing(error: CommandError) -> bool:

@@ -50,6 +50,12 @@ class Grant:
     write: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
 
+    def shown(self) -> str:
+        """Return the grant for people."""
+        kinds = (("configure", self.configure), ("write", self.write), ("read", self.read))
+        rights = ", ".join(f"{kind} {'|'.join(patterns)}" for kind, patterns in kinds)
+        return f"in virtual host {self.vhost!r}: {rights}"
+
     def joined(self, other: Self) -> Self:
         """Return a grant of what either of two grants in the same virtual host allows."""
         return type(self)(

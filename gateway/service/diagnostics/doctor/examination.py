@@ -96,9 +96,11 @@ def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterato
     yield Finding("gateway", Level.GOOD, f"runs; sources: {len(view.sources)}, objects: {objects:,}")
     for record in view.sources.values():
         detail = f": {record.detail}" if record.detail else ""
+        level = _STATE_LEVELS[record.state]
         yield Finding(
             "source",
-            _STATE_LEVELS[record.state],
+            # The detail of a source that is complete says what it cannot read, and why.
+            Level.NOTE if detail and level is Level.GOOD else level,
             f"the running gateway has it {record.state.value}{detail}",
             subject=record.name,
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from gateway.config.files import load_configuration
 from gateway.feed.records import AlarmRecord, EventLogRecord, EventLogState
 from gateway.model.observations import Severity, SourceState
@@ -35,6 +38,18 @@ def test_sources_log_and_alarms_are_judged(tmp_path: Path) -> None:
     ]
     assert findings[0].text == "runs; sources: 1, objects: 2"
     assert findings[1].text == "the running gateway has it down: a detail"
+
+
+@pytest.mark.parametrize(
+    ("detail", "level"), [("", Level.GOOD), ("agent 1.0 answers, but publishes nothing", Level.NOTE)]
+)
+def test_a_complete_source_with_a_detail_is_not_good(tmp_path: Path, detail: str, level: Level) -> None:
+    picture = known_shop(till(1))
+    tell(picture, msgspec.structs.replace(source(SourceState.SYNCHRONISED), detail=detail))
+
+    findings = picture_findings(picture, load_configuration(new_site(tmp_path).configuration))
+
+    assert next(finding.level for finding in findings if finding.check == "source") is level
 
 
 async def test_a_gateway_that_does_not_run_is_no_problem_unless_a_process_holds_its_state(
