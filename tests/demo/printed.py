@@ -62,8 +62,17 @@ def demonstration(printed: Path, temporary: Path, *options: str) -> Iterator[sub
             process.wait()
 
 
-def typed(words: Sequence[str], **variables: str) -> subprocess.CompletedProcess[str]:
-    """What a newcomer would type."""
+def typed(
+    words: Sequence[str], folder: Path | None = None, *, stderr: int = subprocess.PIPE, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """What a newcomer would type, in a folder. With `subprocess.STDOUT` both outputs are one."""
     return subprocess.run(  # noqa: S603  see above
-        words, env=environment(**variables), capture_output=True, text=True, check=False, timeout=60
+        words,
+        cwd=folder,
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        check=False,
+        timeout=60,
     )

@@ -1,7 +1,7 @@
 """Commands of the documentation, typed beside a demonstration, answer as it is written but for numbers.
 
 A block of the language ``console`` has commands behind ``$ ``, each with what it answers; ``...`` stands for
-any lines. Blocks of other languages are not typed.
+any lines, and at the end of a line for its rest. Blocks of other languages are not typed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,13 +25,22 @@ from tests.distribution.building import ROOT
 
 PAGES = (
     "README.md",
+    "docs/capture.md",
     "docs/cli.md",
+    "docs/configuration.md",
+    "docs/event-log.md",
+    "docs/mibs.md",
+    "docs/operations.md",
+    "docs/prometheus.md",
     "docs/set-and-invoke.md",
     "docs/snmp-commands.md",
+    "docs/snmp-notifications.md",
 )
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "127.0.0.1:1161"
 """As the documentation has it, of the SNMP agent."""
+METRICS = "127.0.0.1:9464"
+"""The same of the metrics."""
 
 REST = "..."
 
@@ -88,8 +98,10 @@ class Beside:
             words = [sys.executable, "-m", "gateway.cli.main", *arguments]
         elif name == "rabbitmqctl":  # of the same installation as the node, and as its user
             words = find_installation().command(self.folder, name) + arguments
-        done = typed(words, **self._variables(name))
-        return [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        done = typed(words, self.folder, stderr=subprocess.STDOUT, **self._variables(name))
+        configured = Path(self._variables("")["AMQP_GATEWAY_CONFIG"]).parent
+        said = done.stdout.replace(f"{configured}/", "")
+        return [line for line in said.splitlines() if line.strip()]
 
     def _variables(self, name: str) -> Mapping[str, str]:
         if name == "rabbitmqctl":
@@ -112,7 +124,8 @@ class Beside:
 
     def _of_this_run(self, command: str) -> str:
         """Rows are numbered in the order in which they were seen, which the documentation cannot know."""
-        command = command.replace(ADDRESS, self.address)
+        metrics = self.found(r"Prometheus +http://([0-9.:]+)/")
+        command = command.replace(ADDRESS, self.address).replace(METRICS, metrics)
         for columns, names, object_name in (
             (r"rmqVhost\w+", "rmqVhostName", "shop"),
             (r"rmqQueue\w+", "rmqQueueName", "orders.audit"),
@@ -152,7 +165,12 @@ def missing(expected: tuple[str, ...], answer: list[str]) -> str:
     lines = "".join(f"{alike(line)}\n" for line in answer)
     pattern = ""
     for wanted in expected:
-        pattern += r"(?:.*\n)*" if wanted == REST else re.escape(f"{alike(wanted)}\n")
+        if wanted == REST:
+            pattern += r"(?:.*\n)*"
+        elif wanted.endswith(REST):
+            pattern += re.escape(alike(wanted.removesuffix(REST))) + r".*\n"
+        else:
+            pattern += re.escape(f"{alike(wanted)}\n")
         if not re.match(pattern, lines):
             return wanted
     return "" if re.fullmatch(pattern, lines) else "(the answer has lines that are not written)"
@@ -191,7 +209,8 @@ def answer_to(one: Typed, beside: Beside) -> list[str]:
 
 def changes(command: str) -> bool:
     """Whether it is to be typed once only."""
-    return command.startswith(("snmpset", "amqp-gateway set", "amqp-gateway invoke"))
+    once = ("set", "invoke", "source capture", "state backup", "trap test")
+    return command.startswith(("snmpset", *(f"amqp-gateway {words}" for words in once)))
 
 
 @pytest.mark.parametrize(
@@ -201,6 +220,8 @@ def changes(command: str) -> bool:
         (("a", REST), ["a", "b", "c"], ""),
         ((REST, "c"), ["a", "b", "c"], ""),
         (("a", REST, "c"), ["a", "c"], ""),
+        (("a 1, b...", "c"), ["a 7, b and more", "c"], ""),
+        (("a...",), ["b"], "a..."),
         (("a", "b"), ["a"], "b"),
         ((REST, "a", "b"), ["a", "c", "a", "b"], ""),
         (("a",), ["a", "b"], "(the answer has lines that are not written)"),
