@@ -392,7 +392,7 @@ class Session(Protocol):
     """A conversation in one dialect and role, without I/O."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Process an event at ``now`` (nanoseconds, the gateway's clock); return what is to be done.
+        """Process an event at ``now`` (nanoseconds, the gateway's clock); return the effects.
 
         Invalid messages of peers never raise an exception.
 

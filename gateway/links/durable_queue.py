@@ -58,9 +58,9 @@ class DurableQueueCounts:
         redelivered: of these, those that the broker had delivered before.
         repeated: of these, those that were recorded before, and so were skipped.
         acknowledged: acknowledged deliveries.
-        declared: how often the queue was created.
-        losses: how often messages may have been lost, by cause.
-        refusals: how often the queue could not be used, by cause.
+        declared: the number of times that the queue was created.
+        losses: the number of times that messages may have been lost, by cause.
+        refusals: the number of times that the queue could not be used, by cause.
         waiting: messages in the queue at the last check, without those in transit; ``None`` while it is not
             consumed, because it is not checked then.
         unacknowledged: deliveries that wait until they are recorded.

@@ -38,7 +38,7 @@ class NodeChoice(Generic[Node]):
         return self._order[0]
 
     def in_order(self) -> tuple[Node, ...]:
-        """Every node once, the preferred one first."""
+        """Return every node once, the preferred one first."""
         return tuple(self._order)
 
     def failed(self, node: Node) -> bool:

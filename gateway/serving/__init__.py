@@ -1,1 +1,1 @@
-"""Serving roles: what publishes the objects of a source to consoles, in the place of an agent."""
+"""Serving roles: they publish the objects of a source to consoles, in the place of an agent."""

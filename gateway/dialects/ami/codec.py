@@ -67,8 +67,8 @@ def read_line(octets: bytes, reading: Reading = Reading.LENIENT, dates: DateRule
 
     Args:
         octets: a line as `lines.Lines` returns it.
-        reading: how strictly it is read.
-        dates: how incomplete dates in it are completed.
+        reading: the strictness of the reading.
+        dates: the rules by which incomplete dates in it are completed.
 
     Raises:
         ProtocolError: it is no instruction. ``offset`` counts from the beginning of the line.

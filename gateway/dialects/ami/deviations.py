@@ -1,4 +1,4 @@
-"""How strictly a line is read, and which deviations a lenient reading accepted."""
+"""The strictness of reading a line, and the deviations that a lenient reading accepted."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Delete(_Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How many rows a command needs; ``most`` is ``None`` where there is no bound."""
+    """The number of rows that a command needs; ``most`` is ``None`` if there is no bound."""
 
     least: int = 1
     most: int | None = 1
@@ -158,7 +158,7 @@ class Command(_Instruction):
         priority: the position in the menu; 0 is first.
         enabled_when: when it can be called.
         fields: the columns of the rows that the call contains.
-        selection: how many rows are needed.
+        selection: the number of rows that it needs.
         style: the style of the menu, as JSON.
         triggers: the actions that call it.
         script: a script that runs in place of the call, or with it.
@@ -272,10 +272,10 @@ class Execute(_Instruction):
 Outbound: TypeAlias = (
     Login | Status | Alert | ObjectUpdate | Delete | Command | Response | Exit | Help | Pause
 )
-"""What applications send."""
+"""Instructions that applications send."""
 
 Inbound: TypeAlias = Reply | Execute
-"""What relays send."""
+"""Instructions that relays send."""
 
 Instruction: TypeAlias = Outbound | Inbound
 

@@ -93,13 +93,13 @@ class RelayConfig:
     Attributes:
         package: the package of the classes that types of objects (T) become.
         relay_package: the package of the relay's own classes and events.
-        reading: how strictly lines are read.
-        dates: how incomplete dates are completed, above all by their time zone.
+        reading: the strictness of reading lines.
+        dates: the rules by which incomplete dates are completed, above all their time zone.
         secrets: the rules by which keys are dropped and values masked.
         user: the name of the user that calls commands (U of E).
         call_seconds: seconds for an application's answer where the form of the command names no time.
-        settle: how long a class with a new element waits for more of them before it is reported; doubled
-            as long as further ones come,
+        settle: the time for which a class with a new element waits for more of them before it is reported;
+            doubled as long as further ones come,
         settle_longest: up to this time.
         at_once: objects that are reported again, or expire, in one turn; the others follow in further turns,
             between which other events are processed.

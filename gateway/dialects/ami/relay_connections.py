@@ -53,7 +53,7 @@ class Application:
     Attributes:
         name: its name, which is that of the agent.
         connections: its connections that are logged in, by number.
-        logins: how often it logged in while it had no connection.
+        logins: the number of logins while it had no connection.
         since: the beginning of its first connection, or the end of its last one, nanoseconds.
         plugin: a Java class, which is never loaded.
         changed: whether its counts have changed since the last report.

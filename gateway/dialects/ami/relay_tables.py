@@ -194,7 +194,7 @@ class Table:
         package: the package of the class.
         name: the name of the class.
         fixed: its fixed elements.
-        pace: how often it is reported as it grows.
+        pace: the pace of its reports as it grows.
         label: the name that applications use.
         description: the description of the class.
 

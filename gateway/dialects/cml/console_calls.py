@@ -183,7 +183,7 @@ class RpcClient:
         return text
 
     def _assured(self) -> AbstractSet[Assurance]:
-        """Return what is known of the broker: it has a configuration file if that has a name."""
+        """Return the known facts of the broker: it has a configuration file if that has a name."""
         root = self._state.tree.root
         settings = [one for one in root.children.values() if one is not None and one.class_name == _CONFIG]
         assured = set(self._state.config.assured)

@@ -21,7 +21,7 @@ NOTIFY_EXCHANGE: Final = "amq.notify"
 
 
 class Matching(enum.Enum):
-    """How replies are matched with requests.
+    """The method by which replies are matched with requests.
 
     ``MESSAGE_ID``: by the message id, which the peer copies to its reply. ``ONE_AT_A_TIME``: the peer copies
     none, so a reply belongs to the only open request. ``FIND_OUT``: the reply to the
@@ -34,7 +34,7 @@ class Matching(enum.Enum):
 
 
 class ShortLived(enum.Enum):
-    """When short-lived objects are inspected: OpenAMQ crashes if an object ends in that instant.
+    """The time to inspect short-lived objects: OpenAMQ crashes if an object ends in that instant.
 
     These are connections, queues, which may be private (exclusive or auto-delete), and the objects in
     connections and private queues. ``SECOND_LISTING``: when they were listed twice, so that objects of a

@@ -29,7 +29,7 @@ class Schedule:
     An object waits for one time only: a later call replaces an earlier one. One that was taken waits no more.
 
     Attributes:
-        stretch: by what factor the recent intervals are longer than configured; 1 where the budget
+        stretch: the factor by which the recent intervals are longer than configured; 1 where the budget
             suffices.
     """
 

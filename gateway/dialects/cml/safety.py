@@ -124,7 +124,7 @@ def _check_settings(request: ModifyRequest, assured: AbstractSet[Assurance]) -> 
 
 
 def shell_would_end(reply: InspectReply | ModifyReply | MethodReply, spelling: Spelling) -> str:
-    """Return what in a reply would crash OpenAMQ's shell, in words; empty where nothing would.
+    """Return a description of what in a reply would crash OpenAMQ's shell; empty where nothing would.
 
     It is for servers: such a reply may be right for every other client, so the server decides what to send
     instead.

@@ -101,7 +101,7 @@ class Asked:
     Attributes:
         known: the object; ``None`` for the schema.
         operation: the operation that it belongs to; ``None`` for the session's own requests.
-        alongside: how many were in flight with it, including itself.
+        alongside: the number of requests in flight with it, including itself.
         sent: the time at which it was sent, nanoseconds.
         deadline: the time until which its answer is awaited, nanoseconds.
     """

@@ -149,12 +149,12 @@ def _set(value: AbstractSet[object]) -> Plain:
 class Body:
     """A body with its envelope, as far as that is known.
 
-    octets: the octets of the body.
+    Attributes:
+        octets: the octets of the body.
         exchange: the exchange that it was published to.
         routing_key: its routing key.
         reply_to: the routing key for its answer.
-        stream: a name of the stream for a part of one direction of a connection, else empty.
-        stream: where it is what one direction of a connection brought, some name of this, else empty.
+        stream: a name of the stream, if the body is a part of one direction of a connection; else empty.
     """
 
     octets: bytes

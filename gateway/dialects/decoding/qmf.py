@@ -61,7 +61,7 @@ class _Context:
                 self._latest[definition.key.package, definition.key.name] = definition
 
     def _is_cut(self, definition: ClassDefinition | EventDefinition) -> bool:
-        """Return whether it is what qpidd makes of an event of agent 0.6: the same hash, and no arguments.
+        """Return whether it is the form that qpidd gives an event of agent 0.6: same hash, no arguments.
 
         The agent's own message to the broker, which such a capture contains, too, has the arguments.
         """

@@ -91,7 +91,7 @@ class AgentCalls:
     def called(
         self, request: MethodRequest, target: Target | None, delivery: Delivery, now: int
     ) -> Called | MethodResponse | Note:
-        """Check a call; return what the program is to do, or qpidd's answer to an invalid call."""
+        """Check a call; return the call for the program, or qpidd's answer to an invalid call."""
         sequence = request.sequence
         if target is None:
             return MethodResponse(sequence, Status.UNKNOWN_OBJECT, "UnknownObject")

@@ -24,7 +24,7 @@ class Heartbeats(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRules:
-    """When an agent counts as lost. Durations are nanoseconds.
+    """The rules by which an agent counts as lost. Durations are nanoseconds.
 
     Attributes:
         mode: whether the broker's agent must send heartbeats; the Java broker sends none.

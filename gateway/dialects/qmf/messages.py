@@ -39,7 +39,7 @@ class Status(enum.IntEnum):
     FORBIDDEN = 6
     EXCEPTION = 7
     OUTCOME_UNKNOWN = 0x554E4B4E
-    """Of this gateway's agents: whether the call was carried out is uncertain. All others are certain.
+    """The status of this gateway's agents for an uncertain outcome. All other statuses are certain.
     Its octets are ``UNKN``, so that it does not equal another agent's own status by chance."""
 
 

@@ -493,7 +493,7 @@ class SessionState(Outbox):
         self._retry_later(f"resync incomplete: {self.resync.shortcoming}")
 
     def _trouble(self) -> str:
-        """Return what is wrong although everything has been read; empty for nothing."""
+        """Return the fault that remains although everything has been read; empty for none."""
         if self.publishes_nothing and not self.remotes.trouble:
             return (
                 f"agent {BROKER_AGENT} answers, but publishes nothing, so that everything is read again and "

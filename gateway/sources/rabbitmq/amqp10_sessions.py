@@ -1,4 +1,4 @@
-"""AMQP 1.0 sessions and links: the documents that show them, and which connection to request them of next.
+"""AMQP 1.0 sessions and links: their documents, and the choice of the connection to request them of next.
 
 Sessions are requested of one connection at a time. Without I/O.
 """
@@ -13,9 +13,9 @@ from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.source_config import SECOND
 
 PROTOCOL: Final = "AMQP 1-0"
-"""What the management API calls AMQP 1.0."""
+"""The name of AMQP 1.0 in the management API."""
 MAX_LINKS: Final = 1_000
-"""Links of one connection that are shown; it may have 16,000."""
+"""Maximum number of shown links of one connection, which may have 16,000."""
 
 _LINKS: Final = {"incoming": "incoming_links", "outgoing": "outgoing_links"}
 _ADDRESSES: Final = ("target_address", "source_address")
@@ -23,15 +23,15 @@ _ADDRESSES: Final = ("target_address", "source_address")
 
 @dataclass(slots=True)
 class ConnectionSessions:
-    """Sessions and links of a connection, each as a JSON object that the mapping's paths read.
+    """The sessions and links of a connection, each as a JSON object that the mapping's paths read.
 
-    ``/api/connections/NAME/sessions`` shows them since RabbitMQ 4.1. The broker asks the processes of the
-    connection for them at that moment, so that what an answer lacks is gone.
+    ``/api/connections/NAME/sessions`` shows them since RabbitMQ 4.1. The broker requests them from the
+    processes of the connection at that moment, so sessions and links that an answer lacks have ended.
 
     Attributes:
-        sessions: of the connection.
-        links: of all sessions, at most `MAX_LINKS`.
-        left_out: how many links there are beyond these.
+        sessions: the sessions of the connection.
+        links: the links of all sessions, at most `MAX_LINKS`.
+        left_out: the number of links beyond these.
     """
 
     sessions: list[Mapping[str, Json]] = field(default_factory=list)
@@ -40,10 +40,11 @@ class ConnectionSessions:
 
 
 def sessions_of(connection: str, virtual_host: str, answer: Json) -> ConnectionSessions | None:
-    """What an answer shows of a connection; ``None`` where it is no list of sessions.
+    """Return the sessions and links in an answer; ``None`` if the answer is no list of sessions.
 
-    A session is called as RabbitMQ calls a channel: ``CONNECTION (NUMBER)``. A link is known by its session,
-    its direction as the broker sees it (incoming: the client sends) and its handle.
+    The name of a session has the form of RabbitMQ's names of channels: ``CONNECTION (NUMBER)``. A link is
+    identified by its session, its direction as the broker sees it (incoming: the client sends) and its
+    handle.
     """
     if not isinstance(answer, list):
         return None
@@ -70,7 +71,7 @@ def sessions_of(connection: str, virtual_host: str, answer: Json) -> ConnectionS
 
 
 def _of_link(link: Mapping[str, Json]) -> dict[str, Json]:
-    """Address and settle mode, which the two directions spell in different ways."""
+    """Return address and settle mode, which the two directions spell in different ways."""
     address = next((link[key] for key in _ADDRESSES if isinstance(link.get(key), str)), None)
     mode, settled = link.get("snd_settle_mode"), link.get("send_settled")
     if isinstance(settled, bool):

@@ -205,8 +205,8 @@ class Logins:
         """Return whether the end of a connection is reported as an event.
 
         Args:
-            connection: its name.
-            headers: of the broker's event, in readable form.
+            connection: the name of the connection.
+            headers: the headers of the broker's event, in readable form.
             known: whether it is shown as an object.
         """
         failed = connection in self._under_way

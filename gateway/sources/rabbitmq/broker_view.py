@@ -85,8 +85,8 @@ class BrokerView:
         readers: the reader of each class.
         show_own: whether the gateway's own queues and connections are shown.
         own_users: the gateway's users.
-        management_virtual_host: where the management exchange is; empty if there is none.
-        statistics: where statistics of a class come from beside the listings; ``None`` if from nowhere.
+        management_virtual_host: the virtual host of the management exchange; empty if there is none.
+        statistics: the statistics of a class that are read as metrics; ``None`` if there are none.
 
     Attributes:
         failures: distinguishes unreachable objects from ended ones.
@@ -124,7 +124,7 @@ class BrokerView:
         """Take the objects that were known before the gateway's start.
 
         Args:
-            objects: all of them.
+            objects: all these objects.
             complete_until: when events were last received (ns); 0 if unknown.
         """
         self._complete_until = complete_until
@@ -260,7 +260,7 @@ class BrokerView:
         return self.known.ended(name, now)
 
     def _beside_known(self, listing: Listing, reading: Reading) -> tuple[Reading, int]:
-        """Return what a listing shows of an object, with other known values, and the time of its values."""
+        """Return a listed object with other known values, and the time of its values."""
         known = self.known.get(reading.name)
         if listing.lean:
             return completed_lean(reading, known, self._readers[listing.class_name].schema), (
@@ -285,7 +285,7 @@ class BrokerView:
         return name.class_name == "consumer" and self.hosts.permitted(name.parts[0]) is False
 
     def finish(self, listing: Listing, now: int) -> Finished:
-        """Apply the end of a listing: what it lacks, and the virtual hosts whose contents it showed."""
+        """Apply the end of a listing: objects that it lacks, and virtual hosts whose contents it showed."""
         changes: list[Change] = []
         regained = learned = False
         for host in sorted(listing.hosts):
@@ -459,12 +459,13 @@ class BrokerView:
         return there == node or (there is None and alone)
 
     def mark_unconfirmed_since(self, since: int) -> bool:
-        """Mark what events since ``since`` (ns) reported as unconfirmed, if it may have ended with a node.
+        """Mark as unconfirmed objects of events since ``since`` (ns) that may have ended with a node.
 
-        Events that waited report what was created before the node was started again, and no end of it.
+        Events that waited report objects that were created before the node was started again, and not their
+        ends.
 
         Returns:
-            Whether there are any.
+            Whether there are such objects.
         """
         unconfirmed = [
             known.name

@@ -1,7 +1,7 @@
-"""A captured source: what it asked the broker, and what the broker answered and reported, in a file.
+"""The capture of a source: its requests, and the broker's answers and events, in a file.
 
-Every input is recorded with its time, so that a replay makes a source do the same again; what it asks for is
-compared. Answers stand as values (`gateway.sources.rabbitmq.management_api`), events as JSON.
+Every input is recorded with its time, so that a replay makes a source act in the same way; its requests are
+compared. Answers are recorded as values (`gateway.sources.rabbitmq.management_api`), events as JSON.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ _ANSWERS: Final[Mapping[str, type[Any]]] = {
         *(Changed, Purged, Rejected, NotSent, Unanswered),
     )
 }
-"""The kinds of answers by the name that they have in a capture."""
+"""The kinds of answers by their names in a capture."""
 
 
 class CapturedSource(RabbitMqSource):
     """A `RabbitMqSource` that records its events and requests.
 
     Args:
-        config, mapping, secrets: as there.
-        file: where they are recorded.
+        config, mapping, secrets: as of `RabbitMqSource`.
+        file: the file of the capture.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class CapturedSource(RabbitMqSource):
         self._file = file
 
     def handle(self, event: SourceEvent, now: int) -> list[Effect]:
-        """Record the event and take it in, and record the request of an operation that follows."""
+        """Record and process the event, and record the request of an operation that follows."""
         about = event_fields(event, catching_up=self.is_catching_up)
         if about is not None:
             self._write(now, about)
@@ -116,7 +116,7 @@ class CapturedSource(RabbitMqSource):
         return effects
 
     def next_request(self, now: int) -> ManagementRequest | None:
-        """As of a source; recorded."""
+        """Return and record the request of `RabbitMqSource.next_request`."""
         request = super().next_request(now)
         if request is not None:
             self._write(now, {"event": "asked"})
@@ -124,7 +124,7 @@ class CapturedSource(RabbitMqSource):
         return request
 
     def next_scrape(self, now: int) -> ScrapeRequest | None:
-        """As of a source; recorded."""
+        """Return and record the request of `RabbitMqSource.next_scrape`."""
         request = super().next_scrape(now)
         if request is not None:
             self._write(now, {"event": "scrape", "url": request.address})
@@ -142,9 +142,9 @@ def replay_source(capture: Capture, source: RabbitMqSource, witness: Witness) ->
     """Play a capture to a source that was made like the captured one.
 
     Args:
-        capture: read from its beginning.
-        source: a new one.
-        witness: called with what comes of it.
+        capture: the capture, at its beginning.
+        source: a new source.
+        witness: called with the results.
 
     Raises:
         CaptureError: the capture cannot be read further, or is of another kind.
@@ -209,7 +209,7 @@ class _SourcePlayer(Player):
 
 
 def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | None:  # noqa: C901, PLR0911, PLR0912  a case for each event
-    """An event as JSON; ``None`` for what is not captured."""
+    """Return an event as JSON; ``None`` for an event that is not captured."""
     match event:
         case AnswerReceived(_, answer, began):
             return {"dir": AS_SOURCE.received, "began": began, **answer_fields(answer)}
@@ -243,10 +243,10 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
 
 
 def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  likewise
-    """The event that `event_fields` made this record of, where it stands alone.
+    """Return the event of a record of `event_fields`, for events that need no other record.
 
     Raises:
-        CaptureError: it made it of none.
+        CaptureError: the record is of no such event.
     """
     match record.event:
         case "":
@@ -281,7 +281,7 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  
 
 
 def request_fields(request: ManagementRequest | BrokerRequest) -> dict[str, Any]:
-    """A request as JSON: method and target, and the body of a change in base64."""
+    """Return a request as JSON: method and target, and the body of a change in base64."""
     if isinstance(request, Purge):
         return {"request": f"queue.purge {path_of(request.virtual_host, request.queue)}"}
     if not isinstance(request, Change):
@@ -293,7 +293,7 @@ def request_fields(request: ManagementRequest | BrokerRequest) -> dict[str, Any]
 
 
 def answer_fields(answer: BrokerAnswer) -> dict[str, Any]:
-    """An answer as JSON: its kind, and its fields; a document in base64."""
+    """Return an answer as JSON: its kind and its fields; a document in base64."""
     if isinstance(answer, Document):
         return {"answer": "Document", "body_b64": _base64(answer.body)}
     told = {field.name: getattr(answer, field.name) for field in fields(answer)}
@@ -301,10 +301,10 @@ def answer_fields(answer: BrokerAnswer) -> dict[str, Any]:
 
 
 def read_answer(record: Record) -> BrokerAnswer:
-    """The answer that a record holds.
+    """Return the answer in a record.
 
     Raises:
-        CaptureError: it holds none.
+        CaptureError: the record has no valid answer.
     """
     name = record.value("answer", str)
     kind = _ANSWERS.get(name)
@@ -320,7 +320,7 @@ def read_answer(record: Record) -> BrokerAnswer:
 
 
 def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
-    """What came of a request for metrics as JSON: the values of each object, or the reason why none came."""
+    """Return the outcome of a request for metrics as JSON: the values by object, or the reason for none."""
     if isinstance(outcome, NotScraped):
         return {"reason": outcome.reason}
     about = {"waited": outcome.waited, "busy": outcome.busy, "size": outcome.size}
@@ -334,10 +334,10 @@ def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
 
 
 def read_outcome(record: Record, sheet: Sheet) -> Scraped | NotScraped:
-    """What came of a request for metrics, as a record holds it.
+    """Return the outcome of a request for metrics in a record.
 
     Raises:
-        CaptureError: it holds none.
+        CaptureError: the record has no valid outcome.
     """
     if "reason" in record.fields:
         return NotScraped(record.value("reason", str))

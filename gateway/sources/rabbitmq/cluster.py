@@ -30,7 +30,7 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
 LIMITS: Mapping[str, str] = {"max-connections": "maxConnections", "max-queues": "maxQueues"}
 """The limits of a virtual host, and the property that shows each."""
 _METADATA = ("description", "tags", "default_queue_type")
-"""What a virtual host is given at its creation, and keeps unless an administrator changes it."""
+"""Properties that a virtual host gets at its creation, and keeps unless an administrator changes them."""
 NO_LIMIT = -1
 _MOST = 2**31 - 1
 _MILLISECOND = 1_000_000
@@ -134,8 +134,8 @@ class Nodes:
     def without_majority(self) -> str:
         """The reason why changes may wait, in one line; empty while more than half of the nodes run.
 
-        What needs a majority (all metadata of RabbitMQ 4.3 and later, quorum queues) waits in the broker
-        then, and is carried out when enough nodes run again.
+        Otherwise changes that need a majority (all metadata of RabbitMQ 4.3 and later, quorum queues) wait in
+        the broker, and are carried out when enough nodes run again.
         """
         stopped = [name for name, running in self._running.items() if not running]
         if 2 * len(stopped) < len(self._running) or not stopped:
@@ -394,8 +394,8 @@ class NodeFailures:
     RabbitMQ 3.10 reports the end of each durable classic queue, and of its bindings, when the node of the
     queue goes down. Afterwards it lists the queue as down, and its bindings not at all. While a node of a
     cluster starts, the others list its objects neither as running nor as down. All of them are back,
-    unchanged, when the node is. What was deleted unseen meanwhile is shown until then, without statistics and
-    without a state.
+    unchanged, when the node is. Objects that were deleted unnoticed meanwhile are shown until then, without
+    statistics and without a state.
 
     Args:
         readers: the reader of each class.
@@ -413,7 +413,7 @@ class NodeFailures:
 
         Args:
             name: the object of which the event reports the end.
-            headers: of the event.
+            headers: the headers of the event.
         """
         known = self._known.get(name)
         if known is None or not self._is_kept(known):

@@ -1,4 +1,4 @@
-"""Consumes the broker's events, and says when it cannot or when some may have been lost."""
+"""Consumes the broker's events, and reports when it cannot, or when some may have been lost."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 MAX_QUEUE_LENGTH = 10_000
-"""The broker drops the oldest event beyond it, without a trace."""
+"""Maximum length of the queue; beyond it the broker drops the oldest event without a trace."""
 DOUBTFUL_LENGTH = MAX_QUEUE_LENGTH // 10
-"""More events waiting than a consumer that keeps up ever has."""
+"""Number of waiting events from which on some may be lost; a consumer that keeps up never has so many."""
 WATCH_SECONDS = 5.0
 WATCHED_EVENTS = 2_000
-"""After so many events the queue is looked at, although the time has not come."""
+"""Number of events after which the queue is checked before `WATCH_SECONDS` have passed."""
 _LOOK_SECONDS = 0.02
 _SILENT_SECONDS = 3.0
-"""A broker publishes an event of itself within milliseconds."""
+"""Seconds to wait for the event of the queue's own binding, which a broker publishes within milliseconds."""
 _UNDERSTOOD_SECONDS = 0.05
-"""Between two questions whether events can be taken."""
+"""Seconds between two checks whether events can be taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptEvents:
-    """Events from a queue that is kept for the gateway's return.
+    """The settings of a queue of events that is kept for the gateway's return.
 
     Attributes:
-        subscription: of the queue.
+        subscription: the durable subscription of the queue.
         ready: whether events can be taken; until then they wait.
-        taken: called after each event was taken: what it led to has been observed by then.
+        taken: called after each event was taken, when its effects have been observed.
     """
 
     subscription: DurableSubscription
@@ -62,22 +62,22 @@ class KeptEvents:
 
 
 Received: TypeAlias = LinkUp | LinkDown | BacklogFollows | LossSuspected | BrokerEventReceived
-"""What a consumer hands over, on the event loop, in order."""
+"""The reports of a consumer, which it passes on in order, on the event loop."""
 
 
 class EventConsumer:
     """Keeps a queue bound to the broker's event exchange for as long as it runs.
 
-    One connection, which consumes only, and on it one exclusive, auto-delete, length-limited queue, or one
-    that is kept. After each end the next connection goes to another node, where the endpoint has several:
-    what ended the connection may have ended its node.
+    It uses one connection, which consumes only, and on it one exclusive, auto-delete, length-limited queue,
+    or one that is kept. After a connection has ended, the next one goes to another node, if the endpoint has
+    several: the node may have ended, too.
 
     Args:
         endpoint: the virtual host in which the broker declares its event exchange, ``/`` by default.
         keys: routing keys of the events wanted.
-        receive: given everything that happens.
-        clock: the gateway's.
-        kept: consume a queue that is kept, in place of one that goes with the connection.
+        receive: called with each report of `Received`.
+        clock: the gateway's clock.
+        kept: a queue that is kept, in place of one that ends with the connection.
         understood: whether events can be taken. Until they can they wait in the queue.
     """
 
@@ -115,10 +115,10 @@ class EventConsumer:
         return self._nodes.preferred
 
     async def _run_once(self) -> None:
-        """One connection from its opening to its end.
+        """Open one connection and consume until it ends.
 
         Raises:
-            LinkError: always, in the end: says what ended it, or why no events could be consumed.
+            LinkError: always, at the end, with the reason why it ended, or why no events could be consumed.
         """
         with link_errors(self._endpoint, "events"):
             connection = await open_connection(self._endpoint, "amqp-gateway events")
@@ -150,11 +150,12 @@ class EventConsumer:
             )
 
     async def _declared(self, channel: AbstractChannel) -> AbstractQueue:
-        """Declare and bind the queue, and see that events arrive in it.
+        """Return the queue, declared and bound, after a check that events arrive in it.
 
-        RabbitMQ 4 publishes events only while it takes its event exchange for bound. If the last binding of
-        another consumer goes while the first one of this queue comes, it can be wrong about that until all
-        bindings are gone (seen with 4.0.5). Bindings are events themselves, so that silence shows it.
+        RabbitMQ 4 publishes events only while it regards its event exchange as bound. If the last binding of
+        another consumer is removed while the first one of this queue is added, it can be wrong about that
+        until all bindings are gone (observed with 4.0.5). Bindings cause events themselves, so silence shows
+        this fault.
 
         Raises:
             LinkError: no event arrives.

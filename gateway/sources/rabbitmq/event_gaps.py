@@ -37,7 +37,7 @@ class BacklogGap:
         self._received_until = now
 
     def before(self, event: SourceEvent, now: int) -> EventsDropped | None:
-        """Return what was missed before ``event``, if that ends here; the source takes it first."""
+        """Return the gap before ``event``, if it ends here; the source takes it first."""
         match event:
             case BacklogFollows(missed, waiting):
                 self._missed = self._missed or missed
@@ -60,8 +60,8 @@ class LateEvents:
     """Knows whether a broker's events arrive later than usual; the clocks of gateway and broker may differ.
 
     Args:
-        delay: how much later than usual counts as late (ns).
-        limit: for how long events may be late (ns); later ones mean that a clock was set.
+        delay: the delay beyond the usual one (ns) above which an event is late.
+        limit: the time for which events may be late (ns); later ones mean that a clock was set.
     """
 
     def __init__(self, delay: int, limit: int) -> None:
@@ -74,7 +74,7 @@ class LateEvents:
     def stood_still(self, now: int) -> int:
         """Take note that the gateway stood still; return until when events of that time may arrive (ns).
 
-        What is usual may not be known then. So for the limit's time each event that happened ``delay`` before
+        The usual delay may be unknown then. So for the limit's time each event that happened ``delay`` before
         counts as late; no longer, because all do if the broker's clock is slow.
         """
         self._stood_still_until = now + self._limit
@@ -83,7 +83,7 @@ class LateEvents:
     def late_by(self, time: int, now: int) -> int:
         """Return how much later than usual an event arrives that waited while the gateway stood still (ns).
 
-        Without a standstill, one that seems late for long comes from a broker whose clock was set.
+        Without a standstill, an event that seems late for long comes from a broker whose clock was set.
         """
         if self._usual is None or now >= self._stood_still_until or not time:
             return 0
@@ -93,7 +93,7 @@ class LateEvents:
         """Take note of an event that happened at ``time`` (ns).
 
         Returns:
-            Until when others that are late may arrive (ns); 0 if this one is not late.
+            The time until which other late events may arrive (ns); 0 if this one is not late.
         """
         is_late = self._is_late(now - time, now)
         if now < self._stood_still_until and now - time > self._delay:
@@ -202,8 +202,8 @@ class GapTracker:
         clients after that. So such events follow a silence, and come before any connection.
 
         Args:
-            time: when.
-            starts: of nodes, by the gateway's clock; up to `START_LATENESS` too late.
+            time: the time of the event.
+            starts: the starts of nodes, by the gateway's clock; up to `START_LATENESS` too late.
             connects: a connection was opened.
         """
         silence = time - (self._last_event or self._interrupted_at)
@@ -226,7 +226,7 @@ class GapTracker:
         and reported no ends of its objects.
 
         Args:
-            starts: of nodes, by the gateway's clock, never too early.
+            starts: the starts of nodes, by the gateway's clock, never too early.
 
         Returns:
             Whether a node was started again while events waited.

@@ -29,7 +29,7 @@ class Atom:
 
 
 Term: TypeAlias = "int | float | str | Atom | tuple[Term, ...] | list[Term]"
-"""Binaries and strings are ``str``."""
+"""An Erlang term; binaries and strings are ``str``."""
 
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400}([eE][-+]?[0-9]{1,3})?)?")
@@ -161,7 +161,7 @@ def _escaped_character(escape: re.Match[str]) -> str:
 
 
 def table_of_texts(texts: Iterable[object]) -> tuple[dict[str, Json], int]:
-    """An AMQP table whose entries came as text, and how many of them could not be read."""
+    """Return an AMQP table whose entries came as texts, and the number of entries that could not be read."""
     table: dict[str, Json] = {}
     unread = 0
     for text in texts:
@@ -173,10 +173,10 @@ def table_of_texts(texts: Iterable[object]) -> tuple[dict[str, Json], int]:
 
 
 def list_of_text(text: str) -> list[Json]:
-    """A list that came as text, each item as plain as it goes.
+    """Return a list that came as text, with its items as JSON.
 
     Raises:
-        ProtocolError: it is no list.
+        ProtocolError: the text is no list.
     """
     term = read_term(text)
     if not isinstance(term, list):
@@ -185,7 +185,7 @@ def list_of_text(text: str) -> list[Json]:
 
 
 def address_of_text(text: str) -> str:
-    """An IP address that came as a tuple of its numbers; other text stays as it is."""
+    """Return an IP address that came as a tuple of its numbers; return other text unchanged."""
     numbers = _numbers(text)
     if len(numbers) == 4:  # noqa: PLR2004  octets of IPv4
         return ".".join(str(number) for number in numbers)
@@ -195,7 +195,7 @@ def address_of_text(text: str) -> str:
 
 
 def _ipv6_text(groups: tuple[int, ...]) -> str:
-    """The form of `inet:ntoa`: the longest run of zero groups shortened, mapped IPv4 dotted."""
+    """Return the form of `inet:ntoa`: the longest run of zero groups shortened, mapped IPv4 dotted."""
     packed = b"".join((group & 0xFFFF).to_bytes(2, "big") for group in groups)
     address = IPv6Address(packed)
     # Python does so itself from 3.13 on.
@@ -203,7 +203,10 @@ def _ipv6_text(groups: tuple[int, ...]) -> str:
 
 
 def protocol_of_text(text: str) -> str:
-    """A protocol that came as its version: ``{0,9,1}`` is ``AMQP 0-9-1``, ``{'Direct',{0,9,1}}`` the like."""
+    """Return the name of a protocol that came as its version; return other text unchanged.
+
+    ``{0,9,1}`` is ``AMQP 0-9-1``, and ``{'Direct',{0,9,1}}`` is ``Direct 0-9-1``.
+    """
     try:
         term = read_term(text)
     except ProtocolError:
@@ -239,7 +242,7 @@ def _table(entries: list[Term]) -> dict[str, Json]:
 
 
 def _typed(type_: str, value: Term) -> Json:
-    """A field value of an AMQP table (rabbit_framing's type names)."""
+    """Return a field value of an AMQP table as JSON; ``type_`` is a type name of rabbit_framing."""
     match type_, value:
         case "table", list(entries):
             return _table(entries)
@@ -280,11 +283,11 @@ _MAX_DEPTH = 32
 _MAX_REASON_CHARACTERS = 1_000
 _QUOTED = re.compile(r"[\[{<\"]")
 _TERM = re.compile(r"\{([a-z][a-z_]{0,63}),")
-"""An Erlang tuple that begins with an atom, which is the broker's own word."""
+"""The beginning of an Erlang tuple whose first element is an atom, which the broker has chosen itself."""
 
 
 def plain_headers(headers: Mapping[str, object]) -> dict[str, Json]:
-    """Headers as an AMQP client delivers them, in JSON's types; what has no like in JSON is left out."""
+    """Return the headers that an AMQP client delivers in JSON's types, without values that JSON lacks."""
     plain: dict[str, Json] = {}
     for key, value in headers.items():
         converted = _json_of_amqp(value, 0)
@@ -309,7 +312,7 @@ def _json_of_amqp(value: object, depth: int) -> Json:
 
 
 def event_time(headers: Mapping[str, object], timestamp: datetime | None) -> int:
-    """When the event happened (ns, the broker's clock), by its header or AMQP timestamp; 0 unknown."""
+    """Return the time of an event (ns, the broker's clock), by header or AMQP timestamp; 0 if unknown."""
     milliseconds = headers.get("timestamp_in_ms")
     if isinstance(milliseconds, int) and 0 < milliseconds < 2**64 // _MILLISECOND:
         return milliseconds * _MILLISECOND
@@ -319,7 +322,7 @@ def event_time(headers: Mapping[str, object], timestamp: datetime | None) -> int
 
 
 def readable_headers(plain: Mapping[str, Json]) -> dict[str, Json]:
-    """``plain`` with tables, addresses, protocols and reasons as the management API has them."""
+    """Return ``plain`` with tables, addresses, protocols and reasons in the form of the management API."""
     readable = dict(plain)
     for header, decode in _DECODERS.items():
         if header in readable:
@@ -336,9 +339,10 @@ def _text_by(decode: Callable[[str], str]) -> Callable[[Json], Json]:
 
 
 def _reason(value: Json) -> Json:
-    """Why a login failed: an Erlang string, which arrives as a list of its characters' codes.
+    """Return a reason, as of a failed login: an Erlang string, which arrives as a list of character codes.
 
-    Where RabbitMQ quotes what the client sent, as an Erlang term, that may hold a password: it is cut there.
+    RabbitMQ may quote the client's data as an Erlang term, which may contain a password: the text is cut
+    there.
     """
     if isinstance(value, list):
         codes = value[:_MAX_REASON_CHARACTERS]

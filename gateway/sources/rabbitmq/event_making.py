@@ -1,7 +1,7 @@
-"""Management events out of the broker's events, by the mapping's rules. Without I/O.
+"""Makes management events from the broker's events, by the mapping's rules. Without I/O.
 
-What a broker's event does not say of its object comes from what is known of that object: the closing of a
-connection names neither user nor virtual host, nor when it was opened.
+Values that a broker's event lacks are taken from the known object: the event of the closing of a connection
+has neither user nor virtual host, nor the time at which it was opened.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import ClassReader, Conversion, Unreadable, conversion
 
 _PEER = re.compile(r"(?P<host>.{1,255}):(?P<port>\d{1,5}) -> ", re.DOTALL)
-"""How the broker names a network connection: ``127.0.0.1:52110 -> 127.0.0.1:5672``."""
+"""The pattern of the broker's names of network connections: ``127.0.0.1:52110 -> 127.0.0.1:5672``."""
 
 _LOGINS = "user.authentication."
 
 ArgumentValue: TypeAlias = "Value | ObjectName | None"
-"""An argument; a reference is the name of what it points to."""
+"""An argument; a reference is the name of the other object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class RaisedEvent:
     """An event to be published.
 
     ``time`` is nanoseconds of the broker's clock; ``arguments`` are in schema order, ``None`` for absent.
-    ``subject`` is the object concerned as it was known, also where this is its end. ``cause`` is the same
-    text whichever source made the event of the same message of the broker, and of no other; empty where it
-    was made of none.
+    ``subject`` is the known state of the object concerned, also if the event reports its end. ``cause``
+    identifies the broker's message that the event was made from: every source gives the same text for the
+    same message, and for no other; it is empty if there was no message.
     """
 
     key: ClassKey
@@ -73,7 +73,7 @@ class _EventPlan:
     unless: tuple[tuple[str, re.Pattern[str]], ...]
 
     def concerns(self, document: Mapping[str, Json]) -> bool:
-        """Whether a broker's event with these headers is this event."""
+        """Return whether a broker's event with these headers is this event."""
         if any(document.get(header) != text for header, text in self.rule.when.items()):
             return False
         texts = ((pattern, document.get(header)) for header, pattern in self.unless)
@@ -82,13 +82,13 @@ class _EventPlan:
 
 @dataclass(frozen=True, slots=True)
 class _ReferencePlan:
-    """A reference: found by the one name that ``path`` leads to, else by all that name such an object."""
+    """A reference: by the name at ``path``, or without ``path`` by the elements that name such an object."""
 
     reader: ClassReader
     path: ReadPath | None
 
     def name(self, document: Mapping[str, Json]) -> ObjectName | None:
-        """What it points to, as far as ``document`` says."""
+        """Return the name of the object that it refers to; ``None`` if ``document`` lacks the name."""
         if self.path is None:
             return self.reader.name_of(document)
         text = self.path.find(document)
@@ -99,15 +99,17 @@ class EventMaker:
     """Makes management events.
 
     Args:
-        mapping: whose events are made.
+        mapping: the mapping whose events are made.
         readers: the reader of each class that arguments refer to.
 
     Attributes:
-        schemas: of the events, in the mapping's order.
-        unreadable: how many events of each name lacked what they must say.
+        schemas: the schemas of the events, in the mapping's order.
+        unreadable: the number of events that lacked a required argument, by name; of unreadable arguments, by
+            ``event.argument``.
 
     Raises:
-        MappingError: an event refers to a class or property that there is not, or an argument has no type.
+        MappingError: an event refers to a class or property that does not exist, or an argument has no
+            type.
     """
 
     def __init__(self, mapping: MappingFile, readers: Mapping[str, ClassReader]) -> None:
@@ -123,11 +125,11 @@ class EventMaker:
 
     @property
     def triggers(self) -> tuple[str, ...]:
-        """The broker's events of which any is made."""
+        """The names of the broker's events that management events are made from."""
         return tuple(self._plans)
 
     def subjects(self, trigger: str, headers: Mapping[str, Json]) -> Iterable[ObjectName]:
-        """The objects that the events made of this one would be about."""
+        """Yield the objects that the events made from this one would be about."""
         for plan in self._plans.get(trigger, ()):
             subject = plan.subject.name(headers) if plan.subject and plan.concerns(headers) else None
             if subject is not None:
@@ -140,13 +142,13 @@ class EventMaker:
         time: int,
         known: Callable[[ObjectName], KnownObject | None],
     ) -> list[RaisedEvent]:
-        """The events made of a broker's event. Never raises.
+        """Return the events that are made from a broker's event. Never raises.
 
         Args:
             trigger: the name of the broker's event.
-            headers: of it, in JSON's types.
-            time: of it (ns).
-            known: what is known of an object, or was until this event ended it.
+            headers: its headers, in JSON's types.
+            time: its time (ns).
+            known: returns the known state of an object, or its last state if this event ended it.
         """
         plans = self._plans.get(trigger)
         if not plans:
@@ -251,7 +253,7 @@ class EventMaker:
 
 
 def _cause(key: ClassKey, headers: Mapping[str, Json]) -> str:
-    """A digest of the headers, which have the time to the millisecond; empty where they do not."""
+    """Return a digest of the headers; empty if they lack the time in milliseconds."""
     if not isinstance(headers.get("timestamp_in_ms"), int):
         return ""
     text = json.dumps(headers, sort_keys=True, separators=(",", ":"))
@@ -265,7 +267,7 @@ def _path(rule: ArgumentRule) -> ReadPath | None:
 def _worked_out(
     headers: Mapping[str, Json], time: int, subject: KnownObject | None, names_connection: str
 ) -> dict[str, Json]:
-    """What no header says: how long the object lived, and where an unknown connection came from.
+    """Return computed fields: the object's lifetime, or the peer of an unknown connection.
 
     ``names_connection`` is the header that names the connection.
     """

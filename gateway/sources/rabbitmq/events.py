@@ -43,7 +43,8 @@ _QUEUE_TYPES = {
 class Created:
     """An object was created at ``time`` (ns, the broker's clock; 0 unknown).
 
-    ``document`` is what its listing would show; ``process`` the Erlang process by which events name it.
+    ``document`` is the object as a listing would show it. ``process`` is the Erlang process by which events
+    name it.
     """
 
     reading: Reading
@@ -131,7 +132,7 @@ class EventReader:
         names: finds objects by the names that events use.
 
     Attributes:
-        unreadable: how many events of each name lacked required headers.
+        unreadable: the number of events that lacked required headers, by name.
     """
 
     def __init__(self, readers: Mapping[str, ClassReader], names: Names) -> None:
@@ -216,7 +217,7 @@ class EventReader:
         return Changed("binding") if name is None else Deleted(name, time)
 
     def _document(self, reader: ClassReader, plain: Mapping[str, Json]) -> dict[str, Json]:
-        """Return what a listing would show of an object of which an event has these headers."""
+        """Return the object of an event with these headers in the form of a listing."""
         document: dict[str, Json] = {}
         for header, steps, decode in self._headers[reader.schema.key.name]:
             try:
@@ -324,7 +325,7 @@ _STATES: Final = {
     "federation.link.removed": "federation",
 }
 REMOVALS: Final = frozenset(event for event in _STATES if event.endswith(".removed"))
-"""Events that report the end of what a parameter made, after that of the parameter itself."""
+"""Events that report the end of an object that a parameter made, after that of the parameter itself."""
 _PASSING: Final = "starting"
 _WHICH: Final = ("vhost", "name", "upstream", "exchange", "queue", "id")
 
@@ -366,7 +367,7 @@ class EventKinds:
     def repeats(self, event: str, headers: Mapping[str, Json]) -> bool:
         """Return whether an event repeats the last state of a shovel or federation link.
 
-        A new start is no state of its own: it follows each failure.
+        A new start is no separate state: it follows each failure.
         """
         family = _STATES.get(event)
         if family is None:

@@ -48,9 +48,9 @@ class HttpPublisher:
     checks as it does over AMQP.
 
     Args:
-        endpoint: of the management API, with the user who also publishes over AMQP: it needs the tag
+        endpoint: the management API, with the user who also publishes over AMQP: it needs the tag
             ``management``, and the same permissions.
-        virtual_host: where the exchanges are.
+        virtual_host: the virtual host of the exchanges.
 
     Raises:
         OSError: the CA file cannot be read.

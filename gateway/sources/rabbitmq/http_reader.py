@@ -1,6 +1,6 @@
-"""Requests over HTTP that read: of the management API and of the nodes' metrics.
+"""Requests over HTTP that read from the management API, or the nodes' metrics.
 
-Each has a deadline and a limit of size.
+Each request has a deadline and a limit of size.
 """
 
 from __future__ import annotations
@@ -49,31 +49,33 @@ from gateway.sources.rabbitmq.prometheus_samples import (
 log = structlog.get_logger(__name__)
 
 MAX_BODY_OCTETS = 16 * 1024 * 1024
-"""A page of 500 queues with all columns is 0.7 MB."""
+"""Maximum size of a body; a page of 500 queues with all columns is 0.7 MB."""
 CONNECT_SECONDS = 3.0
-"""For a connection to one of several nodes: another one may be reached sooner."""
+"""Maximum time to connect to one of several nodes: another one may be reached sooner."""
 LISTING_SECONDS = 8.0
-"""For a listing: one that takes longer is left out before the broker is said not to answer at all."""
+"""Maximum time of a listing: a longer one is given up before the broker is reported as silent."""
 PATIENCE_SECONDS = 6.0
-"""For an answer of a node while others have not been asked. A source that has waited 10 s for an answer says
-that the broker does not answer."""
+"""Maximum time for the answer of a node while others have not been tried.
+
+A source that has waited 10 s for an answer reports that the broker does not answer.
+"""
 
 STARTING_SECONDS = 3.0
-"""For a node that says that it does not serve, which one in maintenance does too, until it is asked."""
+"""Maximum time to wait until a node reports that it serves; one in maintenance reports that it does not."""
 _SERVING = "health/checks/is-in-service"
 _SERVING_PAUSE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class ManagementEndpoint:
-    """Where the management API is and who reads it.
+    """The address of the management API, and the user who accesses it.
 
     Attributes:
         url: ``http://host:15672`` or ``https://...``, without ``/api`` and without user info.
         user: a user with the tag ``monitoring``.
-        ca_file: certificates that the server's is checked with; the system's where none is given.
+        ca_file: certificates to verify the server's with; the system's if none is given.
         deadline: seconds that a request may take altogether.
-        others: URLs of further nodes of the same cluster, to be asked where the first does not answer.
+        others: URLs of further nodes of the same cluster, which are tried if the first does not answer.
         source: name of the source that reads, for the broker's log; may be empty.
     """
 
@@ -92,12 +94,12 @@ class ManagementEndpoint:
 
 
 def address_of(node: str, target: str) -> str:
-    """The URL of ``target``, path and query below ``/api/``, on the node with the URL ``node``."""
+    """Return the URL of ``target``, path and query below ``/api/``, on the node with the URL ``node``."""
     return f"{node.rstrip('/')}/api/{target}"
 
 
 def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
-    """A client of the management API with one connection.
+    """Return a client of the management API with one connection.
 
     Targets are relative to ``/api/`` of the first node; `address_of` gives those of the others.
 
@@ -122,7 +124,7 @@ def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
 
 
 class Target(Protocol):
-    """What is asked for, such as a `gateway.sources.rabbitmq.management_api.ManagementRequest`."""
+    """A request, such as a `gateway.sources.rabbitmq.management_api.ManagementRequest`."""
 
     @property
     def target(self) -> str:
@@ -133,16 +135,18 @@ class Target(Protocol):
 class HttpReader:
     """Reads from the management API. Use it as an asynchronous context manager.
 
-    Of several nodes the one that answers is asked, until it does not: then each of the others, once.
+    If there are several nodes, requests go to the one that answers. If it does not answer, each of the others
+    is tried once.
 
-    A node that refused a connection may be starting: RabbitMQ 4.3 answers before it can say anything about
-    itself, and has a crash report for each request that wants that. It is asked nothing else before it says
-    that it serves, or does not know the question, as 4.0.
+    A node that refused a connection may be starting: RabbitMQ 4.3 answers before it can report its own state,
+    and writes a crash report for each request for that. The node gets no other request before it reports that
+    it serves, or that it does not know that request (as 4.0), or `STARTING_SECONDS` have passed.
 
     Args:
-        endpoint: where it is and who reads it.
-        administrator: the same with a user who may read what monitoring is not enough for, if there is one.
-        nodes: URLs of the endpoint's nodes, where the choice is shared with others who use the same cluster.
+        endpoint: the management API, and the user who reads it.
+        administrator: the same with a user who has more rights than the tag ``monitoring``; ``None`` if there
+            is none.
+        nodes: the choice among the endpoint's nodes, if it is shared with other clients of the cluster.
 
     Raises:
         OSError: the CA file cannot be read.
@@ -174,7 +178,7 @@ class HttpReader:
         await self._administrator.aclose()
 
     async def read(self, request: Target) -> Answer:
-        """Make ``request``; whatever goes wrong is an answer too."""
+        """Send ``request``; any failure is an answer, too."""
         clock = asyncio.get_running_loop().time
         is_listing = isinstance(request, ListingRequest)
         end = clock() + (min(self._deadline, LISTING_SECONDS) if is_listing else self._deadline)
@@ -222,7 +226,7 @@ class HttpReader:
             return NotManagement(error_line(error))
 
     async def _serving(self, node: str, seconds: float) -> None:
-        """Wait until a node that refused a connection serves, or for so long."""
+        """Wait until a node that refused a connection serves, for at most ``seconds``."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 answer: Answer = Unavailable("not asked", responded=True)
@@ -247,7 +251,7 @@ class HttpReader:
 
 
 async def _array(body: bytes) -> Answer:
-    """A long listing, which is decoded while others run."""
+    """Return a long listing; it is decoded in steps, between which other tasks run."""
     try:
         decoder = ArrayDecoder(body)
         for _ in decoder.steps():
@@ -258,9 +262,9 @@ async def _array(body: bytes) -> Answer:
 
 
 def _failure(request: Target, answer: Answer) -> str:
-    """Why another node is to be asked; empty where the answer is one.
+    """Return the reason to try another node; empty if the answer is valid.
 
-    A node that starts or stops answers some requests with something else than it should.
+    A node that starts or stops gives invalid answers to some requests.
     """
     if isinstance(answer, Unavailable):
         return answer.reason
@@ -272,7 +276,7 @@ def _failure(request: Target, answer: Answer) -> str:
 
 
 def _broken_off(error: httpx.RemoteProtocolError) -> Answer:
-    """Either the server ended the connection, which a broker that stops does, or it speaks no HTTP."""
+    """Return the meaning of ``error``: a server that stops ended the connection, or it speaks no HTTP."""
     text = error_line(error)
     if "disconnected" in text or "closed" in text:
         return Unavailable(text)
@@ -280,20 +284,20 @@ def _broken_off(error: httpx.RemoteProtocolError) -> Answer:
 
 
 MAX_BODY_BYTES: Final = 512 * 1024 * 1024
-"""500,000 queues are 450 MB; nothing of a body is kept but the values."""
+"""Maximum size of a body: 500,000 queues are 450 MB. Only the values of a body are kept."""
 PART_BYTES: Final = 16 * 1024
-"""Read at a time, in about a millisecond."""
+"""Number of bytes that are processed at a time, in about a millisecond."""
 
 
 class PrometheusReader:
     """Reads metrics. Use it as an asynchronous context manager.
 
-    The metrics of a broker's nodes are read as they arrive, giving way to others all the time.
+    The metrics of a broker's nodes are processed as they arrive, in steps between which other tasks run.
 
     No login is sent: the endpoint needs none, and the server at a listener's address is not authenticated.
 
     Args:
-        ca_file: certificates that a server's is checked with; the system's where none is given.
+        ca_file: certificates to verify a server's with; the system's if none is given.
         deadline: seconds that a request may take altogether.
         source: name of the source that reads, for the broker's log; may be empty.
 
@@ -327,12 +331,12 @@ class PrometheusReader:
     async def scrape(
         self, request: ScrapeRequest, sheet: Sheet, names: dict[bytes, ObjectName | None]
     ) -> Scraped | NotScraped:
-        """Ask a node; whatever goes wrong is an answer too.
+        """Read a node's metrics; any failure is an answer, too.
 
         Args:
-            request: what to ask whom.
+            request: the node, and the metrics to request.
             sheet: takes the metrics of interest.
-            names: the objects that labels name, as far as that is known; added to.
+            names: the objects by their labels, as far as they are known; new ones are added.
         """
         try:
             async with asyncio.timeout(self._deadline):

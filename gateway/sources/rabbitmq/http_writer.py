@@ -1,6 +1,6 @@
 """Changes of a broker: one at a time, each sent once, with a deadline and a limit of size.
 
-All go over HTTP but a purge, which goes over AMQP where that is configured and can be reached.
+All changes go over HTTP, except purges: they go over AMQP if that is configured and the broker is reachable.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = structlog.get_logger(__name__)
 
 CONNECT_SECONDS = 5.0
 MAX_REASON_OCTETS = 64 * 1024
-"""Of what an answer to a change says beside its status."""
+"""Maximum size of the body of an answer to a change; the rest of a longer one is not read."""
 NO_WRITER = "no user is configured who may change it"
 
 _NEVER_SENT = (
@@ -62,15 +62,15 @@ _NEVER_SENT = (
 class HttpWriter:
     """Makes the requests of operations. Use it as an asynchronous context manager.
 
-    Of several nodes the one that works is used. A change goes to another node only where the connection to
-    the first did not come about, so that certainly nothing was sent.
+    If there are several nodes, the one that works is used. A change goes to another node only if the
+    connection to the first one failed, so that certainly nothing was sent.
 
     Args:
-        reading: of the user who reads the broker.
-        writing: of the user who changes it; ``None`` for no such user, and then only reads are possible.
+        reading: the management API, with the user who reads the broker.
+        writing: the same with the user who changes it; ``None`` for no such user: only reads are possible.
         purger: purges queues over AMQP; ``None`` where that is not configured.
-        patience: seconds that an operation may take. A change is waited for at least so long, and as long as
-            a reading.
+        patience: seconds that an operation may take. The deadline of a change is the greater of this and the
+            deadline of ``reading``.
 
     Raises:
         OSError: the CA file cannot be read.
@@ -107,7 +107,7 @@ class HttpWriter:
         await self._open.aclose()
 
     async def make(self, request: BrokerRequest) -> BrokerAnswer:
-        """Make ``request``; whatever goes wrong is an answer too. A change is never sent twice."""
+        """Send ``request``; any failure is an answer, too. A change is never sent twice."""
         if isinstance(request, Purge):
             return await self._purge(request)
         if isinstance(request, Change):
@@ -179,25 +179,25 @@ def _log_change(request: str, answer: PurgeAnswer) -> None:
 
 
 PURGE_SECONDS: Final = 20.0
-"""For so long the answer to a purge is waited for at least."""
+"""Minimum time for which the answer to a purge is awaited."""
 OPEN_SECONDS: Final = 2.0
-"""For so long a connection is waited for: the purge may still go by HTTP then."""
+"""Maximum time to open a connection or a channel; the purge may still go over HTTP after that."""
 UNREACHED_SECONDS: Final = 10.0
-"""After an attempt that did not reach the broker, others do not wait for it for so long."""
+"""Time after a failed attempt to reach the broker in which further purges do not try it."""
 _NAME: Final = "amqp-gateway purge"
 
 
 class AmqpPurger:
     """Purges queues of a broker as the user who changes it.
 
-    The broker says over AMQP how many messages it threw away, and over HTTP it does not. Each purge has a
-    connection of its own: queues are in any virtual host, and purges are rare. Until the connection is open
-    nothing was sent, so the purge may still go another way. An alarm does not block a connection that only
+    Over AMQP the broker reports how many messages it dropped; over HTTP it does not. Each purge has its own
+    connection: queues are in any virtual host, and purges are rare. Until the connection is open nothing was
+    sent, so the purge may still go over HTTP. An alarm does not block a connection that only
     purges: RabbitMQ blocks those that publish.
 
     Args:
-        endpoint: of the broker, with that user; its virtual host does not count.
-        deadline: seconds that a purge may take from when it was sent.
+        endpoint: the broker, with that user; its virtual host is ignored.
+        deadline: seconds that a purge may take after it was sent.
     """
 
     def __init__(self, endpoint: AmqpEndpoint, deadline: float = PURGE_SECONDS) -> None:
@@ -207,7 +207,7 @@ class AmqpPurger:
         self._unreached = ""
 
     async def purge(self, purge: Purge) -> PurgeAnswer:
-        """Purge a queue, once; whatever goes wrong is an answer too."""
+        """Purge a queue, once; any failure is an answer, too."""
         now = asyncio.get_running_loop().time
         if now() < self._not_before:
             return NotSent(self._unreached)
@@ -246,10 +246,10 @@ class AmqpPurger:
 
 
 def purge_failure(error: BaseException, deadline: float) -> PurgeAnswer:
-    """What a purge that was sent led to, when it failed with ``error``.
+    """Return the outcome of a purge that was sent, and failed with ``error``.
 
-    Every refusal ends the channel, or the connection, with a code; an end without one, or with one of the
-    broker's own faults, says nothing of the purge.
+    Every refusal ends the channel, or the connection, with a code. An end without a code, or with a code for
+    a fault of the broker itself, does not show whether the queue was purged.
     """
     reason = one_line(str(error))
     match error:

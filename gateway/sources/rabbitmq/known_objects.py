@@ -7,8 +7,8 @@ and shows a connection only after seconds), and are read page by page while obje
 - a listing does not miss an object that an event reported during the listing, or shortly before it;
 - an object whose end was reported is not added again by a listing that may be older than that end, and the
   values of such a listing are not those of its successor;
-- what is fixed at creation stays known although a later answer lacks it; if two listings show it differently,
-  they show two objects;
+- values that are fixed at creation stay known although a later answer lacks them; if two listings show them
+  differently, they show two objects;
 - an object exists only while all objects exist on which it depends: it ends with the first of them.
 """
 
@@ -51,7 +51,7 @@ class KnownObjects:
 
     Attributes:
         ends: the objects that ended lately.
-        refused: how many times an object was not taken because its class was full.
+        refused: the number of times that an object was not taken because its class was full.
         events_since: the time since which every event has arrived (ns), as far as is known; 0 if those from
             before the start arrive, too.
         events_arrive: events report the ends of objects now.
@@ -73,7 +73,7 @@ class KnownObjects:
         self._contradicted: dict[ObjectName, int] = {}
         self._unreported = UnreportedCreations()
         self._unresolved: dict[str, dict[ObjectName, ObjectName]] = {name: {} for name in readers}
-        """By class: objects that a listing showed, each with an unknown object on which it depends."""
+        """By class, the listed objects that depend on an unknown object, each with that object."""
 
     def get(self, name: ObjectName) -> KnownObject | None:
         """Return the object of this name, if it exists."""
@@ -84,13 +84,13 @@ class KnownObjects:
         return self._remembered.get(name)
 
     def remember(self, objects: Iterable[KnownObject], now: int) -> None:
-        """Take objects that existed before the start; no event reports what became of them.
+        """Take objects that existed before the start; no event reports whether they have ended.
 
         If a listing shows one of them, it is the same object, unless what is fixed at creation differs. An
         event of an end may be about another object of the name.
 
         Args:
-            objects: all of them.
+            objects: all these objects.
             now: the time (ns).
         """
         self._remembered.take(objects, now)
@@ -103,12 +103,12 @@ class KnownObjects:
         return [Gone(known, now, inferred=True) for known in gone]
 
     def restore(self, objects: Iterable[KnownObject], now: int, until: int = 0) -> None:
-        """Take objects that existed before the start; events are about to report what became of them.
+        """Take objects that existed before the start; events are about to report which have ended.
 
         They are known from now on, and are published when they have been confirmed, or have ended.
 
         Args:
-            objects: all of them.
+            objects: all these objects.
             now: the time (ns).
             until: when the previous run last received events (ns); 0 if unknown.
         """
@@ -151,7 +151,7 @@ class KnownObjects:
         """Return the number of the object to which another one refers, or refers as soon as it is known.
 
         Args:
-            name: of the object.
+            name: the name of the object.
             ended: the other one has ended, so that this object may have ended with it.
         """
         known = self.get(name) or self._remembered.get(name)
@@ -177,8 +177,8 @@ class KnownObjects:
         which another event is still to come.
 
         Args:
-            reading: what is said of the object.
-            listed: a listing says it, not an event.
+            reading: the values of the object.
+            listed: they are from a listing, not from an event.
         """
         needed = [
             self.get(name) or (None if listed else self.ends.unreported(name))
@@ -196,7 +196,7 @@ class KnownObjects:
         """Return the classes that were listed before an object on which one of their objects depends.
 
         Such an object could not be added. Now that the other one is known, its class has to be listed again.
-        If no listing shows what an object depends on, the object is not waited for.
+        If no listing shows the other object, the first one is not awaited.
         """
         return {class_name for class_name in self._unresolved if self._listed_too_early(class_name)}
 
@@ -227,7 +227,7 @@ class KnownObjects:
         """Apply an event that reports that an object was created.
 
         Args:
-            reading: what the event says of the object.
+            reading: the values in the event.
             time: the time of the event (ns); 0 if unknown.
             now: the time.
             lasts: the object outlives its node, which reports the same when it is started again.
@@ -271,7 +271,7 @@ class KnownObjects:
         return is_late and not self._differs(ended, reading, listed=False)
 
     def _listed_before(self, name: ObjectName, now: int) -> list[Change]:
-        """Apply what listings showed of an object before the event of its creation arrived."""
+        """Apply listed values of an object from before the event of its creation arrived."""
         shown = self._unreported.take(name)
         if shown is None or self.get(name) is None:
             return []
@@ -390,7 +390,7 @@ class KnownObjects:
             class_name: the class listed.
             seen: the objects that it showed.
             began: when it began (ns).
-            lag: by how many nanoseconds it may lag behind events.
+            lag: nanoseconds by which it may lag behind events.
             now: the time (ns).
             hidden: says whether an object may exist although listings do not show it.
 
@@ -482,7 +482,7 @@ class KnownObjects:
         return self._unreported.waits(reading, began, sampled, self.events_since)
 
     def _predates(self, known: KnownObject, created: int, began: int) -> bool:
-        """Return whether what a listing shows may be from before ``known`` took the name."""
+        """Return whether listed values may be from before ``known`` took the name."""
         if created and known.created and created < known.created:
             return True
         end = self.ends.get(known.name)

@@ -1,7 +1,7 @@
-"""A listing in progress, and what follows from its items beyond their own fields.
+"""A listing in progress, and functions that complete its items.
 
-The management API shows bindings, queues and consumers in forms of their own. The functions here complete
-such an item by what the mapping reads, below the key ``gateway`` if that is added.
+The management API shows bindings, queues and consumers in special forms. The functions here complete such an
+item with the fields that the mapping reads; fields that RabbitMQ does not have are below the key ``gateway``.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from gateway.sources.rabbitmq.reading import Reading
 
 @dataclass(slots=True)
 class Listing:
-    """What arrived of a listing of one class.
+    """A listing of one class in progress.
 
     Attributes:
-        began: when its first page was asked for (ns).
+        began: when its first page was requested (ns).
         seen: the objects that it showed.
-        hosts: the virtual hosts that these belong to, where the class lives in virtual hosts.
-        items: what arrived and has not been taken yet.
-        sampled: when the page that ``items`` are from was read (ns).
-        closing: no page comes after these items.
-        lean: it is one without statistics, which lacks some properties too.
-        single: it is no listing, but one object asked for by itself.
-        early: events are still to come that happened before it: what is known stays as it is until then.
+        hosts: the virtual hosts of these objects, if the class has objects in virtual hosts.
+        items: items that arrived and have not been taken yet.
+        sampled: when the page of ``items`` was read (ns).
+        closing: no page follows these items.
+        lean: it is a listing without statistics, which lacks some properties, too.
+        single: it is no listing, but one object that was requested by itself.
+        early: events that happened before it are still to come; known values stay unchanged until then.
     """
 
     class_name: str
@@ -49,23 +49,23 @@ class Listing:
 
     @property
     def waits(self) -> bool:
-        """Whether something is to be taken from it, if only its end."""
+        """Whether items, or its end, are still to be taken."""
         return bool(self.items) or self.closing
 
 
 _STATE: Final = "state"
 _LIVE: Final = frozenset({"live", "running"})
-"""States that such a listing shows of everything that is not down, stopped, crashed or in a minority."""
+"""States in a lean listing of all objects that are not down, stopped, crashed or in a minority."""
 _AT_WORK: Final = frozenset({"running", "idle", "flow", "syncing"})
-"""What these are in a whole listing."""
+"""The states of the same objects in a whole listing."""
 
 
 def completed_lean(reading: Reading, known: KnownObject | None, schema: ClassSchema) -> Reading:
-    """What a listing without statistics shows of an object, completed by what was ``known`` of it.
+    """Return an object of a listing without statistics, completed with its ``known`` values.
 
-    ``disable_stats=true`` costs the broker an eighth of a whole listing. It lacks statistics, and the
-    properties that RabbitMQ works out together with them. ``enable_queue_totals=true`` is not asked for: the
-    broker then questions every queue's process, which costs as much as the statistics.
+    A listing with ``disable_stats=true`` costs the broker an eighth of a whole one. It lacks statistics, and
+    the properties that RabbitMQ computes together with them. ``enable_queue_totals=true`` is not requested:
+    the broker then queries every queue's process, which costs as much as the statistics.
     """
     properties = list(reading.properties)
     position = schema.positions.get(_STATE)
@@ -79,22 +79,22 @@ def completed_lean(reading: Reading, known: KnownObject | None, schema: ClassSch
 
 
 DEFAULT_EXCHANGE = ""
-"""It has a binding to every queue, by the queue's name: no event reports these, and they are not shown."""
+"""The default exchange. No event reports its binding to every queue by name; these are not shown."""
 
 
 def properties_key(routing_key: str) -> str:
-    """What RabbitMQ calls a binding without arguments among those between the same two.
+    """Return RabbitMQ's key of a binding without arguments, among those between the same two objects.
 
-    As ``rabbit_mgmt_format:pack_binding_props``: the routing key, encoded as in a form; ``~`` where it is
-    empty, because in the names of bindings with arguments a tilde comes before the digest of these.
+    It is made as in ``rabbit_mgmt_format:pack_binding_props``: the routing key, encoded as in a form; ``~``
+    if it is empty, because in the keys of bindings with arguments a tilde precedes the digest of these.
     """
     return quote_plus(routing_key, safe="", errors="surrogatepass").replace("~", "%7E") or "~"
 
 
 def completed_binding(document: Mapping[str, Json]) -> dict[str, Json]:
-    """A binding, out of a listing or an event's headers, with its destination where its kind belongs.
+    """Return a binding of a listing, or of an event's headers, with its destination in a field by its kind.
 
-    An event has the routing key only: `properties_key` of it stands as ``properties_key`` then.
+    An event has the routing key only, so its ``properties_key`` is set by the function `properties_key`.
     """
     completed = dict(document)
     event = "destination_kind" in document
@@ -119,19 +119,19 @@ QUEUE_COLUMNS: Final = (
     "single_active_consumer_tag",
     "single_active_consumer_ctag",
 )
-"""What is needed of a listing for this."""
+"""Columns of a listing that `completed_queue` and `is_measured` need."""
 MEASURED_TYPES: Final = frozenset({"classic", "quorum"})
 
 
 def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
-    """``queue`` with what follows from the rest: its state, and the tag of its single active consumer.
+    """Return ``queue`` with computed fields: its state, and the tag of its single active consumer.
 
-    The tag stands under ``gateway``, if the queue has such a consumer at all: RabbitMQ 4.x fills the tag of
-    ordinary quorum queues too. Those of 3.10 spell it in a way of their own.
+    The tag is below ``gateway``, if single active consumers are configured for the queue: RabbitMQ 4.x also
+    sets the tag of ordinary quorum queues. Quorum queues of 3.10 have another name of the field.
 
-    Of a queue whose replicas lack a majority, RabbitMQ 4.0 reports ``minority``. 3.10 reports no state, or
-    goes on with ``running`` where the leader is left. A stream is ``down`` to the broker while its replicas
-    elect a leader, which takes them seconds where a majority is online: its state is ``electing`` then.
+    RabbitMQ 4.0 reports ``minority`` for a queue whose replicas lack a majority. 3.10 reports no state, or
+    still ``running`` if the leader is left. The broker reports a stream as ``down`` while its replicas elect
+    a leader, which takes them seconds if a majority is online: its state is ``electing`` then.
     """
     if queue.get("state") in (None, "running") and _lacks_majority(queue):
         queue = {**queue, "state": "minority"}
@@ -144,10 +144,10 @@ def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def is_measured(queue: Mapping[str, Json]) -> bool:
-    """Whether a counter that the listing of a queue leaves out is one of which there was nothing to count.
+    """Return whether a counter that the listing of a queue omits has counted nothing.
 
     RabbitMQ counts for classic and quorum queues only. For some seconds after a restart it shows neither
-    counters nor ``messages``; with these the counters are known.
+    counters nor ``messages``; as soon as it shows ``messages``, the counters are known.
     """
     return queue.get("type") in MEASURED_TYPES and isinstance(queue.get("messages"), int)
 
@@ -172,28 +172,29 @@ def _has_single_active_consumer(queue: Mapping[str, Json]) -> bool:
 
 CONSUMER: Final = "consumer"
 _PLACE: Final = 2
-"""Where the name of a consumer says what it was started on."""
+"""Position of the channel or connection in the name of a consumer."""
 
 
 def is_anonymous(name: ObjectName) -> bool:
-    """Whether the broker names neither channel nor connection of a consumer.
+    """Return whether the broker names neither channel nor connection of a consumer.
 
-    Events of such consumers name it neither, so that only listings say which are there.
+    Events of such consumers do not name them either, so only listings show which of them exist.
     """
     return name.class_name == CONSUMER and (not name.parts[_PLACE] or name.parts[_PLACE].startswith("("))
 
 
 def placed_consumers(items: Iterable[Json]) -> list[Json]:
-    """All consumers of a virtual host or broker, each with what it was started on as ``gateway.channel``.
+    """Return all consumers of a virtual host or broker, each with ``gateway.channel``.
 
-    A consumer of AMQP 0-9-1 has a channel, by whose name and its tag it is known. A stream or MQTT consumer
-    has a connection only (``channel_details.name`` is empty), and of one of AMQP 1.0 the broker says nothing
-    but queue and tag (``channel_details`` is ``{}`` or ``[]``). Its tag is the handle of its link, so that
-    the first links of any number of clients have the same one.
+    This is the name of the consumer's channel, or else of its connection. A consumer of AMQP 0-9-1 has a
+    channel, whose name and its tag identify it. A stream or MQTT consumer has a connection only
+    (``channel_details.name`` is empty). Of a consumer of AMQP 1.0 the broker shows only queue and tag
+    (``channel_details`` is ``{}`` or ``[]``). Its tag is the handle of its link, so that the first links of
+    any number of clients have the same tag.
 
-    That is the name of its channel or else of its connection. Those that have neither and share queue and tag
-    are numbered: the first has an empty text, further ones ``(2)``, ``(3)`` and so on. They are taken in the
-    order of what else is said of them, so that equal answers in another order give equal names.
+    Consumers that have neither and share queue and tag are numbered: the first has an empty text, further
+    ones ``(2)``, ``(3)`` and so on. They are sorted by all their fields, so that equal answers in another
+    order give equal names.
     """
     placed: list[Json] = []
     alike: dict[str, list[Mapping[str, Json]]] = {}
@@ -221,7 +222,7 @@ def _started_on(consumer: Mapping[str, Json]) -> str:
 
 
 def _text(value: Json) -> str:
-    """The same text for equal values; empty for what is nested too deep."""
+    """Return the same text for equal values; empty for a value that is nested too deeply."""
     try:
         return json.dumps(value, sort_keys=True)
     except RecursionError:

@@ -1,6 +1,6 @@
-"""The answers of the management API: what they say of the broker, and whether all of it has been read.
+"""Processes the answers of the management API, and finds out whether everything has been read.
 
-Without I/O. `PollingPlan` decides what is requested next, `Visibility` knows what can be read, and
+Without I/O. `PollingPlan` decides the next request, `Visibility` knows which classes can be read, and
 `BrokerView` which objects exist.
 """
 
@@ -56,9 +56,9 @@ _LONG_LISTING = 1_000
 """Number of queues from which on they are listed without statistics first, because that takes long."""
 _STARTING_FAULTS = 3
 _OWNER_ATTEMPTS = 3
-"""How often the owner of a queue is asked for: RabbitMQ knows a connection's name only after some seconds."""
+"""Maximum number of requests for the owner of a queue: RabbitMQ knows its name only after some seconds."""
 _OWNER_PAUSE = 4_000_000_000
-"""Nanoseconds between two such questions, where queues are listed more often."""
+"""Nanoseconds between two such requests, if queues are listed more often."""
 AGAIN = 1_000_000_000
 """Nanoseconds until a class is listed again of which not all is confirmed."""
 DATING_LIMIT = 15_000_000_000
@@ -66,7 +66,7 @@ DATING_LIMIT = 15_000_000_000
 
 
 class ManagementAnswers:
-    """Takes answers, and decides what follows from them.
+    """Processes answers.
 
     Args:
         config: settings of the source.
@@ -74,12 +74,12 @@ class ManagementAnswers:
         view: changed by answers.
         alarms: the nodes' alarms, which listings show, too.
         stream: publishes what changes, and that everything has been read.
-        impersonators: takes who the broker's users are.
+        impersonators: takes the broker's users.
 
     Attributes:
-        plan: decides what is requested next.
-        visibility: what can be read of the broker.
-        metrics: takes what is read beside the management API.
+        plan: decides the next request.
+        visibility: the classes that can be read, and whether they have been.
+        metrics: processes metrics, which are read beside the management API.
         missed_deletions: finds objects whose end neither listings nor events would report.
     """
 
@@ -201,7 +201,7 @@ class ManagementAnswers:
         return effects
 
     def forget_unread(self, now: int) -> list[Effect]:
-        """Withdraw what could not be read for too long, although the rest could."""
+        """Withdraw classes that could not be read for too long, although the rest could."""
         effects: list[Effect] = []
         for class_name in self.visibility.long_unread(now, self._config.silence_limit):
             effects += self._stream.apply(self._view.known.unread(class_name, now))
@@ -250,7 +250,7 @@ class ManagementAnswers:
     def _is_starting(self, request: ManagementRequest, answer: Answer) -> bool:
         """Return whether an error is taken for that of a broker that starts: a few times at most.
 
-        For a moment, RabbitMQ 4.3 then has a crash report for each request about itself.
+        For a moment, a starting RabbitMQ 4.3 has a crash report for each request about itself.
         """
         failed = isinstance(request, OverviewRequest) and isinstance(answer, Broken)
         early = failed and bool(self.visibility.failure) and self._early_faults < _STARTING_FAULTS

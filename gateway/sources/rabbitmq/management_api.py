@@ -1,4 +1,4 @@
-"""Requests to RabbitMQ's management API and what came of them, as values."""
+"""Requests to RabbitMQ's management API and their answers, as values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.object_names import ObjectName
 
 ADMINISTRATIVE = frozenset({"user", "parameter", "permission", "topicPermission"})
-"""Classes that monitoring is not enough to read: they need an administrator, parameters a policymaker."""
+"""Classes that need more than the tag ``monitoring``: an administrator, or a policymaker for parameters."""
 PAGE_SIZE = 500
-"""Objects on a page; RabbitMQ refuses more."""
+"""Number of objects on a page; RabbitMQ refuses more."""
 UNMEASURED_COLLECTIONS = frozenset(
     {"connections", "channels", "consumers", "stream/consumers", "stream/publishers"}
 )
@@ -33,7 +33,7 @@ them ignore ``page``, and ``/api/vhosts?page=1`` of every 4.x answers 500 and wr
 
 @dataclass(frozen=True, slots=True)
 class OverviewRequest:
-    """What cluster this is, and what it runs."""
+    """A request for the overview: the cluster's name, versions, listeners and number of queues."""
 
     @property
     def target(self) -> str:
@@ -46,10 +46,10 @@ class OverviewRequest:
 
 @dataclass(frozen=True, slots=True)
 class ListingRequest:
-    """All objects of a class, or one page of them, limited to ``columns`` if there are any.
+    """A request for all objects of a class, or one page of them, limited to ``columns`` if there are any.
 
     ``page`` counts from 1; it means nothing for a collection that is read whole (see `PAGED_COLLECTIONS`).
-    ``as_administrator``: it turned out that this broker shows them to administrators only.
+    ``as_administrator``: this broker shows them to administrators only, as an answer has shown.
     ``lean``: without statistics, and whole: for each page of it the broker would list everything.
     ``totals_only``: without statistics, but with the totals of queues, which the broker counts anyway.
     """
@@ -77,7 +77,7 @@ class ListingRequest:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRequest:
-    """One object, to learn whether it is still there."""
+    """A request for one object, to find out whether it still exists."""
 
     name: ObjectName
     collection: str
@@ -91,7 +91,7 @@ class ObjectRequest:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRequest:
-    """The connection that an exclusive queue belongs to, which no listing says."""
+    """A request for the connection that owns an exclusive queue, which no listing shows."""
 
     queue: ObjectName
 
@@ -104,7 +104,7 @@ class OwnerRequest:
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """Whether the contents of a virtual host may be read; every one has exchanges."""
+    """A request that shows whether the contents of a virtual host may be read: each has exchanges."""
 
     virtual_host: str
 
@@ -116,7 +116,7 @@ class PermissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class UsersRequest:
-    """Every user with its tags, which only an administrator may read. They come whole: there are no pages."""
+    """A request for all users with their tags, which only an administrator may read. There are no pages."""
 
     @property
     def target(self) -> str:
@@ -126,7 +126,7 @@ class UsersRequest:
 
 @dataclass(frozen=True, slots=True)
 class SessionsRequest:
-    """The sessions and links of an AMQP 1.0 connection."""
+    """A request for the sessions and links of an AMQP 1.0 connection."""
 
     connection: str
 
@@ -138,7 +138,7 @@ class SessionsRequest:
 
 @dataclass(frozen=True, slots=True)
 class UsedFeaturesRequest:
-    """Which deprecated features are in use."""
+    """A request for the deprecated features that are in use."""
 
     @property
     def target(self) -> str:
@@ -147,14 +147,14 @@ class UsedFeaturesRequest:
 
 
 ExtraRequest: TypeAlias = ObjectRequest | OwnerRequest | PermissionRequest | UsedFeaturesRequest
-"""What is asked once, when there is a reason."""
+"""Requests that are sent once, when there is a reason."""
 ManagementRequest: TypeAlias = (
     OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | ExtraRequest
 )
 
 
 def is_administrative(request: object) -> bool:
-    """Whether monitoring is not enough for a request."""
+    """Return whether a request needs more than the tag ``monitoring``."""
     match request:
         case ListingRequest():
             return request.as_administrator or request.class_name in ADMINISTRATIVE
@@ -165,7 +165,7 @@ def is_administrative(request: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The answer itself; ``size`` is how many bytes it took, 0 where that is not known."""
+    """An answer in JSON; ``size`` is its number of bytes, 0 if unknown."""
 
     body: Json
     size: int = field(default=0, compare=False)
@@ -173,7 +173,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """404: there is no such object."""
+    """The status 404: there is no such object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class BeyondLastPage:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """401 or 403. ``login``: the user name or password is wrong, else the user lacks a right."""
+    """The status 401 or 403. ``login``: user name or password is wrong; otherwise the user lacks a right."""
 
     login: bool
     reason: str
@@ -191,9 +191,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """5xx, or more than can be taken: this request has no answer, others perhaps.
+    """The failure of a request, as by a status 5xx or a too large answer; other requests may succeed.
 
-    ``lasting``: it will most likely be so for a long time, and asking again costs the broker much.
+    ``lasting``: the failure probably lasts long, and another attempt costs the broker much.
     """
 
     reason: str
@@ -202,11 +202,11 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """No answer now: connection refused, deadline passed, 503.
+    """The lack of an answer for now: connection refused, deadline passed, status 503.
 
     Attributes:
         reason: in one line for people.
-        responded: a server responded, only not with what was asked for.
+        responded: a server responded, but not with the requested answer.
         late: a server was reached, and no answer came in time.
     """
 
@@ -217,7 +217,7 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class NotManagement:
-    """What answers there is no RabbitMQ management API, or not one that we understand."""
+    """An answer of a server that is no management API of RabbitMQ, or none that the gateway understands."""
 
     reason: str
 
@@ -229,7 +229,7 @@ NO_JSON = NotManagement("it answers with something else than JSON")
 
 
 ENDED_EARLY: Final = "the connection ended before an answer, as it does on a port of AMQP"
-"""What is said of a server that closes or resets the connection: httpx has no words for it."""
+"""The reason if a server closes or resets the connection; httpx has no text for it."""
 
 WRONG_PASSWORD: Final = frozenset({"Login failed", "Not_Authorized"})
 """Reasons that RabbitMQ gives for a wrong name or password; the latter since 4.0."""
@@ -290,7 +290,7 @@ def _document(body: bytes) -> Document | None:
 
 
 def error_of(body: bytes) -> tuple[str, str]:
-    """What an error's JSON says: its name and its reason, in one line each; empty where it says nothing."""
+    """Return name and reason in an error's JSON, in one line each; empty if it has none."""
     return _error(_document(body))
 
 
@@ -330,7 +330,7 @@ def page_of(answer: Answer) -> tuple[list[Json], bool] | None:
 
 
 LONG_BYTES: Final = 64 * 1024
-"""Shorter bodies are decoded at once, in about a millisecond."""
+"""Size of a body above which it is decoded in steps; a shorter one takes about a millisecond."""
 _AT_ONCE: Final = 50
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
@@ -338,11 +338,11 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 class ArrayDecoder:
     """Decodes a JSON array, a few of its elements at a time.
 
-    A listing of 20,000 queues is 6 MB and takes a tenth of a second to decode, in which nothing else would
-    run.
+    A listing of 20,000 queues is 6 MB and takes a tenth of a second to decode; nothing else would run
+    meanwhile.
 
     Args:
-        body: in UTF-8.
+        body: the array in UTF-8.
 
     Attributes:
         elements: the elements that have been decoded.
@@ -392,5 +392,5 @@ class ArrayDecoder:
 
 
 def no_constant(name: str) -> Never:
-    """Refuse what Python takes for JSON and the standard does not: NaN and infinities."""
+    """Raise `ValueError` for NaN and infinities, which Python accepts in JSON and the standard does not."""
     raise ValueError(f"{name} is no JSON")

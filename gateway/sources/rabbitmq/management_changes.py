@@ -1,6 +1,6 @@
 """Changes of a broker through its management API, their answers, and deletions without an answer.
 
-A failed read loses nothing. Of a change it matters whether it was certainly not made.
+A failed read loses nothing. For a change it matters whether it was certainly not made.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Change:
     """A request that changes the broker. It is sent once.
 
     Attributes:
-        method: of HTTP.
+        method: the HTTP method.
         target: path and query below ``/api/``.
-        body: what is sent as JSON; ``None`` for nothing.
+        body: the value that is sent as JSON; ``None`` for no body.
         reason: the reason that the client of a closed connection gets.
     """
 
@@ -56,8 +56,8 @@ class Purge:
     API does not report that.
 
     Attributes:
-        virtual_host: of the queue.
-        queue: its name.
+        virtual_host: the virtual host of the queue.
+        queue: the name of the queue.
     """
 
     virtual_host: str
@@ -65,7 +65,7 @@ class Purge:
 
     @property
     def over_http(self) -> Change:
-        """The same as a request to the management API."""
+        """The purge as a request to the management API."""
         return Change("DELETE", f"{path_of('queues', self.virtual_host, self.queue)}/contents")
 
 
@@ -74,7 +74,7 @@ BrokerRequest: TypeAlias = Change | Lookup | Purge
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """2xx: the change was made."""
+    """A status 2xx: the change was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class PendingDeletion:
     """A requested deletion of one object that the broker has not answered.
 
     Attributes:
-        name: of the object.
+        name: the name of the object.
         is_ambiguous: another request of the gateway can have deleted the object.
         is_ours: an event reported that the gateway's user deleted it.
     """
@@ -168,7 +168,7 @@ class PendingDeletions:
     deletion requested twice, or the deletion of a queue or exchange, which deletes its bindings.
 
     Args:
-        user: who changes the broker for the gateway.
+        user: the user who changes the broker for the gateway.
     """
 
     def __init__(self, user: str) -> None:

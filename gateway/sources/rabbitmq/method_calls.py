@@ -1,8 +1,8 @@
-"""Calls of methods and fresh reads: which request is sent next, and what its answer means. Without I/O.
+"""Calls of methods and fresh reads: the next request to send, and the processing of its answer. No I/O.
 
 One request is sent at a time. A call that has begun proceeds without others in between until it pauses, so
-that what it read is what it changes. No change is made twice, none is begun after its deadline, and none is
-reported as failed unless that is certain.
+that the values that it has read are current when it changes them. No change is made twice, none is begun
+after its deadline, and none is reported as failed unless that is certain.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SETTLING = 6 * SECOND
 ANSWERING = SECOND
 """Nanoseconds before a call's deadline at which it is answered, while its console still waits."""
 EVENTS_FIRST = SECOND
-"""Nanoseconds for which the event of an end is awaited; it says more than that the object is gone."""
+"""Nanoseconds for which the event of an end is awaited; it reports more than that the object is gone."""
 MAX_RUNNING = 1_000
 """Maximum number of calls and fresh reads without an answer; more are refused."""
 EVENT_DELAY = 5 * SECOND
@@ -110,8 +110,8 @@ class MethodCalls:
 
     Args:
         readers: the reader of each class.
-        view: what is known of the broker.
-        answers: takes what is read.
+        view: the known objects of the broker.
+        answers: takes the objects that were read.
         stream: publishes what changes.
         writer: the user who changes the broker; empty for none, and every method is refused.
         lockout: the virtual hosts and users whom the configuration allows to be locked out.
@@ -194,7 +194,7 @@ class MethodCalls:
 
     @property
     def wake_at(self) -> int:
-        """When `overdue` must be called (ns); 0 if it need not."""
+        """The time at which `overdue` must be called (ns); 0 if it need not."""
         return min(self._deadlines.values(), default=0)
 
     def overdue(self, now: int) -> list[Effect]:
@@ -232,7 +232,7 @@ class MethodCalls:
 
         Args:
             received: the message.
-            event: what was read from it.
+            event: the event in it.
             now: the time (ns).
         """
         key, headers = received.key, received.headers
@@ -250,7 +250,7 @@ class MethodCalls:
 
     @property
     def due(self) -> int:
-        """When `next_request` has something to do (ns)."""
+        """The time at which `next_request` has something to do (ns)."""
         if self._current is not None:
             return 0
         limits_due = 0 if self._view.hosts.limits_wanted else self._limits_due
@@ -324,7 +324,7 @@ class MethodCalls:
         return bool(task.deadline) and not task.sent and self._now >= task.deadline
 
     def _reply(self, request: BrokerRequest, answer: BrokerAnswer) -> Json:
-        """Return what the steps get of an answer.
+        """Return the part of an answer that is passed to the steps.
 
         Raises:
             CallFailedError: the steps cannot continue with it.
@@ -514,7 +514,7 @@ class MethodCalls:
     ) -> Generator[Step, Json, Mapping[str, Json] | None]:
         """Read the object again, and apply the answer; return ``None`` if it is gone.
 
-        ``awaited``: its end is expected; an event will say more of it than that the object is gone.
+        ``awaited``: its end is expected; an event will report more than that the object is gone.
         """
         name = invocation.target
         began = self._now

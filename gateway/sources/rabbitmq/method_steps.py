@@ -54,7 +54,7 @@ ResultSteps: TypeAlias = Generator[Step, Json, Result | None]
 """The steps of a method that may return a result."""
 
 ReadSteps: TypeAlias = Generator[Lookup, Json, "Mapping[str, Json] | None"]
-"""The steps that read one object. They return what a listing would show of it, or ``None`` if it is gone."""
+"""The steps that read one object. They return it as a listing shows it, or ``None`` if it is gone."""
 
 
 class CallFailedError(Exception):
@@ -68,12 +68,12 @@ class CallFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A call as its method sees it.
+    """A call in the form that its method receives.
 
     Attributes:
         target: the object.
         created: when it was created, nanoseconds; 0 if unknown.
-        arguments: by name; absent ones are left out.
+        arguments: the arguments by name; absent ones are left out.
         lockout: the virtual hosts and users whom the configuration allows to be locked out.
     """
 
@@ -103,7 +103,7 @@ def _always(_document: Mapping[str, Json]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What a method does, and how its effect shows.
+    """The steps of a method, and the signs of its effect.
 
     Attributes:
         steps: the requests that it sends.
@@ -141,7 +141,7 @@ def json_of(value: Value) -> Json:
 
 
 def unmasked(written: Json, present: Json) -> Json:
-    """Return what a user writes who was shown ``present`` with masks, with masked parts as they are.
+    """Return ``written`` with its masked parts replaced by those of ``present``, which was shown with masks.
 
     A password is kept only if the rest of its text is unchanged: a user who may not read it could otherwise
     have it sent to another host.
@@ -174,12 +174,12 @@ _IsWanted: TypeAlias = Callable[[Mapping[str, Json]], bool]
 
 
 def read_single(name: ObjectName, collection: str, columns: tuple[str, ...]) -> ReadSteps:  # noqa: C901, PLR0911  a case for each form
-    """Read one object again; return what a listing would show of it, or ``None`` if it is gone.
+    """Read one object again; return it as a listing shows it, or ``None`` if it is gone.
 
     Args:
-        name: of the object.
-        collection: of the management API, which lists its class.
-        columns: that are needed.
+        name: the name of the object.
+        collection: the collection of the management API that lists its class.
+        columns: the columns that are needed.
     """
     parts, query = name.parts, f"?columns={quote(','.join(columns), safe=',')}"
     match name.class_name:

@@ -158,9 +158,9 @@ def _set_limit(collection: str, limit: str, argument: str, lockout: str = "") ->
     """Return a method that sets a limit of a virtual host or user.
 
     Args:
-        collection: of the API.
-        limit: its name in the API.
-        argument: of the method.
+        collection: the collection in the API.
+        limit: the name of the limit in the API.
+        argument: the argument of the method.
         lockout: the effect of a limit of 0, which is refused unless the configuration allows it for this
             name; empty if 0 is allowed.
     """

@@ -1,6 +1,6 @@
-"""Which of Prometheus' metrics to ask for next, and what their answers mean. Without I/O.
+"""The choice of Prometheus' metrics to request next, and the processing of the answers. Without I/O.
 
-Three things are read of them, one request at a time: statistics of queues, totals of protocols, and figures
+Three kinds of metrics are read, one request at a time: statistics of queues, totals of protocols, and figures
 of the leaders of quorum queues.
 """
 
@@ -37,13 +37,13 @@ from gateway.sources.rabbitmq.source_config import LEADERS_SHARE, TOTALS_SHARE
 
 
 class MetricsAnswers:
-    """Takes answers, and says what is to be asked next.
+    """Processes answers, and decides the next request.
 
     Args:
         readers: the reader of each class.
         view: changed by answers.
         stream: publishes what changes.
-        plan: of the listings, which are fewer where metrics show the same.
+        plan: the plan of the listings, which are fewer if metrics show the same.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class MetricsAnswers:
         self._leaders = leader_figures_of(readers, LEADERS_SHARE * plan.budget)
 
     def learn_listeners(self, overview: Json) -> None:
-        """Take from the overview where metrics are."""
+        """Take the addresses of the metrics from the overview."""
         statistics = self._view.statistics
         if statistics is None:
             return
@@ -74,7 +74,7 @@ class MetricsAnswers:
         self._note_shares()
 
     def listed(self, listing: Listing, now: int) -> None:
-        """A listing is complete."""
+        """Apply the end of a complete listing."""
         statistics = self._view.statistics
         if statistics is not None and listing.class_name == "node":
             statistics.learn_running(self._view.nodes.running)
@@ -85,13 +85,13 @@ class MetricsAnswers:
             self._leaders.learn_leaders(self._view.known, now)
 
     def completed(self, named: Collection[str], since: int) -> str:
-        """The class of which metrics and a listing without statistics have shown all, if there is one.
+        """Return the class of which metrics and a listing without statistics have shown all; empty if none.
 
-        What neither of them has is absent until a listing with statistics shows it.
+        Values that neither of them has are absent until a listing with statistics shows them.
 
         Args:
             named: the classes that were listed without statistics.
-            since: metrics that were asked for before this (ns) do not count.
+            since: metrics that were requested before this time (ns) do not count.
         """
         statistics = self._view.statistics
         if statistics is None or not statistics.active or statistics.applied < since:
@@ -99,7 +99,7 @@ class MetricsAnswers:
         return statistics.columns.class_name if statistics.columns.class_name in named else ""
 
     def next_request(self, now: int) -> ScrapeRequest | None:
-        """The metrics to ask for now, if any are due and it is known of what."""
+        """Return the metrics to request now; ``None`` if none are due, or the objects are not known yet."""
         statistics = self._view.statistics
         # Before the names are known the values are of no use, and would take the broker's time from them.
         if statistics is not None and self._plan.awaits_names(statistics.columns.class_name):
@@ -111,7 +111,7 @@ class MetricsAnswers:
         return request
 
     def sheet_for(self, request: ScrapeRequest) -> Sheet:
-        """What takes the answer to ``request``."""
+        """Return the object that takes the answer to ``request``."""
         if not request.families and self._totals is not None:
             return TotalsSheet(self._totals.reader)
         if self._leaders is not None and self._leaders.asks(request):
@@ -123,7 +123,7 @@ class MetricsAnswers:
     def scraped(
         self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
     ) -> list[Effect]:
-        """What came of ``request``, made at ``began`` and over at ``ended`` (ns). `advance` may follow."""
+        """Take the outcome of ``request``, from ``began`` to ``ended`` (ns). `advance` may follow."""
         if not request.families:
             return self._totals_scraped(request, outcome, began, ended)
         if self._leaders is not None and self._leaders.asks(request):
@@ -188,7 +188,7 @@ class MetricsAnswers:
             self._note_shares()
 
     def _note_shares(self) -> None:
-        """Pass to the plan how much time is not left for listings."""
+        """Pass the intervals and shares of time of these readings to the plan, which limits listings."""
         if self._leaders is not None:
             pace = self._leaders.pace
             self._plan.read_beside("Raft figures of queues", pace.interval, pace.spent)
@@ -220,11 +220,11 @@ class TotalsSheet:
     """The totals of one node, as they arrive.
 
     Args:
-        reader: the class.
+        reader: the reader of the class.
 
     Attributes:
         node: the name of the node that answered; empty until it was received.
-        totals: by protocol and metric.
+        totals: the totals by protocol and metric.
     """
 
     def __init__(self, reader: ClassReader) -> None:
@@ -249,7 +249,7 @@ class TotalsSheet:
                 self._take(self._metrics[samples.metric], samples)
 
     def finish(self) -> None:
-        """The body has ended.
+        """Take the end of the body.
 
         Raises:
             ProtocolError: it is incomplete.
@@ -259,11 +259,11 @@ class TotalsSheet:
             raise ProtocolError("the name of the node", f"no {IDENTITY}")
 
     def resolve(self, names: dict[bytes, ObjectName | None]) -> Iterator[None]:  # noqa: ARG002  as of others
-        """Nothing is left to be put together."""
+        """Do nothing: the totals need no such step."""
         return iter(())
 
     def items(self) -> list[Json]:
-        """The totals as a listing would have them: an object for each protocol."""
+        """Return the totals in the form of a listing: an object for each protocol."""
         return [{"node": self.node, PROTOCOL: name, **totals} for name, totals in self.totals.items()]
 
     def _take(self, name: str, samples: Samples) -> None:
@@ -278,18 +278,18 @@ class TotalsSheet:
 
 
 class PrometheusTotals:
-    """Decides which node is asked for its totals, and when; one after the other.
+    """Decides which node's totals are requested, and when; one node at a time.
 
     The totals of each protocol on each node come from ``/metrics`` of rabbitmq_prometheus: RabbitMQ counts
-    messages of all protocols by node only. A sample has the label ``protocol``, and some have ``queue_type``
-    besides, over which they are added up.
+    messages of all protocols by node only. A sample has the label ``protocol``. Some also have
+    ``queue_type``; they are added up over its values.
 
     Args:
-        reader: the class.
+        reader: the reader of the class.
         share: share of time that reading all nodes may take.
 
     Attributes:
-        pace: of these readings.
+        pace: the pace of these readings.
     """
 
     def __init__(self, reader: ClassReader, share: float) -> None:
@@ -297,15 +297,15 @@ class PrometheusTotals:
         self.pace = NodePace(share)
 
     def learn_nodes(self, nodes: dict[str, str]) -> None:
-        """Take the URL of each node; an empty name where that is not known."""
+        """Take the URLs of the nodes by name; the name is empty if it is unknown."""
         self.pace.learn(ScrapeRequest(url, (), node) for node, url in nodes.items())
 
     def next_request(self, now: int) -> ScrapeRequest | None:
-        """The request to make now; ``None`` while none is due."""
+        """Return the request to send now; ``None`` while none is due."""
         return self.pace.next_request(now)
 
     def scraped(self, request: ScrapeRequest, sheet: TotalsSheet, ended: int, spent: int) -> list[Json]:
-        """A node answered, for which it was busy ``spent`` nanoseconds: its totals."""
+        """Take the answer of a node, which was busy for ``spent`` nanoseconds; return its totals."""
         if request.node and sheet.node != request.node:
             self.failed(request, ended)
             return []
@@ -313,5 +313,5 @@ class PrometheusTotals:
         return sheet.items()
 
     def failed(self, request: ScrapeRequest, ended: int) -> None:
-        """A node gave none."""
+        """Note that a node gave no totals."""
         self.pace.failed(request, ended)

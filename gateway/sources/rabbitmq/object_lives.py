@@ -155,7 +155,7 @@ class EndedObjects:
         """Return whether an object that a listing shows may be the one that ended.
 
         Args:
-            name: of the object.
+            name: the name of the object.
             created: when the listed object was created (ns); 0 if unknown.
             began: when the listing began (ns).
         """
@@ -187,7 +187,7 @@ class EndedObjects:
 
 
 class RememberedObjects:
-    """Objects that existed before the start; it is not known yet what became of them."""
+    """Objects that existed before the start; it is unknown whether they still exist."""
 
     def __init__(self) -> None:
         self._objects: dict[ObjectName, KnownObject] = {}
@@ -213,7 +213,7 @@ class RememberedObjects:
         return self._objects.get(name)
 
     def pop(self, name: ObjectName) -> KnownObject | None:
-        """Remove and return the object of this name, if there is one: it is known what became of it."""
+        """Remove and return the object of this name, if there is one: it was confirmed, or has ended."""
         return self._objects.pop(name, None)
 
     def remove(self, ended: Callable[[KnownObject], bool]) -> list[KnownObject]:
@@ -277,7 +277,7 @@ class UnreportedCreations:
         """Return whether the event of an object that a listing shows may be on its way; it is kept then.
 
         Args:
-            reading: what the listing shows, without a creation time.
+            reading: the listed object, without a creation time.
             began: when the listing began (ns).
             sampled: when its values were read (ns).
             events_since: the time since which every event has arrived (ns).
@@ -295,7 +295,7 @@ class UnreportedCreations:
         return True
 
     def take(self, name: ObjectName) -> Unreported | None:
-        """Return what listings showed of an object, which is kept no longer."""
+        """Remove and return the listed state of an object."""
         return self._waiting.pop(name, None)
 
     def swept(self, class_name: str, seen: set[ObjectName], began: int) -> None:

@@ -1,4 +1,4 @@
-"""Names of objects: class and index; which objects are the gateway's own; and which process serves which.
+"""Names of objects (class and index), the gateway's own objects, and the Erlang processes of objects.
 
 RabbitMQ's own names consist of class and index only.
 """
@@ -49,7 +49,7 @@ def object_number(name: ObjectName, created: int, grounds: Iterable[int] = ()) -
     creation.
 
     Args:
-        name: of the object.
+        name: the name of the object.
         created: nanoseconds since 1970-01-01 UTC; 0 if the broker does not say.
         grounds: numbers of the objects on which it depends, if the broker does not say when it was created: a
             channel of a connection that was opened again is another channel.
@@ -90,7 +90,7 @@ def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[
 
     Args:
         name: the object.
-        document: what a listing or creation event says of it.
+        document: the object in the form of a listing.
         own_users: the gateway's users. Client properties are trusted only of these: otherwise any client
             could hide a connection.
     """

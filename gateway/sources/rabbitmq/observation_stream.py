@@ -44,7 +44,7 @@ _OUTLIVED: Final = frozenset({"vhost", "node"})
 
 
 class _ObservedClass:
-    """How objects of one class are observed.
+    """The form of one class in observations.
 
     Elements whose names are secret are left out of the schema and of every observation.
     """
@@ -81,7 +81,7 @@ class ObservationStream:
         readers: the reader of each class.
         known: the objects, to which references lead.
         events: the schemas of the events that may be raised, by name.
-        secrets: which elements are left out.
+        secrets: the rules of the elements that are left out.
 
     Attributes:
         synchronised: everything has been read and the broker answers, so that what was published is current.
@@ -113,7 +113,7 @@ class ObservationStream:
 
     @property
     def wake_at(self) -> int:
-        """When `tick` must be called (ns); 0 if it need not."""
+        """The time at which `tick` must be called (ns); 0 if it need not."""
         return self._heartbeat_at
 
     # Objects.

@@ -1,4 +1,4 @@
-"""Which request goes to the management API next, and when, so that reading does the broker no harm. No I/O.
+"""The schedule of requests to the management API, which limits the load on the broker. Without I/O.
 
 One request is sent at a time. The share of time that requests take stays within a budget: classes that are
 cheap to list are listed at their own pace, others as often as these leave time for (one of 1.2 s at 3.5 %
@@ -33,7 +33,7 @@ MAX_EXTRA_REQUESTS = 1_000
 """Maximum number of waiting questions about single objects and virtual hosts; a listing answers the rest."""
 
 NEEDED_BY_EVENTS: Final = frozenset({"node", "vhost"})
-"""Classes on whose objects those depend that events report."""
+"""Classes of objects on which objects that events report depend."""
 
 
 @dataclass(slots=True)
@@ -41,11 +41,11 @@ class _ClassPlan:
     """The plan of one class.
 
     Attributes:
-        cost: what a whole listing takes (ns), smoothed over ``readings``.
-        recent: what the last whole listings took (ns), `_RECENT` at most.
-        again: something was found that the listing in progress may not show.
+        cost: the duration of a whole listing (ns), smoothed over ``readings``.
+        recent: the durations of the last whole listings (ns), `_RECENT` at most.
+        again: the listing in progress may lack an object that was found.
         withheld: listing it needs rights that are missing.
-        refusals: how often in a row it could not be listed.
+        refusals: the number of times in a row that it could not be listed.
         held_until: it is not listed before this time (ns), for whatever reason.
     """
 
@@ -338,7 +338,7 @@ class PollingPlan:
         self._overview_due = min(self._overview_due, now)
 
     def retry(self, now: int, *, at_once: bool) -> None:
-        """Shorten the pauses of what could not be listed, because it may be possible now.
+        """Shorten the pauses of classes that could not be listed, because it may be possible now.
 
         ``at_once``: there is a reason to expect that, such as a changed right or another version of the
         broker. Otherwise the shortest pause since the last refusal is kept.
@@ -441,7 +441,8 @@ class PollingPlan:
     def hurry(self, now: int, class_name: str = "", *, values: bool = False) -> None:
         """List a class, or all of them, as soon as the broker allows: something may have been missed.
 
-        What could not be listed keeps its pause (see `retry`). ``values``: statistics are listed, too.
+        Classes that could not be listed keep their pause (see `retry`).
+        ``values``: statistics are listed, too.
         """
         for name, plan in self._classes.items():
             is_meant = class_name in {plan.first_page.class_name, ""} and (

@@ -1,9 +1,9 @@
-"""Figures of the leaders of replicated queues, from rabbitmq_prometheus: whom to ask when. Without I/O.
+"""Figures of the leaders of replicated queues from rabbitmq_prometheus, and their schedule. Without I/O.
 
 A node has figures of the Raft log (family ``ra_metrics``) for each replica of a quorum queue that it holds.
 Those of the leader count; a stream is no Raft log, and has none. RabbitMQ 3.10 and 4.0 show six figures of
-each replica, 4.3 shows sixty, under other names, and takes ten times as long. So they are asked for apart
-from other statistics, seldom, and only where a quorum queue is led.
+each replica, 4.3 shows sixty, under other names, and takes ten times as long. So they are requested apart
+from other statistics, rarely, and only from nodes that lead a quorum queue.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from gateway.sources.rabbitmq.reading import ClassReader
 
 _SECOND: Final = 1_000_000_000
 _SETTLING: Final = 6 * _SECOND
-"""RabbitMQ 3.10 and 4.0 renew the figures of a replica every 5 s: those of a new leader are from before."""
+"""Nanoseconds until a new leader's figures are read: RabbitMQ 3.10 and 4.0 renew figures every 5 s."""
 _APPLIED: Final = 200
-"""Objects taken together, in about a millisecond."""
+"""Number of objects that are processed at a time, in about a millisecond."""
 
 
 class LeaderColumns(LabelledColumns):
-    """Which metrics are read for the leader's figures of a class, and how these are made of them.
+    """The metrics that are read for the leader's figures of a class, and the formulas of these.
 
     Args:
-        reader: the class, whose rule has ``metrics`` with ``leader``.
+        reader: the reader of the class, whose rule has ``metrics`` with ``leader``.
     """
 
     def __init__(self, reader: ClassReader) -> None:
@@ -60,9 +60,9 @@ class LeaderColumns(LabelledColumns):
         }
 
     def figures(self, row: Row | None) -> dict[int, Value | None]:
-        """The value of each figure, by its position among the statistics; ``None`` where there is none.
+        """Return the value of each figure, by its position among the statistics; ``None`` if it has none.
 
-        A replica that has only just come has zeros until RabbitMQ looks at it, every 5 s.
+        The figures of a new replica are zero until RabbitMQ renews them, every 5 s.
         """
         known = row if row is not None and any(value is not None and value > 0 for value in row) else None
         return {
@@ -82,24 +82,24 @@ class LeaderColumns(LabelledColumns):
 
 
 class LeaderSheet(NodeSheet):
-    """The figures that one node has of the replicas that it holds, as they arrive."""
+    """The figures of the replicas that one node holds, as they arrive."""
 
     def resolve(self, names: dict[bytes, ObjectName | None]) -> Iterator[None]:  # noqa: ARG002  not worth keeping
-        """As of others; an object has one set of labels here, so that none is looked up twice."""
+        """Put the values together; no names are kept, because an object has only one set of labels here."""
         return super().resolve({})
 
 
 class LeaderFigures:
-    """Decides which node is asked for figures, and when, and keeps those of its objects in step with them.
+    """Decides which node's figures are requested, and when, and updates its objects with them.
 
     Args:
-        reader: the class.
-        rule: where its figures are.
+        reader: the reader of the class.
+        rule: the mapping's rule of the figures.
         share: share of time that reading all nodes may take.
 
     Attributes:
         columns: the metrics of interest.
-        pace: of these readings.
+        pace: the pace of these readings.
     """
 
     def __init__(self, reader: ClassReader, rule: LeaderMetricsRule, share: float) -> None:
@@ -120,7 +120,7 @@ class LeaderFigures:
     # Whom to ask, and when.
 
     def learn_nodes(self, nodes: Mapping[str, str]) -> None:
-        """Take the URL of each node; one of an unknown name stands under its URL."""
+        """Take the URL of each node by its name, or by the URL itself if the name is unknown."""
         self.pace.learn(
             ScrapeRequest(url, self._families, "" if node == url else node) for node, url in nodes.items()
         )
@@ -132,7 +132,7 @@ class LeaderFigures:
             self._give_up()
 
     def learn_leaders(self, known: KnownObjects, now: int) -> None:
-        """A listing is complete: take which nodes lead an object, and ask soon where one leads another."""
+        """Take the leaders of objects from a complete listing; read nodes that lead further ones soon."""
         leaders = {
             one.name: str(one.properties[self._holder])
             for one in known.of_class(self.columns.class_name)
@@ -146,11 +146,11 @@ class LeaderFigures:
                 self.pace.due[request] = min(due, earliest) if due > now else earliest
 
     def asks(self, request: ScrapeRequest) -> bool:
-        """Whether ``request`` is one of these."""
+        """Return whether ``request`` is a request for figures."""
         return request.families == self._families
 
     def next_request(self, now: int) -> ScrapeRequest | None:
-        """The request to make now; ``None`` while none is due, or nothing to be asked for."""
+        """Return the request to send now; ``None`` while none is due, or no node leads an object."""
         if self.busy:
             return None
         return self.pace.next_request(now, [request for request in self.pace.due if self._is_wanted(request)])
@@ -168,14 +168,14 @@ class LeaderFigures:
     # What came of it.
 
     def scraped(self, request: ScrapeRequest, sheet: LeaderSheet, began: int, ended: int, spent: int) -> None:
-        """A node answered.
+        """Take the answer of a node.
 
         Args:
-            request: what it was asked.
-            sheet: its figures, resolved.
-            began: when it was asked (ns).
-            ended: when its answer had arrived (ns).
-            spent: nanoseconds for which it was kept busy.
+            request: the request.
+            sheet: the node's figures, resolved.
+            began: when the request was sent (ns).
+            ended: when the answer had arrived (ns).
+            spent: nanoseconds for which the node was busy.
         """
         if request.node and sheet.node != request.node:
             self.failed(request, ended)
@@ -184,7 +184,7 @@ class LeaderFigures:
             self._taken, self._taking = (sheet.node, sheet.values, began), None
 
     def failed(self, request: ScrapeRequest, ended: int) -> None:
-        """A node gave none: what it showed before is not known any more."""
+        """Note that a node gave no figures: its earlier figures are not valid any more."""
         if self.pace.failed(request, ended) and self._answered.pop(request, ""):
             self._give_up()
 
@@ -196,7 +196,7 @@ class LeaderFigures:
         return self._taken is not None
 
     def advance(self, known: KnownObjects, hidden: frozenset[str]) -> list[Change]:
-        """Take the figures of some more objects; call it while `busy`.
+        """Apply the figures of some more objects; call it while `busy`.
 
         Args:
             known: the objects.
@@ -210,7 +210,7 @@ class LeaderFigures:
         return changes or []
 
     def _give_up(self) -> None:
-        """Go through the objects, those being taken among them, for figures that no node gives any more."""
+        """Go through all objects, again if that has begun, to remove figures that no node gives any more."""
         self._taken, self._taking = self._taken or ("", {}, 0), None
 
     def _applied(
@@ -221,7 +221,7 @@ class LeaderFigures:
         known: KnownObjects,
         hidden: frozenset[str],
     ) -> Iterator[list[Change]]:
-        """Changes of the objects that ``node`` leads, and of those whose leader gives no figures any more."""
+        """Yield changes of objects that ``node`` leads, and of those whose leader gives no more figures."""
         telling = frozenset(self._answered.values())
         changes: list[Change] = []
         names = [one.name for one in known.of_class(self.columns.class_name) if self._has(one)]
@@ -245,7 +245,7 @@ class LeaderFigures:
 
 
 def leader_figures_of(readers: Mapping[str, ClassReader], share: float) -> LeaderFigures | None:
-    """The figures of leaders that are read, in this share of time; ``None`` where the mapping has none."""
+    """Return the figures of leaders to read in this share of time; ``None`` if the mapping has none."""
     for reader in readers.values():
         if reader.rule.metrics is not None and reader.rule.metrics.leader is not None:
             return LeaderFigures(reader, reader.rule.metrics.leader, share)

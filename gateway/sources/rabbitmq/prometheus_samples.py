@@ -1,10 +1,10 @@
-"""Prometheus' text exposition format, read as it arrives, and its samples put together by object.
+"""Reads Prometheus' text exposition format as it arrives, and puts its samples together by object.
 
 Without I/O.
 
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format. RabbitMQ writes all
-samples of a metric in one block after its ``# TYPE`` line. A block that is not wanted is passed over without
-a look at its lines, and a wanted one is split by one regular expression: a broker with 20,000 queues answers
+samples of a metric in one block after its ``# TYPE`` line. A block that is not wanted is skipped without a
+look at its lines, and a wanted one is split by one regular expression: a broker with 20,000 queues answers
 with hundreds of thousands of lines.
 """
 
@@ -23,12 +23,12 @@ from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import ClassReader
 
 MAX_LINE_BYTES: Final = 64 * 1024
-"""RabbitMQ's names have at most 255 bytes; a line has two or three of them, escaped."""
+"""Maximum length of a line; it has two or three of RabbitMQ's names of at most 255 bytes, escaped."""
 MAX_LABELS: Final = 16
 
 _SECOND: Final = 1_000_000_000
 _INTERVAL: Final = 30 * _SECOND
-"""Between two readings of one node that are not urgent, where the cost allows."""
+"""Nanoseconds between two readings of one node that are not urgent, if the cost allows."""
 _RETRY: Final = 60 * _SECOND
 
 _TYPE: Final = b"\n# TYPE "
@@ -53,10 +53,10 @@ class ExpositionReader:
     """Splits an exposition into samples.
 
     Args:
-        wanted: names of the metrics whose samples are of interest.
+        wanted: the names of the metrics whose samples are wanted.
 
     Attributes:
-        metrics: the names of those whose ``# TYPE`` was read, with samples or without.
+        metrics: the names of those whose ``# TYPE`` line was read, with samples or without.
     """
 
     def __init__(self, wanted: Collection[str]) -> None:
@@ -68,10 +68,10 @@ class ExpositionReader:
         self._read = 0
 
     def feed(self, part: bytes) -> list[Samples]:
-        """The samples of the lines that ``part`` completes.
+        """Return the samples of the lines that ``part`` completes.
 
         Raises:
-            ProtocolError: a line is none of the format, or longer than `MAX_LINE_BYTES`.
+            ProtocolError: a line does not have the format, or longer than `MAX_LINE_BYTES`.
         """
         text = self._rest + part
         self._read += len(part)
@@ -94,7 +94,7 @@ class ExpositionReader:
         return found
 
     def finish(self) -> None:
-        """The body has ended.
+        """Take the end of the body.
 
         Raises:
             ProtocolError: it ended within a line.
@@ -134,7 +134,7 @@ def _block_pattern(metric: bytes) -> re.Pattern[bytes]:
 
 
 def value_of(text: bytes) -> Number | None:
-    """The number that a sample's text stands for; ``None`` for NaN and infinities, which say nothing.
+    """Return the number in a sample's text; ``None`` for NaN and infinities, which are no measurements.
 
     Raises:
         ProtocolError: it is no number.
@@ -154,10 +154,10 @@ def value_of(text: bytes) -> Number | None:
 
 
 def labels_of(text: bytes) -> dict[str, str]:
-    """The labels of a sample, by name.
+    """Return the labels of a sample, by name.
 
     Raises:
-        ProtocolError: they are not as the format has them, or not UTF-8.
+        ProtocolError: they do not have the format, are too many, or are not UTF-8.
     """
     labels: dict[str, str] = {}
     position = 0
@@ -182,24 +182,24 @@ PREFIX: Final = "rabbitmq_detailed_"
 IDENTITY: Final = "rabbitmq_identity_info"
 """The metric whose labels name the node that answers."""
 MAX_ROWS: Final = 1_000_000
-"""Sets of labels in one answer; 500,000 queues have two each."""
+"""Maximum number of sets of labels in one answer; 500,000 queues have two each."""
 _SLICE: Final = 500
-"""Rows taken together, in about a millisecond."""
+"""Number of rows that are processed at a time, in about a millisecond."""
 
 Row: TypeAlias = list[Number | None]
-"""Values by column; ``None`` where the node has no sample."""
+"""The values of an object by column; ``None`` if the node has no sample."""
 
 
 class LabelledColumns:
     """Metrics of objects of a class, each of which is a column.
 
     Args:
-        reader: the class, whose rule has ``metrics``.
+        reader: the reader of the class, whose rule has ``metrics``.
         names: the full names of the metrics.
 
     Attributes:
         numbers: the column of each metric, by its full name.
-        summed: the columns that every node has to have.
+        summed: the columns that every node must have, and that are added up over the nodes.
     """
 
     def __init__(self, reader: ClassReader, names: Iterable[str]) -> None:
@@ -209,10 +209,10 @@ class LabelledColumns:
         self.summed: frozenset[int] = frozenset()
 
     def name_of(self, labels: bytes) -> ObjectName | None:
-        """The object that a sample's labels name; ``None`` where they name none.
+        """Return the name of the object in a sample's labels; ``None`` if they have none.
 
         Raises:
-            ProtocolError: they are no labels.
+            ProtocolError: the labels are invalid.
         """
         found = labels_of(labels)
         parts = tuple(found[label] for label in self.labels if label in found)
@@ -220,17 +220,17 @@ class LabelledColumns:
 
 
 class Columns(LabelledColumns):
-    """Which metrics are read for a class, and which of its statistics are made of them.
+    """The metrics that are read for a class, and the statistics that are computed from them.
 
     Args:
-        reader: the class, whose rule has ``metrics``.
+        reader: the reader of the class, whose rule has ``metrics``.
 
     Attributes:
-        terms: position of a statistic, and the columns whose sum is its value.
+        terms: the position of each statistic, and the columns whose sum is its value.
         counters: the positions of those that are counters.
-        unused: what stands for a counter that has no sample, because there was nothing to count.
-        lapsing: positions of the statistics that are given up when a metric changes.
-        dear: the columns that an answer without the dear families does not have.
+        unused: by position, the value of a counter without a sample, which has counted nothing.
+        lapsing: the positions of the statistics that are removed when a metric changes.
+        dear: the columns that an answer without the dear families lacks.
     """
 
     def __init__(self, reader: ClassReader) -> None:
@@ -248,7 +248,7 @@ class Columns(LabelledColumns):
         self.summed = frozenset(
             column for position, columns in self.terms if position in self.counters for column in columns
         )
-        """Columns of counters: every node counts what passed through it."""
+        """Columns of counters, which every node counts for itself."""
         self.unused = {position: rules[elements[position].name].unused for position in self.counters}
         self.lapsing = tuple(
             position for position, element in enumerate(elements) if rules[element.name].lapses
@@ -263,13 +263,13 @@ class Columns(LabelledColumns):
 
 @dataclass(frozen=True, slots=True)
 class ScrapeRequest:
-    """Metrics of a node: of the objects of one class, or its totals.
+    """A request for metrics of a node: those of the objects of one class, or its totals.
 
     Attributes:
-        url: where the node answers: ``http://host:15692``.
-        families: those that are wanted of each object; none for the totals.
-        node: its name, which its answer has to repeat; empty where any name will do.
-        whole: it asks for the families too that are dear.
+        url: the URL at which the node answers: ``http://host:15692``.
+        families: the families that are wanted of each object; none for the totals.
+        node: the name of the node, which its answer must contain; empty if any name is accepted.
+        whole: the dear families are requested, too.
     """
 
     url: str
@@ -286,7 +286,7 @@ class ScrapeRequest:
 
 
 class NodePace:
-    """When each node is asked for metrics that are not urgent: as often as a share of time allows.
+    """The schedule of requests for metrics that are not urgent: as often as a share of time allows.
 
     Args:
         share: share of time that reading all nodes may take.
@@ -294,7 +294,7 @@ class NodePace:
     Attributes:
         due: when each request is due (ns).
         bearable: the shortest interval of one node within the share (ns); 0 before the first answer.
-        interval: nanoseconds from one reading of a node to the next as things stand; 0 before the first.
+        interval: current nanoseconds from one reading of a node to the next; 0 before the first.
         spent: share of time that reading all nodes takes.
     """
 
@@ -306,18 +306,18 @@ class NodePace:
         self._share = share
 
     def learn(self, requests: Iterable[ScrapeRequest]) -> None:
-        """Take the requests that can be made now; those that are known keep their time, new ones are due."""
+        """Set the requests that are possible now; known ones keep their time, new ones are due."""
         self.due = {request: self.due.get(request, 0) for request in requests}
         if not self.due:
             self.interval, self.spent = 0, 0.0
 
     def next_request(self, now: int, wanted: Collection[ScrapeRequest] | None = None) -> ScrapeRequest | None:
-        """The request among ``wanted`` (all by default) to make now; ``None`` while none is due."""
+        """Return the request among ``wanted`` (all by default) to send now; ``None`` while none is due."""
         request = min(self.due if wanted is None else wanted, key=self.due.__getitem__, default=None)
         return request if request is not None and self.due[request] <= now else None
 
     def answered(self, request: ScrapeRequest, ended: int, spent: int) -> bool:
-        """A node answered at ``ended``, busy for ``spent`` ns; whether its answer is still wanted."""
+        """Note an answer at ``ended``, by a node busy for ``spent`` ns; return whether it is still wanted."""
         if request not in self.due:
             return False
         cost = spent * len(self.due)
@@ -328,7 +328,7 @@ class NodePace:
         return True
 
     def failed(self, request: ScrapeRequest, ended: int) -> bool:
-        """A node gave no metrics; whether they are still wanted."""
+        """Note that a node gave no metrics; return whether they are still wanted."""
         if request not in self.due:
             return False
         self.due[request] = ended + _RETRY
@@ -337,7 +337,7 @@ class NodePace:
 
 @dataclass(frozen=True, slots=True)
 class NotScraped:
-    """The node gave no metrics, for ``reason``, one line for people."""
+    """The failure of a request for metrics; ``reason`` is one line for people."""
 
     reason: str
 
@@ -346,12 +346,12 @@ class NodeSheet:
     """The metrics of one node, as they arrive.
 
     Args:
-        columns: the metrics of interest.
+        columns: the metrics that are wanted.
 
     Attributes:
         columns: the same.
         node: the name of the node that answered; empty until it was received.
-        values: what the node knows of each object; filled by `resolve`.
+        values: the node's values of each object; filled by `resolve`.
     """
 
     def __init__(self, columns: LabelledColumns) -> None:
@@ -365,7 +365,7 @@ class NodeSheet:
         """Take some bytes of the body.
 
         Raises:
-            ProtocolError: they are no exposition, or too much of one.
+            ProtocolError: they do not have the exposition format, or too many sets of labels.
         """
         for samples in self._reader.feed(part):
             if samples.metric == IDENTITY:
@@ -374,7 +374,7 @@ class NodeSheet:
                 self._take(self.columns.numbers[samples.metric], samples)
 
     def finish(self) -> None:
-        """The body has ended.
+        """Take the end of the body.
 
         Raises:
             ProtocolError: it is incomplete, or lacks metrics that are counters in the mapping.
@@ -391,10 +391,10 @@ class NodeSheet:
         """Put the values together by object, in steps of about a millisecond.
 
         Args:
-            names: the objects that labels name, as far as that is known; added to.
+            names: the objects by their labels, as far as they are known; new ones are added.
 
         Raises:
-            ProtocolError: labels are not as they have to be.
+            ProtocolError: labels are invalid.
         """
         for number, (labels, row) in enumerate(self._rows.items()):
             if labels not in names:
@@ -424,14 +424,14 @@ class NodeSheet:
 
 
 class Sheet(Protocol):
-    """What a node's metrics are put together in, as they arrive."""
+    """An object that takes a node's metrics as they arrive, and puts them together."""
 
     def feed(self, part: bytes) -> None:
         """Take some bytes of the body."""
         ...
 
     def finish(self) -> None:
-        """The body has ended."""
+        """Take the end of the body."""
         ...
 
     def resolve(self, names: dict[bytes, ObjectName | None]) -> Iterator[None]:
@@ -446,7 +446,7 @@ class Scraped:
     Attributes:
         sheet: the values, resolved.
         waited: nanoseconds until the answer began.
-        busy: nanoseconds that the broker may have been busy with it: all but what we took to read it.
+        busy: nanoseconds for which the broker may have been busy, without our own time to read the answer.
         size: bytes of the answer.
     """
 

@@ -1,12 +1,13 @@
-"""Statistics from rabbitmq_prometheus: which node to ask when, and what the answers mean. Without I/O.
+"""Statistics from rabbitmq_prometheus: the schedule of requests, and the processing of answers. No I/O.
 
-Every node knows its own queues, and counts what passes through it: gauges of a queue are those of the node
-that holds it, counters are added up over all nodes, as the management API does. So the metrics count only
-while every running node gives them; otherwise statistics are read from the listings, which cost more.
+Every node has gauges of its own queues, and counts the messages that pass through it: gauges of a queue are
+those of the node that holds it, counters are added up over all nodes, as the management API does. So the
+metrics count only while every running node gives them; otherwise statistics are read from the listings, which
+cost more.
 
-A counter does not go backwards by a change from the one to the other. RabbitMQ keeps the counters of a queue
-that was deleted for up to two minutes, and goes on with them where one of that name is declared meanwhile;
-what was counted for the earlier queue is subtracted.
+A counter does not decrease by a change between metrics and listings. RabbitMQ keeps the counters of a queue
+that was deleted for up to two minutes, and continues them if a queue of that name is declared meanwhile; the
+counts of the earlier queue are subtracted.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from gateway.sources.rabbitmq.reading import ClassReader, Reading
 from gateway.sources.rabbitmq.source_config import SECOND, StatisticsConfig
 
 _HELD: Final = 60 * SECOND
-"""For so long a counter that is smaller in a listing than in the metrics is taken to be older."""
+"""Nanoseconds for which a counter that is smaller in a listing than in the metrics counts as outdated."""
 _APPLIED: Final = 200
-"""Objects taken together, in about a millisecond."""
+"""Number of objects that are processed at a time, in about a millisecond."""
 _PROTOCOLS: Final = {"http/prometheus": "http", "https/prometheus": "https"}
 
 
 @dataclass(slots=True)
 class _Counted:
-    """What was last read of an object: the number that it had, and what to take off for its predecessor."""
+    """The last reading of an object: its number and values, and the counts of its predecessor to subtract."""
 
     number: int
     row: Row
@@ -60,14 +61,14 @@ class PrometheusStatistics:
     """Keeps the statistics of one class in step with its metrics.
 
     Args:
-        reader: the class, whose rule has ``metrics``.
+        reader: the reader of the class, whose rule has ``metrics``.
         config: see `StatisticsConfig`.
 
     Attributes:
         active: the statistics that have a metric are those of the last reading.
-        trouble: why they are not, in one line for people; empty where all is well or nothing is to be read.
-        pace: how often they are read as things stand.
-        applied: when the last reading began whose values were all taken (ns); 0 for none.
+        trouble: why they are not, in one line for people; empty if they are, or if no metrics are to be read.
+        pace: the pace of the readings.
+        applied: when the last reading began whose values were all applied (ns); 0 for none.
     """
 
     def __init__(self, reader: ClassReader, config: StatisticsConfig) -> None:
@@ -102,7 +103,7 @@ class PrometheusStatistics:
     # Whom to ask.
 
     def learn_listeners(self, overview: Json) -> None:
-        """Take from the overview which nodes there are, and where their metrics are."""
+        """Take the nodes, and the addresses of their metrics, from the overview."""
         listeners = overview.get("listeners") if isinstance(overview, Mapping) else None
         self._unlisted = not isinstance(listeners, list)
         if not isinstance(listeners, list) or not self._config.enabled:
@@ -129,13 +130,13 @@ class PrometheusStatistics:
                 self.trouble = f"{', '.join(missing)} has no Prometheus metrics that may be read"
 
     def learn_running(self, nodes: Iterable[str]) -> None:
-        """These nodes run, which counts where the overview shows no listeners: its statistics are off."""
+        """Set the running nodes, if the overview shows no listeners because its statistics are off."""
         if self._unlisted:
             self._nodes = set(nodes)
 
     @property
     def urls(self) -> dict[str, str]:
-        """Where the metrics of each node are, by its name, or by the URL where the name is not known."""
+        """The URL of each node's metrics, by its name, or by the URL itself if the name is unknown."""
         return {request.node or request.url: request.url for request in self._requests}
 
     def _whole_request(self, url: str, node: str = "") -> ScrapeRequest:
@@ -159,12 +160,12 @@ class PrometheusStatistics:
 
     @property
     def share(self) -> float:
-        """Share of time that reading the metrics takes at most."""
+        """The share of time that reading the metrics takes at most."""
         return self.pace.share
 
     @property
     def intervals(self) -> dict[str, int]:
-        """Nanoseconds between two readings of what is read as metrics, by what people call it."""
+        """The nanoseconds between two readings of each kind of metrics, by its name for people."""
         intervals = {"depths and counters of queues": self.pace.interval}
         if self.pace.whole_interval > self.pace.interval:
             intervals["numbers of consumers of queues"] = self.pace.whole_interval
@@ -172,11 +173,11 @@ class PrometheusStatistics:
 
     @property
     def due(self) -> int:
-        """When to make `next_request` (ns); 0 where there is nothing to ask."""
+        """The time at which to call `next_request` (ns); 0 if there is nothing to request."""
         return max(1, self._due) if self._requests else 0
 
     def next_request(self, now: int) -> ScrapeRequest | None:
-        """The request to make now; ``None`` while none is due."""
+        """Return the request to send now; ``None`` while none is due."""
         if not self._requests or now < self._due or self.busy:
             return None
         if self._step == 0:
@@ -190,14 +191,14 @@ class PrometheusStatistics:
         return request if self._is_whole else replace(request, families=self._families, whole=False)
 
     def scraped(self, request: ScrapeRequest, sheet: NodeSheet, began: int, ended: int, spent: int) -> None:
-        """A node answered.
+        """Take the answer of a node.
 
         Args:
-            request: what it was asked.
-            sheet: its metrics, resolved.
-            began: when it was asked (ns).
-            ended: when its answer began (ns), which is when the values were so.
-            spent: nanoseconds for which it was kept busy.
+            request: the request.
+            sheet: the node's metrics, resolved.
+            began: when the request was sent (ns).
+            ended: when the answer began (ns); the time of the values lies between the two.
+            spent: nanoseconds for which the node was busy.
         """
         if self._step >= len(self._requests) or request != self._asked:
             return
@@ -222,7 +223,7 @@ class PrometheusStatistics:
         self._applying = None
 
     def failed(self, request: ScrapeRequest, why: NotScraped, ended: int) -> None:
-        """A node gave no metrics: statistics are read from listings until all nodes do."""
+        """Note that a node gave no metrics: statistics are read from listings until all nodes give them."""
         self.active = False
         place = request.node or request.url
         self.trouble = f"statistics are read from listings: no metrics of {place} ({why.reason})"
@@ -240,7 +241,7 @@ class PrometheusStatistics:
         return self.active and 0 < len(self._requests) == self._step
 
     def advance(self, known: KnownObjects, hidden: frozenset[str]) -> list[Change]:
-        """Take the values of some more objects; call it while `busy`.
+        """Apply the values of some more objects; call it while `busy`.
 
         Args:
             known: the objects.
@@ -306,7 +307,7 @@ class PrometheusStatistics:
         return known.measured(one, tuple(statistics), sampled)
 
     def _row(self, one: KnownObject) -> tuple[Row, int]:
-        """What all nodes together say of an object, and when that was so."""
+        """Return the values that all nodes together have of an object, and their time (ns)."""
         there = {node: sheet for node, sheet in self._sheets.items() if one.name in sheet.values}
         holder = one.properties[self._holder]
         node = holder if holder in there else next(iter(there))
@@ -337,13 +338,13 @@ class PrometheusStatistics:
     def joined(
         self, reading: Reading, known: KnownObject | None, sampled: int, *, single: bool
     ) -> tuple[Reading, int]:
-        """What was listed of an object with the statistics that count, and when these were so (ns).
+        """Return a listed object with the statistics that count, and their time (ns).
 
         Args:
-            reading: what the listing says.
+            reading: the object as the listing shows it.
             known: the object as it was known.
             sampled: when it was listed (ns).
-            single: it was asked for by itself, after something was done with it.
+            single: it was requested by itself, after an operation on it.
         """
         last = self._counted.get(reading.name)
         if known is None or last is None or last.number != known.number:
@@ -363,16 +364,16 @@ class PrometheusStatistics:
         return replace(reading, statistics=tuple(statistics)), sampled
 
     def hurry(self, now: int, *, known: int) -> None:
-        """So many objects were listed: where most of them are new, read their statistics soon."""
+        """Read statistics soon, if most of the ``known`` listed objects are new."""
         if not self._failures and not self._step and known > 2 * len(self._counted):
             self._due = min(self._due, now)
 
 
 def listener_url(listener: Mapping[str, Json], node: str, management: str) -> str:
-    """The URL of a node's metrics, out of one of the listeners in the overview; empty where it gives none.
+    """Return the URL of a node's metrics from a listener in the overview; empty if the listener has none.
 
-    Without a certificate it is not known who answers: where the management API is asked by TLS, metrics
-    without it are read from this machine only. No password is sent to either.
+    A server without a certificate is not authenticated: if the management API is read over TLS, metrics
+    without TLS are read from this machine only. Requests for metrics contain no password.
     """
     scheme = _PROTOCOLS.get(str(listener.get("protocol")), "")
     address, port = listener.get("ip_address"), listener.get("port")
@@ -413,7 +414,7 @@ def _sum(values: list[int | float | None]) -> int | float | None:
 def statistics_of(
     readers: Mapping[str, ClassReader], config: StatisticsConfig
 ) -> PrometheusStatistics | None:
-    """The statistics that are read as metrics; ``None`` where none are."""
+    """Return the statistics that are read as metrics; ``None`` if there are none."""
     if not config.enabled:
         return None
     measured = [reader for reader in readers.values() if reader.rule.metrics is not None]
@@ -422,13 +423,13 @@ def statistics_of(
 
 _SECOND: Final = 1_000_000_000
 _COSTS: Final = 8
-"""Readings of a kind by whose costs its pace is known."""
+"""Number of readings of a kind by whose costs its pace is known."""
 _FIRST_INTERVAL: Final = 12 * _SECOND
-"""The longest pause before it is."""
+"""The longest interval of readings until their pace is known."""
 _FIRST_WHOLE_INTERVAL: Final = 60 * _SECOND
-"""The longest time between whole readings before it is."""
+"""The longest interval of whole readings until their pace is known."""
 _LEAN_PART: Final = 3 / 4
-"""Part of the time for what every reading has; the rest is for what only whole ones have."""
+"""Share of the time for metrics that every reading has; the rest is for those of whole readings only."""
 
 
 class ScrapePace:
@@ -436,16 +437,16 @@ class ScrapePace:
 
     To count the consumers of its queues RabbitMQ copies all that it knows of each: with 20,000 queues that
     costs three times as much processor time as all other metrics of queues together. Where a whole reading at
-    each interval is too dear, most readings leave these metrics out, and take three quarters of the time
-    there is.
+    each interval is too dear, most readings leave these metrics out, and take three quarters of the available
+    time.
 
     Args:
-        interval: between two readings, where their cost allows.
+        interval: the time between two readings, if their cost allows.
         share: share of time that they may take.
         dear: whether there are metrics that a reading may leave out.
 
     Attributes:
-        interval: from the beginning of one reading to that of the next as things stand.
+        interval: the current time from the beginning of one reading to that of the next.
         whole_interval: the same of readings that leave nothing out.
     """
 
@@ -460,21 +461,21 @@ class ScrapePace:
 
     @property
     def share(self) -> float:
-        """Share of time that readings take at most, as things stand."""
+        """The current share of time that readings take at most."""
         whole = min(self._whole, default=0)
         lean = min(self._lean, default=whole) if self.whole_interval > self.interval else whole
         return min(self._share, lean / self.interval + max(0, whole - lean) / self.whole_interval)
 
     def is_whole(self, now: int) -> bool:
-        """Whether a reading that begins at ``now`` leaves nothing out."""
+        """Return whether a reading that begins at ``now`` includes all metrics."""
         return not self._dear or now >= self._whole_due
 
     def restart(self) -> None:
-        """The values of before do not count any more: the next reading leaves nothing out."""
+        """Make the next reading include all metrics, because earlier values do not count any more."""
         self._whole_due = 0
 
     def read(self, began: int, cost: int, *, whole: bool) -> None:
-        """A reading that began at ``began`` kept the broker busy for ``cost``."""
+        """Note that a reading that began at ``began`` kept the broker busy for ``cost``."""
         (self._whole if whole else self._lean).append(cost)
         # Others who keep the machine busy make a reading longer, never shorter.
         dearest = min(self._whole, default=cost)

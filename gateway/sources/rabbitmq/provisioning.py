@@ -1,4 +1,4 @@
-"""Sets up on a RabbitMQ what gateway and agent need: virtual host, exchange, users with their rights.
+"""Sets up a RabbitMQ for gateway and agent: virtual host, exchange, users with their rights.
 
 All of it goes through the management API, as an administrator. The present state is read first, and gives the
 missing steps; each is one request. A second run has no steps.
@@ -48,12 +48,12 @@ class Step:
     """One change of the broker: a request to the management API.
 
     Attributes:
-        description: what it does, in one line for people.
+        description: the change, in one line for people.
         path: below ``/api/``.
-        body: of a PUT.
+        body: the body of a PUT.
         permitted_in: the virtual host in which the administrator itself needs a permission for it; empty for
             none.
-        method: of the request. A DELETE of something that is gone succeeds.
+        method: the HTTP method. A DELETE of something that is gone succeeds.
     """
 
     description: str
@@ -115,7 +115,8 @@ def provision(
     and the virtual host stay on the broker.
 
     Args:
-        client: of the management API, base URL ending with ``/api/``, with an administrator's credentials.
+        client: a client of the management API with an administrator's credentials; its base URL ends with
+            ``/api/``.
         users: the users, with rights in virtual hosts that exist (or are ``vhost``).
         vhost: the management virtual host; empty if neither it nor the exchange is wanted.
         exchange: the management exchange; empty for none.
@@ -330,8 +331,8 @@ def missing(client: httpx.Client, wanted: tuple[Exchange, ...]) -> tuple[Exchang
     """Return those of ``wanted`` that do not exist.
 
     Args:
-        client: of the management API, as `provisioning.plan` takes it.
-        wanted: of a type in `TYPES`.
+        client: a client of the management API, as for `provisioning.plan`.
+        wanted: exchanges of a type in `TYPES`.
 
     Raises:
         ProvisioningError: an exchange of another type has the name, or the broker cannot be read.

@@ -28,7 +28,7 @@ _VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,7}")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one JSON object says of one object.
+    """The values of one object, read from one JSON object.
 
     ``properties`` and ``statistics`` are in schema order. A reference is the name (text) of the other object,
     whose class is the element's ``references``.
@@ -50,7 +50,7 @@ class _Column:
     """The version from which on the value is absent; empty for none."""
 
     def holds_in(self, version: tuple[int, ...]) -> bool:
-        """Whether the value is a measurement in a version; an empty one is not known."""
+        """Return whether the value is a measurement in a version; an empty version is unknown."""
         return not self.until or bool(version and version < self.until)
 
 
@@ -60,10 +60,10 @@ class ClassReader:
     Args:
         schema: the class as its mapping defines it.
         rule: the mapping's rule of the class.
-        secrets: what must not be passed on.
+        secrets: the rules of values that must not be passed on.
 
     Attributes:
-        unreadable: how often a value was there but could not be read, by ``class.element``; an object that
+        unreadable: the number of present values that could not be read, by ``class.element``; an object that
             lacks its index or a property that is not optional counts as ``class``.
     """
 
@@ -83,8 +83,7 @@ class ClassReader:
         self.in_virtual_host = first is not None and first.references == "vhost"
         """Whether objects of the class are named by their virtual host first."""
         self.keeps = tuple(e.access is Access.READ_CREATE for e in schema.properties)
-        """Per property, whether it is settled at creation: once known it stays, although a later answer
-        may lack it."""
+        """For each property, whether it is fixed at creation: a known value stays if an answer lacks it."""
         self.classes_needed = frozenset(rule.properties[name].references for name in rule.ends_with)
         """Classes on whose objects those of this class depend."""
         self.led = tuple(
@@ -96,31 +95,30 @@ class ClassReader:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What to ask the management API for, dotted, without what the source works out itself."""
+        """The dotted columns to request from the management API, without those that the source computes."""
         asked: dict[str, None] = {}
         for column in (*self._properties, *self._statistics):
             asked.update(dict.fromkeys(column.path.columns))
         return tuple(name for name in asked if not name.startswith("gateway."))
 
     def name_of(self, document: Json) -> ObjectName | None:
-        """Which object ``document`` is about; ``None`` where it does not say."""
+        """Return the name of the object in ``document``; ``None`` if it lacks the name."""
         parts = [_index_text(path.find(document), number=number) for path, number in self._index]
         texts = tuple(text for text in parts if text is not None)
         return ObjectName(self.schema.key.name, texts) if len(texts) == len(parts) else None
 
     def property_of(self, document: Json, element: str) -> Value | None:
-        """What ``document`` says of one property."""
+        """Return the value of one property in ``document``."""
         column = next(column for column in self._properties if column.element.name == element)
         return self._value(column, document, measured=False)
 
     def read(self, document: Json, *, measured: bool = False, lean: bool = False) -> Reading | None:
-        """What ``document`` says; ``None`` where it lacks what every object of the class must have.
+        """Return the values in ``document``; ``None`` if it lacks one that every object must have.
 
         Args:
             document: the JSON object.
-            measured: whether the broker measures the object, so that a counter that it leaves out is one of
-                which there was nothing to count.
-            lean: it is known to have no statistics, which are not looked for.
+            measured: whether the broker measures the object, so that an absent counter has counted nothing.
+            lean: it is known to have no statistics, so none are read.
         """
         name = self.name_of(document)
         if name is None:
@@ -149,12 +147,12 @@ class ClassReader:
         return time if isinstance(time, int) else 0
 
     def beside(self, listed: Reading, properties: Values, statistics: Values) -> Values:
-        """The statistics that ``listed`` has, with the leader's figures, while it is the same leader.
+        """Return the statistics of ``listed`` with the known figures of the leader, if it is the same.
 
         Args:
-            listed: what a listing says of an object.
-            properties: those of the same object as they were known.
-            statistics: likewise.
+            listed: an object as a listing shows it.
+            properties: the known properties of the object.
+            statistics: the known statistics of the object.
         """
         if not self.led or self.rule.metrics is None:
             return listed.statistics
@@ -187,7 +185,7 @@ class ClassReader:
 
 
 def version_of(text: Json) -> tuple[int, ...]:
-    """The numbers that a version begins with: ``(4, 0, 5)`` of ``4.0.5-rc.1``; empty for no version."""
+    """Return the leading numbers of a version: ``(4, 0, 5)`` of ``4.0.5-rc.1``; empty for no version."""
     found = _VERSION.match(text) if isinstance(text, str) else None
     return tuple(map(int, found[0].split("."))) if found else ()
 
@@ -212,7 +210,7 @@ def _column(element: Element, rule: ElementRule, secrets: SecretRules) -> _Colum
 
 
 def class_readers(mapping: MappingFile) -> dict[str, ClassReader]:
-    """A reader for each class of ``mapping``, by name, in the file's order.
+    """Return a reader for each class of ``mapping``, by name, in the file's order.
 
     Raises:
         MappingError: an element has no type.
@@ -231,8 +229,8 @@ def target_of(
 
     Args:
         readers: the reader of each class.
-        name: of the object that refers.
-        class_name: of the other.
+        name: the name of the object that refers.
+        class_name: the class of the other object.
         text: the other's own name; anything else refers to nothing.
     """
     reader = readers.get(class_name)
@@ -245,7 +243,7 @@ def target_of(
 
 
 class Dependencies:
-    """Which objects depend on which: an object ends with the first of those on which it depends.
+    """The dependencies of objects: an object ends with the first of those on which it depends.
 
     Args:
         readers: the reader of each class, whose rule names the references that matter (``ends_with``).
@@ -303,9 +301,9 @@ def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
 
 
 def preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:
-    """Return the one of two values of an element that holds: with ``old_first`` the old one, else the new.
+    """Return the valid one of two values of an element: with ``old_first`` the old one, else the new.
 
-    ``keep``: the value is fixed at creation, so that an answer that lacks it says nothing.
+    ``keep``: the value is fixed at creation, so that an answer that lacks it changes nothing.
     """
     if old_first:
         return new if old is None else old
@@ -322,11 +320,11 @@ def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:
 
 
 MAX_TEXT_OCTETS = 8_192
-"""Longer texts, for which no type or unit of RabbitMQ has a use, are not passed on."""
+"""Maximum size of a text; no type or unit of RabbitMQ needs more, and longer texts are not passed on."""
 MAX_COLLECTION_OCTETS = 16_384
-"""The most that a map or list may hold: names and texts in bytes, every other value as eight."""
+"""Maximum size of a map or list: names and texts in bytes, every other value as eight."""
 MAX_DEPTH = 16
-"""Maps and lists nested deeper than this are not passed on."""
+"""Maximum depth of maps and lists; those nested deeper are not passed on."""
 MAX_KEY_OCTETS = 255
 
 _U64_MAX = 2**64 - 1
@@ -343,7 +341,7 @@ class Unreadable:
 
 
 UNREADABLE: Final = Unreadable()
-"""A value stands there, but not one that the element can have."""
+"""A value that is present, but that the element cannot have."""
 
 Conversion: TypeAlias = Callable[[Json], "Value | Unreadable | None"]
 
@@ -356,9 +354,9 @@ def conversion(
     absent: Collection[str] = (),
     words: Mapping[str, int] | None = None,
 ) -> Conversion:
-    """How values of ``element`` are read, compiled once.
+    """Return a function that reads values of ``element``, compiled once.
 
-    Null and the ``absent`` texts, or numbers written as texts, give ``None``; ``words`` stand for numbers.
+    Null, the ``absent`` texts, and the numbers in these give ``None``. ``words`` are texts for numbers.
     """
     convert = _conversion(element, scale, secrets)
     absences = frozenset(absent) | {int(text) for text in absent if text.isascii() and text.isdigit()}
@@ -407,7 +405,7 @@ def _integer_range(type_: ValueType) -> tuple[int, int]:
 
 
 def _number(value: Json) -> int | float | None:
-    """A number, also one written as text (``os_pid``); ``None`` if it is none or not finite."""
+    """Return a number, also one written as text (``os_pid``); ``None`` if it is none or not finite."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -441,7 +439,7 @@ def _float(value: Json, scale: int) -> Value | Unreadable:
 
 
 def _time(value: Json, scale: int) -> Value | Unreadable:
-    """A number of the rule's unit since 1970, or a date as text (ISO 8601, UTC where it names no zone)."""
+    """Convert a number of the rule's unit since 1970, or a date as text (ISO 8601, without zone UTC)."""
     if not isinstance(value, str) or value.isdigit():
         return _integer(value, scale, 0, _U64_MAX, rounded=True)
     try:
@@ -466,7 +464,7 @@ def _text(value: Json, longest: int) -> Value | Unreadable:
 
 
 def clean_text(text: str) -> str:
-    """``text`` as UTF-8 can say it: JSON's lone surrogates, which it cannot, become U+FFFD."""
+    """Return ``text`` with U+FFFD in place of JSON's lone surrogates, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -494,7 +492,7 @@ class _Room:
 
 
 def _plain(value: Json, depth: int, room: _Room) -> Value | None:
-    """``value`` in the model's types; null, what is too deep and what has no room is left out."""
+    """Return ``value`` in the model's types, without nulls, too deep values, and values that have no room."""
     room.left -= len(value) if isinstance(value, str) else 8
     if room.left < 0 or depth > MAX_DEPTH:
         return None

@@ -1,4 +1,4 @@
-"""Removes from a RabbitMQ what `provisioning` created, and what durable subscriptions left.
+"""Removes from a RabbitMQ the objects that `provisioning` created, or that durable subscriptions left.
 
 The present state is read first. Anything that is not provably ours, or is in use, is an obstacle; while there
 is one, nothing is removed. A user is ours if it has our password, and exactly the tags and rights that we
@@ -35,14 +35,14 @@ _Object = Mapping[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class ProvisionedBroker:
-    """What is to be removed, as far as it exists.
+    """The objects to remove, as far as they exist.
 
     Attributes:
-        users: with our passwords, empty if unknown.
-        vhost: of the management exchange; empty for none.
+        users: the users with our passwords, empty if unknown.
+        vhost: the virtual host of the management exchange; empty for none.
         exchange: the management exchange.
-        event_vhost: where the event exchange is, and the queues bound to it.
-        kept_queues: names of queues of durable subscriptions, in either virtual host.
+        event_vhost: the virtual host of the event exchange, and of the queues bound to it.
+        kept_queues: the names of queues of durable subscriptions, in either virtual host.
     """
 
     users: tuple[ProvisionedUser, ...]
@@ -62,9 +62,9 @@ class Removal:
     """The plan of a removal.
 
     Attributes:
-        steps: in order; after a failure, a new plan has the rest.
-        obstacles: what is not ours, or is in use; a line for each.
-        left: what stays, and why; a line for each.
+        steps: the steps in order; after a failure, a new plan has the rest.
+        obstacles: objects that are not ours, or are in use; a line for each.
+        left: objects that stay, with the reason; a line for each.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -73,11 +73,12 @@ class Removal:
 
 
 def plan_removal(client: httpx.Client, wanted: ProvisionedBroker) -> Removal:
-    """Find out what there is to remove, without changing anything.
+    """Return the plan of a removal, without changing anything.
 
     Args:
-        client: of the management API, base URL ending with ``/api/``, with an administrator's credentials.
-        wanted: what is to be removed.
+        client: a client of the management API with an administrator's credentials; its base URL ends with
+            ``/api/``.
+        wanted: the objects to remove.
 
     Raises:
         ProvisioningError: the broker cannot be read.
@@ -190,7 +191,7 @@ def _plan_vhost(
 
 
 def _of_others(client: httpx.Client, wanted: ProvisionedBroker) -> Iterator[str]:
-    """Yield what the virtual host contains that is neither ours nor built in, except queues."""
+    """Yield objects in the virtual host that are neither ours nor built in, except queues."""
     name, at = wanted.vhost, segment(wanted.vhost)
     administrator = _mapping(read(client, "whoami")).get("name")
     for permission in _listed(read(client, f"vhosts/{at}/permissions")):

@@ -57,7 +57,7 @@ class Grant:
         return f"in virtual host {self.vhost!r}: {rights}"
 
     def joined(self, other: Self) -> Self:
-        """Return a grant of what either of two grants in the same virtual host allows."""
+        """Return the union of two grants in the same virtual host."""
         return type(self)(
             self.vhost,
             _union(self.configure, other.configure),
@@ -131,8 +131,8 @@ def gateway_rights(
 
     Args:
         watched: the virtual hosts whose objects it may see.
-        management_vhost: where the management exchange is; empty for a gateway that only reads.
-        event_vhost: where the event exchange is.
+        management_vhost: the virtual host of the management exchange; empty for a gateway that only reads.
+        event_vhost: the virtual host of the event exchange.
         exchange: the management exchange.
     """
     grants = [*map(watching, watched), consuming_events(event_vhost)]
@@ -156,7 +156,7 @@ def asking_by_cml(vhost: str, system: str, reply: str, notify: str) -> UserRight
     """Return the rights of a console of CML: send requests, receive replies and notifications.
 
     Args:
-        vhost: where the exchanges are.
+        vhost: the virtual host of the exchanges.
         system: the exchange for requests.
         reply: the exchange for replies.
         notify: the exchange for notifications; empty for none.
@@ -172,7 +172,7 @@ def serving_cml(vhost: str, system: str, reply: str, notify: str) -> UserRights:
 
 
 def changing(vhost: str) -> Grant:
-    """Return the grant to delete what a virtual host contains, and to purge its queues."""
+    """Return the grant to delete the contents of a virtual host, and to purge its queues."""
     return Grant(vhost, (ANYTHING,), (ANYTHING,), (ANYTHING,))
 
 
@@ -225,7 +225,7 @@ def tags_of(user: Mapping[str, Json]) -> tuple[str, ...] | None:
 
 
 class ImpersonatorCheck:
-    """Knows which users carry the tag, and what was reported of it.
+    """Knows which users carry the tag, and which of them were reported.
 
     RabbitMQ checks the ``user_id`` of every message, except of those that a user tagged ``impersonator``
     sends. Only an administrator may read who carries the tag. A connection keeps the tags that its user had
@@ -233,7 +233,7 @@ class ImpersonatorCheck:
 
     Args:
         allowed: the users whose requests are served. If one of them carries the tag, that adds nothing.
-        reader: who reads the management API.
+        reader: the user who reads the management API.
 
     Attributes:
         distrust: why no request is served now, in one line; empty if requests are served. A failed reading
@@ -247,7 +247,7 @@ class ImpersonatorCheck:
         self._unchecked = ""
 
     def learn(self, answer: Answer) -> list[Note]:
-        """Take the answer to the request for users; return a note on what is new."""
+        """Take the answer to the request for users; return a note on changes."""
         tagged = impersonators(answer.body) if isinstance(answer, Document) else None
         if tagged is None:
             return self._not_checked(_reason(answer))

@@ -79,14 +79,14 @@ class SourceRunner:
     """Runs a RabbitMQ source.
 
     Args:
-        source: what to run.
+        source: the source to run.
         reader: sends its requests.
         perform: carries out its effects.
-        clock: the gateway's.
+        clock: the gateway's clock.
         events: the broker's event exchange; ``None`` for a source without events.
         on_status: called with each change of the source's status.
         on_event: called with each event of the broker, after the source has taken it.
-        subscription: a durable one to the events.
+        subscription: a durable subscription to the events.
         received_until: when the last event of the subscription was received, before the start (ns); 0 for
             never.
         writer: sends the requests of operations; without it none is carried out.
@@ -240,7 +240,7 @@ class SourceRunner:
         self._gap.event_taken(self._clock.now())
 
     def _received(self, event: Received) -> None:
-        """Take what the consumer of events reports."""
+        """Take a report of the consumer of events."""
         now = self._clock.now()
         if isinstance(event, BrokerEventReceived):
             self._counters["messages"] += 1

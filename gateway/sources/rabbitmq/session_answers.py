@@ -1,4 +1,4 @@
-"""The answers that show sessions and links of AMQP 1.0 connections, and what of them is left out. No I/O."""
+"""The answers with sessions and links of AMQP 1.0 connections, and those that are left out. No I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SessionAnswers:
         known: changed by answers.
         stream: publishes what changes.
         plan: decides which connection is requested next.
-        visibility: learns what is left out.
+        visibility: takes the text about omitted sessions and links.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class SessionAnswers:
     def _found(
         self, request: SessionsRequest, answer: Answer, connection: KnownObject | None
     ) -> ConnectionSessions | None:
-        """Return what an answer shows; none at the status 404, and ``None`` if it is no list of sessions."""
+        """Return the sessions in an answer; none at the status 404, ``None`` if it is no list of sessions."""
         body: Json = answer.body if isinstance(answer, Document) else None
         host = None if connection is None else self._property(connection, "vhost")
         shown = [] if isinstance(answer, NotFound) else body

@@ -80,8 +80,8 @@ class RabbitMqSource:
 
     Args:
         config: settings of the source.
-        mapping: what is read, and how it is shown.
-        secrets: which elements are not published.
+        mapping: the classes and events, and the rules by which they are read.
+        secrets: the rules of elements that are not published.
 
     Raises:
         LocalProtocolError: AM2 cannot carry one of the mapping's classes or events.
@@ -172,7 +172,7 @@ class RabbitMqSource:
 
     @property
     def unreadable(self) -> Mapping[str, int]:
-        """How often a value or event was malformed, by place."""
+        """The number of malformed values and events, by place."""
         counts: dict[str, int] = {**self._events.reader.unreadable, **self._events.maker.unreadable}
         for reader in self._readers.values():
             counts.update(reader.unreadable)
@@ -261,7 +261,7 @@ class RabbitMqSource:
                 raise EventNotTakenError(self, event)
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> ResultAnswer | None:
-        """Return what would be answered at once; ``None`` if the request would be carried out."""
+        """Return the answer that would be given at once; ``None`` if the request would be carried out."""
         if isinstance(request, ObjectModify):
             return cannot_be_set(request)
         return self._unreachable(request.token) or self._calls.precheck(request, now)
@@ -432,7 +432,7 @@ class RabbitMqSource:
         """Take the objects that existed when the previous gateway ended.
 
         Args:
-            objects: all of them.
+            objects: all these objects.
             now: the time (ns).
             events_kept: whether every event since then will be received.
             complete_until: until when all events were received (ns); 0 if unknown.
@@ -500,7 +500,7 @@ class RabbitMqSource:
     def _hold_for_late_events(self, until: int) -> None:
         """List nothing until a time (ns), or 0, while late events arrive, which wait in the connection.
 
-        A listing would show what they lead to, and so end what they report next.
+        A listing would show their results, and so end objects that they report next.
         """
         if until and not self.is_catching_up:
             self._plan.hold(until)

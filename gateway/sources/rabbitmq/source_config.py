@@ -1,4 +1,4 @@
-"""Settings of a RabbitMQ source: what it reads and shows, and how often and how hard it reads."""
+"""The settings of a RabbitMQ source: the objects that it reads and shows, and the load of its requests."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _SLOW = {
     **dict.fromkeys(("permission", "topicPermission"), RARELY),
     **dict.fromkeys(("featureFlag", "deprecatedFeature"), 5 * RARELY),
 }
-"""Of the latter hardly anything changes that no event reports."""
+"""Intervals between listings of classes of which hardly anything changes that no event reports."""
 DEFAULT_BUDGET: Final = 0.035
 """Share of time that requests to a broker may take if nothing else is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollingConfig:
-    """How often and how hard to read. Durations are nanoseconds.
+    """The settings of polling. Durations are nanoseconds.
 
     Attributes:
         budget: share of time that all requests together may take. The broker's processor time was measured at
             0.9 to 1.2 of a request's time: 0.035 stays below 5 % of a core, and below 4 % of one if there are
             many queues and metrics.
-        interval: between listings of a class, if its cost allows.
+        interval: the time between listings of a class, if its cost allows.
         slow: the same for the classes named here.
-        overview: between readings of the overview and of the users.
-        lean: between listings without statistics, of a class whose statistics come from elsewhere, and the
-            interval of the listings with them, which show what neither of the others does.
-        refused_users: until what needs an administrator is requested again after a refusal, which the broker
-            logs each time.
-        refused_pause: after a refusal or failure of one request, before the next of its class; doubled for
-            each further one, because the broker may write a crash report each time.
+        overview: the time between readings of the overview and of the users.
+        lean: the time between listings without statistics of a class whose statistics come from elsewhere,
+            and between its listings with statistics, which show values that neither of the others shows.
+        refused_users: the time until a request that needs an administrator is repeated after a refusal, which
+            the broker logs each time.
+        refused_pause: the pause after a refusal or failure of one request, before the next of its class;
+            doubled for each further one, because the broker may write a crash report each time.
         longest_refused_pause: maximum of ``refused_pause``.
-        missing_pause: until a collection that the broker does not have is requested again.
-        first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
+        missing_pause: the time until a collection that the broker does not have is requested again.
+        first_pause: the pause after the first failure; doubled for each further one up to ``longest_pause``.
         urgent_share: share of time that listings may take while objects are unconfirmed, and questions about
             virtual hosts.
         first_time: time that the first reading may take without pauses; after that the pages of a listing
@@ -73,15 +73,15 @@ TOTALS_SHARE: Final = 1 / 20
 
 @dataclass(frozen=True, slots=True)
 class StatisticsConfig:
-    """How to read Prometheus' metrics. Durations are nanoseconds.
+    """The settings of Prometheus' metrics. Durations are nanoseconds.
 
     Attributes:
         management: URL of the management API, whose host is used if a listener names no address.
-        enabled: whether to read them at all.
-        urls: where the nodes answer; if empty, the listeners that the broker reports.
-        interval: between two readings, if their cost allows.
-        share: share of time that they may take.
-        first_pause: after the first failure; doubled for each further one up to ``longest_pause``.
+        enabled: whether to read metrics at all.
+        urls: the URLs of the nodes' metrics; if empty, the listeners that the broker reports.
+        interval: the time between two readings, if their cost allows.
+        share: the share of time that they may take.
+        first_pause: the pause after the first failure; doubled for each further one up to ``longest_pause``.
     """
 
     management: str = ""
@@ -95,21 +95,21 @@ class StatisticsConfig:
 
 @dataclass(frozen=True, slots=True)
 class RabbitMqSourceConfig:
-    """How a source behaves. Durations are nanoseconds.
+    """The settings of a source. Durations are nanoseconds.
 
     Attributes:
-        user: who reads the management API; named in texts for people.
+        user: the user who reads the management API; named in texts for people.
         own_users: the gateway's users beside ``user``, whose own connections are left out.
         show_own: whether the gateway's own queues and connections are shown all the same, but for those that
             the management API opens for each message published through it.
-        management_virtual_host: where consoles are served over the broker; empty where none is.
+        management_virtual_host: the virtual host in which consoles are served; empty if none are.
         allowed_users: users whose requests are served; empty likewise.
-        awaits_events: not all is known before it is known whether events arrive.
+        awaits_events: the source is not complete before it is known whether events arrive.
         silence_limit: time without an answer after which everything known is stale.
-        suspects_asked: objects missing in one listing that are asked for one by one, at most.
+        suspects_asked: maximum number of objects missing in one listing that are requested one by one.
         items_at_once: objects of a listing that are taken for one event `WorkContinues`.
-        writer: who changes the broker; empty for none, and then every method is refused.
-        statistics: how Prometheus' metrics are read.
+        writer: the user who changes the broker; empty for none, and then every method is refused.
+        statistics: the settings of Prometheus' metrics.
         lockout: the virtual hosts and users whose limit of connections may be set to 0.
     """
 

@@ -1,4 +1,4 @@
-"""What the source can see of the broker, with one line for people."""
+"""The parts of the broker that the source can read, with one line for people."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _Seldom:
         self._texts: list[str] = []
 
     def texts(self, intervals: Mapping[str, int]) -> list[str]:
-        """Return what is listed rarely, and how rarely.
+        """Return texts about collections that are listed rarely, with their intervals.
 
         Args:
             intervals: nanoseconds between listings of a collection; another mapping after a change.
@@ -154,12 +154,12 @@ _SHORT_LIVED = frozenset({"queue", "connection", "channel", "consumer", "exchang
 
 
 class Visibility:
-    """What the source can see of the broker, and whether it has read all of it.
+    """The parts of the broker that the source can read, and whether it has read all of them.
 
     Args:
         listed: the classes that are listed.
-        user: who reads; named in texts for people.
-        writer: who changes the broker, and reads what needs an administrator; empty for none.
+        user: the user who reads; named in texts for people.
+        writer: the user who changes the broker, and reads classes that need an administrator; empty for none.
 
     Attributes:
         failure: why the management API cannot be used now; empty while it can.
@@ -221,7 +221,7 @@ class Visibility:
 
     @property
     def silent_since(self) -> int:
-        """When the first unanswered request was sent (ns); 0 while none is."""
+        """The time at which the first unanswered request was sent (ns); 0 while there is none."""
         return self._failing_since or self.asked_at
 
     def no_overview(self, answer: Answer) -> Answer:
@@ -382,7 +382,7 @@ class Visibility:
         """Return the status, with one line for people.
 
         Args:
-            not_permitted: how many virtual hosts may not be read.
+            not_permitted: the number of virtual hosts that may not be read.
             distrust: why no request of a console is accepted; empty if requests are.
             intervals: nanoseconds between listings of a collection; another mapping after a change.
             blocked: whether the broker takes no messages.

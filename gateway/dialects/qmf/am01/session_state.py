@@ -474,7 +474,7 @@ class Am01SessionState(SessionState):
 
     @property
     def _reread_at(self) -> int:
-        """When everything is read again, because answers alone do not show that publications arrive."""
+        """The time to read everything again: answers alone do not show that publications arrive."""
         if self.state is not State.SYNCHRONISED or self._published_at == NEVER:
             return NEVER
         if not self.is_publishing_only:
