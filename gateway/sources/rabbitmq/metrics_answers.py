@@ -159,22 +159,28 @@ class MetricsAnswers:
         effects: list[Effect] = []
         if self._totals is None:
             return effects
+        node = self._totals.node_of(request)
         if isinstance(outcome, NotScraped):
             self._totals.failed(request, ended)
-            # Whether these go on is not known any more.
-            changes = [
-                change
-                for known in list(self._view.known.of_class(PROTOCOL))
-                if known.name.parts[0] == request.node
-                for change in self._view.known.without_statistics(known.name, ended)
-            ]
-            return self._stream.apply(changes)
+            return self._without_totals(node, ended)
         if isinstance(outcome.sheet, TotalsSheet):
+            if outcome.sheet.node != node:
+                effects += self._without_totals(node, ended)
             listing = Listing(PROTOCOL, began, sampled=began + outcome.waited // 2)
             for item in self._totals.scraped(request, outcome.sheet, ended, outcome.busy):
                 effects += self._stream.apply(self._view.take(listing, item, ended).changes)
             self._note_shares()
         return effects
+
+    def _without_totals(self, node: str, now: int) -> list[Effect]:
+        """Remove the totals of a node that gives none any more."""
+        changes = [
+            change
+            for known in list(self._view.known.of_class(PROTOCOL))
+            if known.name.parts[0] == node
+            for change in self._view.known.without_statistics(known.name, now)
+        ]
+        return self._stream.apply(changes)
 
     def _leaders_scraped(
         self, request: ScrapeRequest, outcome: Scraped | NotScraped, began: int, ended: int
@@ -295,10 +301,16 @@ class PrometheusTotals:
     def __init__(self, reader: ClassReader, share: float) -> None:
         self.reader = reader
         self.pace = NodePace(share)
+        self._answered: dict[ScrapeRequest, str] = {}
 
-    def learn_nodes(self, nodes: dict[str, str]) -> None:
-        """Take the URLs of the nodes by name; the name is empty if it is unknown."""
-        self.pace.learn(ScrapeRequest(url, (), node) for node, url in nodes.items())
+    def learn_nodes(self, nodes: Mapping[str, str]) -> None:
+        """Take the URLs of the nodes by name; a node of an unknown name has its URL in place of the name."""
+        self.pace.learn(ScrapeRequest(url, (), "" if node == url else node) for node, url in nodes.items())
+        self._answered = {one: node for one, node in self._answered.items() if one in self.pace.due}
+
+    def node_of(self, request: ScrapeRequest) -> str:
+        """Return the name of the node that answers a request; empty before its first answer."""
+        return request.node or self._answered.get(request, "")
 
     def next_request(self, now: int) -> ScrapeRequest | None:
         """Return the request to send now; ``None`` while none is due."""
@@ -310,6 +322,7 @@ class PrometheusTotals:
             self.failed(request, ended)
             return []
         self.pace.answered(request, ended, spent)
+        self._answered[request] = sheet.node
         return sheet.items()
 
     def failed(self, request: ScrapeRequest, ended: int) -> None:

@@ -251,8 +251,21 @@ async def test_metrics_are_read_where_the_statistics_of_the_broker_are_off(
                     await (await other.channel()).get_queue("quorum")
                     await eventually(opened(watched, 1), "a connection is known by its event")
                 await eventually(opened(watched, 0), "its end is, too")
+                await eventually(has_totals(watched, known=True), "the totals of AMQP 0-9-1 are there")
                 broker.rabbitmqctl("eval", "application:stop(rabbitmq_prometheus).")
                 await eventually(are_counted(watched, "classic", {"messages": 1}), "no counter is left")
+                await eventually(has_totals(watched, known=False), "no total is left")
+
+
+def has_totals(watched: Watch, *, known: bool) -> Callable[[], Awaitable[bool]]:
+    """Whether messages that clients of AMQP 0-9-1 published are counted, or whether that is not known."""
+    received = list(PROTOCOLS.rule.statistics).index("messagesReceived")
+
+    async def met() -> bool:
+        totals = {one.name.leaf: one.statistics[received] for one in watched.source.known("protocol")}
+        return bool(totals.get("amqp091")) if known else "amqp091" in totals and totals["amqp091"] is None
+
+    return met
 
 
 NOTHING: Mapping[str, Value | None] = dict.fromkeys(COUNTERS, 0)
