@@ -1,1 +1,1 @@
-"""The command ``amqp-gateway``: one file a group of commands; what they do is elsewhere."""
+"""The command ``amqp-gateway``: one file for each group of commands; their work is in other packages."""

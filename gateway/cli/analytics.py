@@ -25,7 +25,7 @@ _EXTRA = "spark"
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """Where Spark runs, and its settings by their Spark names."""
+    """The master URL of Spark, and its settings by their Spark names."""
 
     master: str
     conf: Mapping[str, str]
@@ -33,12 +33,12 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a report is to be of, and in which forms.
+    """A requested report: its period, and its forms.
 
     Attributes:
         log: path of the log's folder, as Spark takes it.
-        begin: of the period.
-        end: likewise.
+        begin: begin of the period.
+        end: end of the period.
         top: rows of a table that are shown.
         as_json: print JSON, not tables.
         plot: file of the page.
@@ -56,13 +56,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What is to be made tables of.
+    """A request to make tables of the event log.
 
     Attributes:
         log: path of the log's folder, as Spark takes it.
         output: folder of the tables, likewise.
-        interval_seconds: how often to look for new files; ``None``: once.
-        files: of one batch, at most.
+        interval_seconds: seconds between two looks for new files; ``None`` for a single look.
+        files: the largest number of files of one batch.
     """
 
     log: str
@@ -194,7 +194,7 @@ def _log(config: Path | None, log: str | None) -> str:
 
 
 def _place(path: str) -> str:
-    """A path as Spark takes it: a URL as it is, a folder of this machine from its root."""
+    """Return a path as Spark takes it: a URL as it is, a folder of this machine from its root."""
     return path if "://" in path else str(Path(path).absolute())
 
 

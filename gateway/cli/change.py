@@ -35,7 +35,7 @@ from gateway.terminal.view import KnownObject, TerminalView
 _LEAST, _MOST = -(2**63), 2**64 - 1
 
 MAX_FILE_OCTETS = 1024 * 1024
-"""Of a file that holds one value."""
+"""The largest size of a file that holds one value, in bytes."""
 
 
 CommandT = TypeVar("CommandT", bound=Callable[..., None])
@@ -67,13 +67,13 @@ def change_options(command: CommandT) -> CommandT:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a command has the gateway do to an object.
+    """An operation that a command requests on an object.
 
     Attributes:
-        action: of the operation.
+        action: the requested action.
         described: elements or arguments that an answer may have, by name.
-        done: makes lines of the answer, from the objects as they are after it.
-        method: that is called; empty for ``set``.
+        done: returns lines about the answer, with the objects as they are after it.
+        method: the method that is called; empty for ``set``.
     """
 
     action: Action
@@ -183,8 +183,9 @@ def change(
     """Have the running gateway change an object, and print the outcome.
 
     Args:
-        text: which object.
-        change_of: what to do to it; it is given what finds the object that a reference's text names.
+        text: the name of the object.
+        change_of: returns the operation; it is called with the object, and a function that finds the object
+            of a reference's text.
         how: the options.
 
     Raises:

@@ -1,4 +1,4 @@
-"""``amqp-gateway check`` and ``doctor``: what is wrong with a configuration, and with all it leads to."""
+"""``amqp-gateway check`` and ``doctor``: problems of a configuration, and of everything that it leads to."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ import click
 
 
 class LateCommands(click.Group):
-    """What one command needs must not slow all others of its group down.
+    """A group that imports each command only when it is needed, so that one does not slow down the others.
 
     Args:
-        late: by name, where each such command is: ``module:attribute``.
-        settings: of `click.Group`.
+        late: the place of each such command, by name: ``module:attribute``.
+        settings: the other arguments of `click.Group`.
     """
 
     def __init__(self, *, late: Mapping[str, str], **settings: Any) -> None:  # noqa: ANN401  as click has them
@@ -29,11 +29,11 @@ class LateCommands(click.Group):
         self._late = late
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All of them."""
+        """Return the names of all commands."""
         return [*super().list_commands(ctx), *self._late]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command, where that was put off."""
+        """Return a command, and import it if its import was put off."""
         if cmd_name not in self._late:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._late[cmd_name].partition(":")
@@ -46,7 +46,7 @@ _NOT_FOUND = ("rich", "httpx._main")
 
 @contextlib.contextmanager
 def without_rich() -> Iterator[None]:
-    """Have rich not found by what is imported meanwhile; later it can be imported."""
+    """Hide rich from imports within the block; it can be imported afterwards."""
     hidden = [name for name in _NOT_FOUND if name not in sys.modules]
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]  # The import system: the module is not found.

@@ -1,4 +1,4 @@
-"""``amqp-gateway tree``, ``get``, ``watch`` and ``explain``: what the running gateway knows."""
+"""``amqp-gateway tree``, ``get``, ``watch`` and ``explain``: the contents of the running gateway."""
 
 from __future__ import annotations
 

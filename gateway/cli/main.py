@@ -1,4 +1,4 @@
-"""``amqp-gateway``: the group of all commands, and how a command ends."""
+"""``amqp-gateway``: the group of all commands, and the end of a command."""
 
 from __future__ import annotations
 
@@ -72,8 +72,10 @@ COMMANDS = {
     "process": "gateway.cli.process:process",
     "supervise": "gateway.cli.supervise:supervise",
 }
-"""Where each command is. Only the requested one is imported, so that a process of the gateway restarts
-without importing what other commands need.
+"""The place of each command.
+
+Only the requested one is imported, so that a process of the gateway restarts without importing what other
+commands need.
 """
 
 LONG_LIVED = frozenset({"supervise", "agent"})

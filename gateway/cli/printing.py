@@ -1,4 +1,4 @@
-"""How commands print: lines without control characters, JSON, and progress."""
+"""The output of commands: lines without control characters, JSON, and progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def say_json(document: Document | list[Document]) -> None:
 
 @contextlib.contextmanager
 def at_work(what: str) -> Iterator[None]:
-    """Show on standard error what is being done, if that is a terminal."""
+    """Show the work in progress on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

@@ -20,7 +20,7 @@ PROCESSES = {
     "objects": "gateway.service.processes.objects:run_objects",
     "compactor": "gateway.service.processes.compactor:run_compactor",
 }
-"""Where each process is. Only that one is imported, so that each process has only what it needs."""
+"""The place of each process. Only that one is imported, so that each process has only what it needs."""
 
 
 @click.command(hidden=True)

@@ -24,7 +24,7 @@ def run_process(
     """Run a process of the gateway to its end.
 
     Args:
-        name: of the process.
+        name: name of the process.
         place: module and function that do its work, ``MODULE:FUNCTION``.
         config: the configuration as on the command line, and the copy that is read in its place.
         inherited: descriptors of the lifeline and of the state folder's lock, and the guard of the lifeline.

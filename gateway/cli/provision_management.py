@@ -1,4 +1,4 @@
-"""What commands that set up or read a RabbitMQ share: access, the users' passwords, and what they print.
+"""The common parts of commands that set up or read a RabbitMQ: access, the users' passwords, and output.
 
 All that they print is one valid configuration; everything else is printed as a comment in it.
 """
@@ -121,7 +121,7 @@ def _not_empty(name: str) -> str:
 
 
 NAME = checked(Annotated[AmqpName, AfterValidator(_not_empty)])
-"""For a name that is not empty."""
+"""The callback for a name that is not empty."""
 
 
 secrets_option = click.option(
@@ -350,14 +350,14 @@ _MANAGEMENT_PORT: Final = 15672
 
 @dataclass(frozen=True, slots=True)
 class BrokerFound:
-    """What a broker reports of itself and of the user who asks.
+    """The properties of a broker and of the user who asks, as the broker reports them.
 
     Attributes:
-        version: of RabbitMQ.
-        amqp: URL that it listens on.
-        has_events: it has the exchange that events are published to.
+        version: the version of RabbitMQ.
+        amqp: the URL that it listens on.
+        has_events: whether it has the exchange that events are published to.
         vhosts: names of the virtual hosts that the user may see.
-        tags: of the user.
+        tags: the tags of the user.
     """
 
     version: str
@@ -368,7 +368,7 @@ class BrokerFound:
 
 
 def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
-    """Log in as the user, and read what the broker reports.
+    """Log in as the user, and return what the broker reports.
 
     Raises:
         CommandError: it is no management API, or the user may not read it.

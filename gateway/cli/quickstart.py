@@ -213,7 +213,7 @@ def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wi
 
 
 def _without_events_refused(found: BrokerFound, login: Login, ca_file: Path | None) -> BrokerFound:
-    """Return what was found, without events if this user cannot consume them; that is printed."""
+    """Return ``found``, without events if this user cannot consume them, which is then printed."""
     endpoint = AmqpEndpoint(found.amqp, EVENT_VHOST, login.user, SecretStr(login.password), ca_file)
     try:
         asyncio.run(check_events(endpoint))
@@ -326,7 +326,7 @@ def installation_lines(*, has_commands: bool, has_modules: bool, again: str) -> 
 
 
 def lines_of_java(ours: str, *, has_java: bool, has_spark: bool, serves_jmx: bool) -> list[str]:
-    """Return what is said of the parts that need a Java runtime, as it is printed.
+    """Return the lines about the parts that need a Java runtime, as they are printed.
 
     Args:
         ours: the command ``amqp-gateway``, as a shell takes it.

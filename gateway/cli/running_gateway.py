@@ -1,4 +1,4 @@
-"""How commands reach the running gateway: its feed, one object of it, and operations on that."""
+"""The access of commands to the running gateway: its feed, one object of it, and operations on that."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Asked:
         self.names = names
 
     def patience(self, timeout: dt.timedelta | None) -> int:
-        """Return how long an operation may take, in nanoseconds."""
+        """Return the time that an operation may take, in nanoseconds."""
         deadline = self.configuration.settings.operations.deadline
         return deadline if timeout is None else min(timeout // _MICROSECOND * 1000, deadline)
 

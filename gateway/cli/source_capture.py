@@ -32,7 +32,7 @@ from gateway.terminal.documents import Document
 
 _MEBIBYTE: Final = 1 << 20
 _LEAST_SIZE: Final = FILES
-"""MiB: one for each file."""
+"""The least size of a capture in MiB: one for each file."""
 
 
 @click.command("capture")

@@ -164,7 +164,7 @@ def _difference(difference: Difference, decoder: Decoder | None) -> Document:
 
 
 def _said(said: Said | None, decoder: Decoder | None) -> str:
-    """Return what was sent, for people."""
+    """Return the text for people of a sent message, request or close."""
     if said is None:
         return "nothing"
     if decoder is None:

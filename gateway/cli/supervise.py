@@ -54,7 +54,10 @@ def supervise(
 
 
 def _waits(log_folder: Path) -> bool:
-    """Whether a segment waits for the compactor; one that cannot read the log says why."""
+    """Return whether a segment waits for the compactor; also true if the log cannot be read.
+
+    A compactor that cannot read the log reports the reason.
+    """
     try:
         return bool(due(log_folder))
     except OSError:
@@ -62,7 +65,7 @@ def _waits(log_folder: Path) -> bool:
 
 
 def _changes(configuration: Path) -> dict[str, Any]:
-    """Describe what of the configuration was changed since it was read."""
+    """Return fields that describe the changes of the configuration since it was read."""
     late = importlib.import_module("gateway.service.state.running_configuration")
     described: dict[str, Any] = late.described_changes(configuration)
     return described

@@ -29,12 +29,15 @@ class LoadedConfiguration:
 
     @property
     def folder(self) -> Path:
-        """Of the file."""
+        """The folder of the configuration file."""
         return self.path.parent
 
     @property
     def state_folder(self) -> Path:
-        """As configured; else ``$XDG_STATE_HOME/amqp-gateway``, else ``/var/lib/amqp-gateway``."""
+        """The state folder.
+
+        It is as configured; else ``$XDG_STATE_HOME/amqp-gateway``, else ``/var/lib/amqp-gateway``.
+        """
         folder = self.settings.state.folder
         if folder is not None:
             return self.folder / folder
@@ -43,20 +46,22 @@ class LoadedConfiguration:
 
     @property
     def log_folder(self) -> Path:
-        """Of the event log: as configured, else ``log`` in the state folder."""
+        """The folder of the event log: as configured, else ``log`` in the state folder."""
         folder = self.settings.log.folder
         return self.state_folder / "log" if folder is None else self.folder / folder
 
     @property
     def capture_folder(self) -> Path:
-        """Of the captures of sources: ``captures`` in the state folder."""
+        """The folder of the captures of sources: ``captures`` in the state folder."""
         return self.state_folder / CAPTURES
 
     @property
     def feed_socket(self) -> Path:
-        """As configured; else in ``$XDG_RUNTIME_DIR/amqp-gateway``, else in the state folder.
+        """The path of the feed's socket.
 
-        The name carries the state folder's, so that two gateways of one user do not meet.
+        It is as configured; else in ``$XDG_RUNTIME_DIR/amqp-gateway``, else in the state folder. In the first
+        folder its name depends on the path of the state folder, so that two gateways of one user have
+        different sockets.
         """
         if self.settings.feed.socket is not None:
             return self.folder / self.settings.feed.socket
@@ -68,12 +73,15 @@ class LoadedConfiguration:
 
     @property
     def objects_socket(self) -> Path:
-        """Beside `feed_socket`: on it the metrics of objects are asked for."""
+        """The path of the socket for the metrics of objects, beside `feed_socket`."""
         return self.feed_socket.with_suffix(".objects")
 
 
 def find_configuration(given: Path | None) -> Path:
-    """The file to read: as given, ``$AMQP_GATEWAY_CONFIG``, ``./gateway.yaml``, then ``/etc/amqp-gateway``.
+    """Return the path of the configuration file.
+
+    The first of these counts: ``given``, ``$AMQP_GATEWAY_CONFIG``, ``./gateway.yaml``,
+    ``/etc/amqp-gateway/gateway.yaml``.
 
     Raises:
         NoConfigurationError: nothing was given and none of the places has one.
@@ -97,8 +105,8 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
     """Find and read the configuration.
 
     Args:
-        given: its file, where one is named.
-        copy: what is read in place of the file, as a copy of it.
+        given: the path of the file; ``None`` to search for it.
+        copy: a copy of the file, which is read in its place.
 
     Raises:
         NoConfigurationError: there is none.
@@ -109,7 +117,7 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
 
 
 def _xdg_folder(variable: str) -> Path | None:
-    """The folder that ``variable`` names; a relative one does not count (XDG Base Directory)."""
+    """Return the folder that ``variable`` names; a relative one is ignored (XDG Base Directory)."""
     folder = Path(os.environ.get(variable, ""))
     return folder if folder.is_absolute() else None
 

@@ -34,7 +34,7 @@ def _principal(text: str) -> str:
 
 
 PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_principal)]
-"""Who requests: a writer of SNMP, a user of JMX, a system user at the command line."""
+"""The requester of operations: a writer of SNMP, a user of JMX, or a system user at the command line."""
 
 
 class OperationRule(StrictModel):
@@ -71,8 +71,8 @@ class OperationSettings(StrictModel):
     Attributes:
         allow: the rules.
         deadline: an operation that is not answered by then has an unknown outcome.
-        max_running: operations of one source that are under way; further ones wait, as many again, and what
-            is beyond that is refused.
+        max_running: the number of operations of one source that may be under way; as many again may wait, and
+            further ones are refused.
     """
 
     allow: tuple[OperationRule, ...] = ()
@@ -92,11 +92,11 @@ class JmxSettings(StrictModel):
     Attributes:
         enabled: needs a Java runtime of version 11 or newer.
         listen: address and port of registry and objects alike.
-        hostname: that clients connect to, if it is not the address.
+        hostname: the name that clients connect to, if it is not the address.
         java: the runtime's folder (JAVA_HOME); default: the environment's, else ``java`` on the PATH.
         heap: largest heap of the virtual machine, in MiB; 100,000 objects take about 300.
-        users: who may log in; a password that is not given is made at the first start.
-        serve_stale_for: how long values of a silent agent are still shown.
+        users: the users who may log in; a password that is not given is made at the first start.
+        serve_stale_for: the time for which values of a silent agent are still shown.
         buckets: splits the objects of a class (``package:class``) into so many groups of names, for trees of
             clients that show 100,000 siblings badly.
         notification_buffer: notifications that the virtual machine keeps for clients that fetch them late.
@@ -116,12 +116,12 @@ class JmxSettings(StrictModel):
 
 
 class ObjectMetricsSettings(StrictModel):
-    """Numbers of objects, for Prometheus, at ``/metrics/objects``.
+    """The metrics of objects, for Prometheus, at ``/metrics/objects``.
 
     Attributes:
-        classes: by patterns of ``package:class``, of which the first that fits counts, patterns of the
-            elements that are shown; all as of a shell.
-        max_series: objects beyond so many series are left out, and counted.
+        classes: patterns of the elements that are shown, by patterns of ``package:class``, of which the first
+            match counts; all are as of a shell.
+        max_series: the largest number of series; further objects are left out, and counted.
     """
 
     classes: Annotated[
@@ -155,14 +155,14 @@ class LogSettings(StrictModel):
 
     Attributes:
         enabled: without it no history is kept.
-        folder: where it lies; default: ``log`` in the state folder.
-        commit_interval: records wait for so long at most before they are written and synced together.
+        folder: the folder of the log; default: ``log`` in the state folder.
+        commit_interval: the longest time for which records wait before they are written and synced together.
         segment_duration: a segment is closed at this age, and each new one begins with all live objects.
         segment_size: or at this size, in MiB.
-        statistics_interval: statistics of one object are recorded so often at most; what begins, ends or
-            happens is recorded always. Below 100 ms each change is.
+        statistics_interval: the shortest time between two records of one object's statistics; beginnings,
+            ends and events are always recorded. Below 100 ms each change is recorded.
         statistics_intervals: the same for some classes, by patterns of ``package:class`` as of a shell; the
-            first that fits counts. The classes are known only once agents have reported them.
+            first match counts. The classes are known only once agents have reported them.
         max_size: of all files together, in MiB; the oldest are deleted beyond it.
         max_age: files whose records are all older are deleted.
         min_free: nothing is written while the disk has less than this, in MiB.
@@ -193,10 +193,10 @@ class HistorySettings(StrictModel):
     The gateway itself counts as one source.
 
     Attributes:
-        events: the last ones.
-        ends: of objects, the last ones.
-        operations: the last ones that have ended.
-        memory: MiB that the events of a source take at most; and so many its ends, and its operations.
+        events: the number of the last events.
+        ends: the number of the last ends of objects.
+        operations: the number of the last operations that have ended.
+        memory: the largest memory, in MiB, of a source's events; likewise of its ends, and of its operations.
     """
 
     events: Annotated[int, Field(ge=10, le=1_000_000)] = 2_000
@@ -206,12 +206,12 @@ class HistorySettings(StrictModel):
 
     @property
     def limits(self) -> HistoryLimits:
-        """The same for who keeps the history, with bytes for MiB."""
+        """These settings as `HistoryLimits`, with the memory in bytes."""
         return HistoryLimits(self.events, self.ends, self.operations, self.memory << 20)
 
 
 class StateSettings(StrictModel):
-    """Where identities, boots and secrets are kept; the folder must outlive the gateway."""
+    """The state folder, which holds identities, boots and secrets; it must outlive the gateway."""
 
     folder: FilePath | None = None
 
@@ -227,7 +227,8 @@ class CaptureSettings(StrictModel):
     """The traffic of a source's session, in files of the state folder.
 
     Attributes:
-        max_size: of all files of one source together, in MiB; the oldest goes when there is no more room.
+        max_size: the size of all files of one source together, in MiB; the oldest is deleted when there is no
+            more room.
     """
 
     max_size: Annotated[int, Field(ge=4, le=16_384)] = 256

@@ -1,4 +1,4 @@
-"""The SNMP agent in ``gateway.yaml``: who reads and writes, and who receives notifications."""
+"""The settings of the SNMP agent in ``gateway.yaml``: readers, writers, and receivers of notifications."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ COMMUNITY = "community"
 
 
 class NotificationTarget(StrictModel):
-    """Where events are sent to as SNMP notifications.
+    """A receiver of events as SNMP notifications.
 
     Attributes:
         address: numeric address and port of the receiver.
         kind: ``trap`` is sent once; ``inform`` is sent again until it is answered.
-        version: of SNMP; version 1 has no informs.
-        community: sent with each; default: that of reading.
+        version: the version of SNMP; version 1 has no informs.
+        community: the community of the notifications; default: that of reading.
         severity: events below it are not sent; a clearing event goes where the raising one went.
-        events: patterns of ``package:event``, such as ``rabbitmq:alarm*``; which ones are sent.
+        events: patterns of the events that are sent: ``package:event``, such as ``rabbitmq:alarm*``.
         rate: notifications a second; traps beyond it are counted, and one summary has their number;
             informs wait.
     """
@@ -55,7 +55,7 @@ class NotificationTarget(StrictModel):
 
 
 WriterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
-"""Of at most 32 characters, as user names of SNMP are (RFC 3414 section 5): it stands in indexes."""
+"""The name of a writer, an index: at most 32 characters, as user names of SNMP (RFC 3414 section 5)."""
 
 
 class CommandSettings(StrictModel):
@@ -63,7 +63,7 @@ class CommandSettings(StrictModel):
 
     Attributes:
         quota: rows that each writer can have.
-        keep: how long a command that has ended keeps its row.
+        keep: the time for which a command that has ended keeps its row.
         shown_to_all: every reader sees the commands of all writers, instead of each writer its own.
     """
 
@@ -76,8 +76,8 @@ class SnmpWriter(StrictModel):
     """A community that may send SET, as far as ``operations`` permits.
 
     Attributes:
-        community: which reads, too; default: the secret ``community-NAME`` in the state folder, made at the
-            first start.
+        community: the community, which may read, too; default: the secret ``community-NAME`` in the state
+            folder, made at the first start.
     """
 
     community: SecretSource | None = None
@@ -87,15 +87,15 @@ class SnmpSettings(StrictModel):
     """The SNMP agent.
 
     Attributes:
-        community: of reading, v1 and v2c; default: the secret ``community`` in the state folder, made at
-            ``init``.
-        serve_stale_for: how long values of a silent agent are still shown.
+        community: the community that may read, v1 and v2c; default: the secret ``community`` in the state
+            folder, made at ``init``.
+        serve_stale_for: the time for which values of a silent agent are still shown.
         notifications: receivers of traps and informs, by name.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
-        writers: who may send SET, by the name that ``operations`` allows something to as ``snmp:NAME``.
-        best_effort: take a SET of several objects, one operation after the other; otherwise it is refused,
-            because what was done of it cannot be undone for certain.
-        commands: the table by which they call methods.
+        writers: the writers, which may send SET, by the name that ``operations`` refers to as ``snmp:NAME``.
+        best_effort: accept a SET of several objects, one operation after the other; otherwise it is refused,
+            because operations that were carried out cannot be undone for certain.
+        commands: the table by which writers call methods.
     """
 
     enabled: bool = True

@@ -1,4 +1,4 @@
-"""Sources and agents in ``gateway.yaml``: which brokers there are, and how each is reached."""
+"""The settings of sources and agents in ``gateway.yaml``: the brokers, and the access to each."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gateway.yaml_documents import StrictModel
 
 
 class AmqpSettings(StrictModel):
-    """How to reach a virtual host of a broker by AMQP 0-9-1.
+    """The access to a virtual host of a broker by AMQP 0-9-1.
 
     Attributes:
-        url: of one node, or of several nodes of the cluster.
-        heartbeat: asked for; whole seconds.
+        url: the URL of one node, or of several nodes of the cluster.
+        heartbeat: the requested heartbeat interval; whole seconds.
     """
 
     url: AmqpUrls
@@ -50,10 +50,10 @@ OwnQueueName = Annotated[AmqpName, AfterValidator(_own_queue)]
 
 
 class EventSettings(StrictModel):
-    """How to receive events of a RabbitMQ from ``amq.rabbitmq.event``, with the source's user and password.
+    """The access to the events of a RabbitMQ in ``amq.rabbitmq.event``, with the source's user and password.
 
     Attributes:
-        url: of one node, or of several nodes of the cluster.
+        url: the URL of one node, or of several nodes of the cluster.
     """
 
     url: AmqpUrls
@@ -64,10 +64,10 @@ class DurableSettings(StrictModel):
     """A durable subscription: a queue that the broker keeps while the gateway is away.
 
     Attributes:
-        queue: its name; default: ``amqp-gateway.console.NAME``, of events ``amqp-gateway.events.NAME``, with
-            the name of the source.
-        expires: the broker deletes it after so long without a consumer.
-        max_length: messages; the broker drops the oldest beyond it.
+        queue: the name of the queue; default: ``amqp-gateway.console.NAME``, of events
+            ``amqp-gateway.events.NAME``, with the name of the source.
+        expires: the time without a consumer after which the broker deletes the queue.
+        max_length: the largest number of messages; beyond it the broker drops the oldest.
     """
 
     queue: OwnQueueName | None = None
@@ -89,16 +89,17 @@ class WritingSettings(StrictModel):
 
 
 class RabbitMqSettings(StrictModel):
-    """How the gateway's agent reads a RabbitMQ.
+    """The settings by which the gateway's agent reads a RabbitMQ.
 
     Attributes:
-        management: URL of the management API, of one node or of several nodes of the cluster.
-        interval: between two readings of a class, where its cost allows.
+        management: the URL of the management API, of one node or of several nodes of the cluster.
+        interval: the time between two readings of a class, where its cost allows.
         budget: the share of time that requests may take; a broker with many queues is read less often.
         show_own: show the gateway's own queues and connections too.
         own_users: further users whose connections belong to the gateway, such as another agent's.
-        prometheus: where to read statistics of queues as metrics: at the address that the broker reports for
-            its plugin ``rabbitmq_prometheus`` (``auto``), nowhere (``off``), or the URLs of all nodes.
+        prometheus: the place where statistics of queues are read as metrics: the address that the broker
+            reports for its plugin ``rabbitmq_prometheus`` (``auto``), none (``off``), or the URLs of all
+            nodes.
         writing: the account that changes the broker; without it methods and settings are refused.
     """
 
@@ -175,15 +176,15 @@ class Am01Source(StrictModel):
     Attributes:
         trusted_users: users, as checked by the broker, whose messages count as the agent's.
         trust_anyone: also accept messages without a checked user, such as those of a Qpid broker itself.
-        revision: of the protocol; ``auto`` detects it.
-        package: of classes that are reported without one, until January 2008.
-        packages: those to read, of agents that report packages.
+        revision: the revision of the protocol; ``auto`` detects it.
+        package: the package of classes that are reported without one, until January 2008.
+        packages: the packages to read, of agents that report packages.
         get_and_set: the agent has get and set in the form that docs/qmf-before-am2.md gives them.
         events: the agent sends events in the form given there.
-        interval: between two publications of the agent. After one silent interval it is asked for a sign of
-            life, after three it is lost.
-        republish_interval: how often the agent publishes everything again without being asked; default: only
-            when a queue is bound.
+        interval: the time between two publications of the agent. After one silent interval it is asked for a
+            sign of life, after three it is lost.
+        republish_interval: the interval at which the agent publishes everything again without being asked;
+            default: only when a queue is bound.
         same_as: the name of another source that reads the same broker; a report counts that broker once.
     """
 
@@ -207,7 +208,7 @@ class Am01Source(StrictModel):
 
     @property
     def durable(self) -> None:
-        """Never: messages of these agents cannot be read without schemas, which are not kept."""
+        """Always ``None``: messages of these agents cannot be read without schemas, which are not kept."""
         return
 
     @model_validator(mode="after")
@@ -218,11 +219,11 @@ class Am01Source(StrictModel):
 
 
 ClassName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
-"""Of a class of CML."""
+"""The name of a class of CML."""
 
 
 def _word(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
-    """Give back ``no`` and ``yes``, which YAML reads as booleans."""
+    """Return ``no`` or ``yes`` for a boolean, as which YAML reads these words."""
     return ("no", "yes")[value] if isinstance(value, bool) else value
 
 
@@ -230,7 +231,7 @@ Interval = Annotated[Duration, between("1s", "1d")]
 
 
 class CmlAmqpSettings(AmqpSettings):
-    """As of other sources, with the defaults of OpenAMQ.
+    """The access to a broker by AMQP 0-9-1, with the defaults of OpenAMQ.
 
     Attributes:
         heartbeat: OpenAMQ offers 2 s and enforces what was agreed.
@@ -244,9 +245,9 @@ class CmlBudget(StrictModel):
     """Limits of what polling may cost the broker.
 
     Attributes:
-        rate: requests a second.
-        in_flight: requests without an answer at a time.
-        share: of the time that the broker may spend on them.
+        rate: the number of requests a second.
+        in_flight: the number of requests without an answer at a time.
+        share: the share of time that the broker may spend on them.
     """
 
     rate: Annotated[float, Field(ge=0.1, le=10_000)] = 100.0
@@ -264,9 +265,9 @@ class CmlSource(StrictModel):
         notify_key: the binding key for notifications.
         trusted_users: users, as checked by the broker, whose messages are accepted; default: all, because
             OpenAMQ's replies carry no user.
-        spelling: of requests; replies are read in both.
-        matching: how replies are matched with requests.
-        interval: between two readings of an object, for classes that `intervals` does not name.
+        spelling: the spelling of requests; replies are read in both.
+        matching: the way in which replies are matched with requests.
+        interval: the time between two readings of an object, for classes that `intervals` does not name.
         short_lived: when objects are read that may end at any time.
         assured: facts about the broker, without which some methods and settings are refused.
         schema_file: a schema-reply as `amqp-gateway source schema` writes it; default: the broker's last one,
@@ -297,7 +298,7 @@ class CmlSource(StrictModel):
 
     @property
     def durable(self) -> None:
-        """No broker of CML keeps messages while the gateway is away."""
+        """Always ``None``: no broker of CML keeps messages while the gateway is away."""
         return
 
 
@@ -338,7 +339,7 @@ class ListenerTls(StrictModel):
     """TLS of a listener, with files in PEM.
 
     Attributes:
-        certificate: of the gateway, followed by the intermediate ones up to the root.
+        certificate: the certificate of the gateway, followed by the intermediate ones up to the root.
         key: its private key.
         client_ca: authorities of clients; a client without a certificate of theirs is rejected.
     """
@@ -352,9 +353,10 @@ class SessionLogSettings(StrictModel):
     """Files with the sessions of applications that request it (option LOG).
 
     Attributes:
-        max_size: of one file, in MiB; then the next one is begun.
-        files: of one application.
-        applications: that have files; a new one replaces the one that was silent longest.
+        max_size: the size of one file, in MiB, at which the next one is begun.
+        files: the number of files of one application.
+        applications: the number of applications that have files; a new one replaces the one that was silent
+            longest.
     """
 
     max_size: Annotated[int, Field(ge=1, le=1024)] = 1
@@ -363,17 +365,18 @@ class SessionLogSettings(StrictModel):
 
 
 class AmiLimits(StrictModel):
-    """Limits of applications. What exceeds them is refused; nothing is truncated.
+    """Limits of applications. Anything beyond them is refused; nothing is truncated.
 
     Attributes:
-        connections: open at a time.
-        line: bytes of a line with its continuation lines.
-        applications: known at a time; a new one replaces one that is not connected, with its objects.
-        types: of objects.
-        keys: of a type, of all alerts, and of all applications' metrics.
-        objects: of all applications, alerts among them.
-        objects_each: of one application.
-        commands: of one connection.
+        connections: the number of connections that are open at a time.
+        line: the number of bytes of a line with its continuation lines.
+        applications: the number of known applications; a new one replaces one that is not connected, with its
+            objects.
+        types: the number of types of objects.
+        keys: the number of keys of a type, of all alerts, and of all applications' metrics.
+        objects: the number of objects of all applications, alerts among them.
+        objects_each: the number of objects of one application.
+        commands: the number of commands of one connection.
     """
 
     connections: Annotated[int, Field(ge=1, le=10_000)] = 64
@@ -401,11 +404,11 @@ class AmiSource(StrictModel):
         options: those that a login may ask for beside QUIET, UNIX and WINDOWS.
         pause: an application may delay its own lines (P), which is meant for tests.
         user: the name that applications receive as the caller of a command.
-        package: of the classes that types become.
+        package: the package of the classes that are made of types.
         reading: ``strict`` accepts what the documents allow, ``lenient`` what relays accept, too.
-        time_zone: of dates without one.
-        session_log: of applications that request it.
-        limits: of applications.
+        time_zone: the time zone of dates without one.
+        session_log: the files with the sessions of applications that request it.
+        limits: the limits of applications.
         remember: after a restart show the objects of the event log, as stale.
     """
 
@@ -435,12 +438,12 @@ class AmiSource(StrictModel):
 
     @property
     def same_as(self) -> None:
-        """The source reads applications, and no broker."""
+        """Always ``None``: the source reads applications, and no broker."""
         return
 
     @property
     def durable(self) -> None:
-        """Applications keep no messages while the gateway is away."""
+        """Always ``None``: applications keep no messages while the gateway is away."""
         return
 
     @model_validator(mode="after")
@@ -462,7 +465,7 @@ Source = Annotated[
 
 
 class AgentPublishing(StrictModel):
-    """Where an agent process publishes by QMF: the virtual host of its management exchange.
+    """The virtual host of the management exchange on which an agent process publishes by QMF.
 
     Attributes:
         allowed_users: users, as checked by the broker, whose requests are answered.

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from gateway.yaml_documents import StrictModel
 
 SECOND = 10**9
-"""In nanoseconds, as durations are."""
+"""One second in nanoseconds, the unit of durations."""
 
 MAX_SECRET_OCTETS = 4096
 _MAX_NAME_OCTETS = 255
@@ -29,7 +29,7 @@ _LISTEN = re.compile(r"(?:([0-9.]+)|\[([0-9A-Fa-f:.]+(?:%[^\]]+)?)\]):([0-9]{1,5
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-"""Of what the configuration itself names: a source, an agent, a receiver, a user."""
+"""A name that the configuration gives to a source, an agent, a receiver or a user."""
 
 
 class SecretError(Exception):
@@ -43,7 +43,7 @@ def _name(text: str) -> str:
 
 
 AmqpName = Annotated[str, AfterValidator(_name)]
-"""Of a virtual host, exchange or user: a short string (AMQP 0-9-1 section 4.2.5.3)."""
+"""The name of a virtual host, exchange or user: a short string (AMQP 0-9-1 section 4.2.5.3)."""
 
 
 def _path(value: Any) -> Path:  # noqa: ANN401  whatever YAML gave
@@ -56,7 +56,7 @@ def _path(value: Any) -> Path:  # noqa: ANN401  whatever YAML gave
 
 
 FilePath = Annotated[Path, BeforeValidator(_path)]
-"""Relative to the configuration's folder, or from ``~``."""
+"""A path. A relative one is relative to the configuration's folder; ``~`` is expanded."""
 
 
 def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
@@ -70,11 +70,11 @@ def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
 
 
 Duration = Annotated[int, BeforeValidator(_duration)]
-"""Nanoseconds; written ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``."""
+"""A duration in nanoseconds; written ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``."""
 
 
 def between(shortest: str, longest: str) -> AfterValidator:
-    """Narrower bounds of a duration, both included, in the form in which they are written."""
+    """Return a validator of narrower bounds of a duration, both included, and written like a duration."""
     least, most = _duration(shortest), _duration(longest)
 
     def check(duration: int) -> int:
@@ -86,7 +86,7 @@ def between(shortest: str, longest: str) -> AfterValidator:
 
 
 class SecretSource(StrictModel):
-    """Where a secret is: ``{file: PATH}`` (relative to the configuration) or ``{env: NAME}``."""
+    """The place of a secret: ``{file: PATH}`` (relative to the configuration) or ``{env: NAME}``."""
 
     file: FilePath | None = None
     env: str | None = None
@@ -108,10 +108,10 @@ class SecretSource(StrictModel):
         return self
 
     def read(self, folder: Path) -> SecretStr:
-        """The secret, without white space at its end.
+        """Return the secret; that of a file without white space at its end.
 
         Args:
-            folder: what a relative ``file`` is relative to.
+            folder: the folder to which a relative ``file`` is relative.
 
         Raises:
             SecretError: it is not there, unreadable, empty or too long.
@@ -138,7 +138,11 @@ class SecretSource(StrictModel):
 
 
 def _url(schemes: frozenset[str], path: str) -> Any:  # noqa: ANN401  a pydantic validator
-    """A URL of one of ``schemes``; ``path`` is what to say where it has one. No message repeats any of it."""
+    """Return a validator of URLs of ``schemes``.
+
+    ``path`` is the error message for a URL with a path; if it is empty, a path is accepted. No error message
+    repeats any part of the URL.
+    """
 
     def check(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
         text = value if isinstance(value, str) else ""
@@ -211,7 +215,7 @@ def _host_port(value: Any) -> tuple[str, int]:  # noqa: ANN401  whatever YAML ga
 
 
 ListenAddress = Annotated[tuple[str, int], BeforeValidator(_host_port)]
-"""Numeric address and port."""
+"""A numeric address and a port."""
 
 
 def _object_identifier(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
@@ -227,7 +231,7 @@ def _object_identifier(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
 
 
 ObjectIdentifier = Annotated[str, BeforeValidator(_object_identifier)]
-"""Dotted; at most 41 arcs below 2^32, which leaves room for what is below (RFC 2578 section 3.5)."""
+"""A dotted object identifier: at most 41 arcs below 2^32, with room for arcs below (RFC 2578 section 3.5)."""
 
 
 def _class_pattern(text: str) -> str:
@@ -238,15 +242,15 @@ def _class_pattern(text: str) -> str:
 
 
 ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
-"""``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
+"""A pattern of ``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 Pattern = Annotated[str, Field(min_length=1, max_length=512)]
-"""With ``*``, ``?`` and ``[...]`` as of a shell."""
+"""A pattern with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 
 _REACHED_AT: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  what listens on all addresses
 
 
 def reached_at(host: str) -> str:
-    """Return the address by which this machine reaches what listens on ``host``."""
+    """Return the address by which this machine reaches a listener on ``host``."""
     return _REACHED_AT.get(host, host)

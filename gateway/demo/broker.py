@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Progress: TypeAlias = Callable[[str], None]
-"""Told in one line each what is being done."""
+"""A function that is called with each line of progress."""
 
 _HANDLED_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.05
@@ -58,10 +58,10 @@ class PrivateBroker:
     broker: it lives until its last user has closed it or ended.
 
     Args:
-        folder: where everything of the node lies; made when missing, and kept at the end unless
-            ``remove`` says otherwise. Without one, a temporary folder, removed at the end.
-        settings: how the node is set up.
-        progress: told what is being done, one line each.
+        folder: the folder of all files of the node; made when missing, and kept at the end unless ``remove``
+            says otherwise. Without one, a temporary folder is used, and removed at the end.
+        settings: the settings of the node.
+        progress: called with each line of progress.
         remove: remove the given folder at the end.
     """
 
@@ -88,9 +88,9 @@ class PrivateBroker:
 
     @classmethod
     def attach(cls, folder: Path) -> Self | None:
-        """The broker that runs in ``folder``, for one more user; None where none runs, or it is ending.
+        """Return the broker that runs in ``folder``, for another user; ``None`` if none runs or it is ending.
 
-        An attached user reads and talks, but cannot start, stop or kill the node.
+        An attached user can use the broker, but cannot start, stop or kill the node.
         """
         try:
             lease = (folder / keeper.LEASE_FILE).open("rb")
@@ -115,7 +115,7 @@ class PrivateBroker:
 
     @property
     def folder(self) -> Path:
-        """Where everything of the node lies."""
+        """The folder of all files of the node."""
         return self._node.folder
 
     @property
@@ -130,7 +130,7 @@ class PrivateBroker:
 
     @property
     def settings(self) -> BrokerSettings:
-        """How the node is set up."""
+        """The settings of the node."""
         return self._node.settings
 
     @property
@@ -145,17 +145,17 @@ class PrivateBroker:
 
     @property
     def management_url(self) -> str:
-        """Base URL of the management API, without a path."""
+        """The base URL of the management API, without a path."""
         return f"http://{LOOPBACK}:{self.ports.management}"
 
     def amqp_url(self, user: Credentials | None = None, vhost: str = "/") -> str:
-        """AMQP URL of ``vhost`` for ``user`` (default: the administrator); it contains the password."""
+        """Return the AMQP URL of ``vhost`` for ``user`` (default: the administrator), with the password."""
         who = user or self.administrator
         authority = f"{quote(who.name, safe='')}:{quote(who.password, safe='')}@{LOOPBACK}:{self.ports.amqp}"
         return f"amqp://{authority}/{quote(vhost, safe='')}"
 
     def http(self, user: Credentials | None = None, timeout: float = 30.0) -> httpx.Client:
-        """A client of the management API (base URL ends with ``/api/``); the caller closes it."""
+        """Return a client of the management API (base URL ends with ``/api/``); the caller closes it."""
         who = user or self.administrator
         return httpx.Client(
             base_url=f"{self.management_url}/api/",
@@ -166,7 +166,7 @@ class PrivateBroker:
         )
 
     def node_process(self) -> int | None:
-        """Process id of the node, None while it is down."""
+        """Return the process id of the node; ``None`` while it is down."""
         node: int | None = self._state()["node"]
         return node
 
@@ -210,15 +210,15 @@ class PrivateBroker:
                 return
 
     def stop_node(self) -> None:
-        """Stop the node gracefully; ports and data stay its own, and `start` brings it back."""
+        """Stop the node gracefully; it keeps its ports and data, and `start` starts it again."""
         self._command("stop", self.settings.grace + _HANDLED_SECONDS)
 
     def kill_node(self) -> None:
-        """End the node by SIGKILL, as a crash would; `start` brings it back."""
+        """Kill the node by SIGKILL, as a crash would; `start` starts it again."""
         self._command("kill")
 
     def close(self) -> None:
-        """Give the broker up; without another user it is ended, and waited for. May be called twice."""
+        """Release the broker; without another user, end it and wait for its end. May be called twice."""
         if self._lease is not None:
             self._lease.close()
             self._lease = None
@@ -238,19 +238,19 @@ class PrivateBroker:
 
     @property
     def control(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """How ``rabbitmqctl`` is called for this node: how the command begins, and its environment."""
+        """The beginning of a ``rabbitmqctl`` command for this node, and its environment."""
         return self._tool("rabbitmqctl"), self._node.environment()
 
     def rabbitmqctl(self, *arguments: str, timeout: float = 120.0) -> str:
-        """Run ``rabbitmqctl`` against this node, and give what it printed.
+        """Run ``rabbitmqctl`` for this node, and return its output.
 
         Raises:
-            BrokerError: it failed; the text quotes what it said.
+            BrokerError: it failed; the text quotes its output.
         """
         return self.run_tool("rabbitmqctl", *arguments, timeout=timeout)
 
     def run_tool(self, program: str, *arguments: str, timeout: float = 120.0) -> str:
-        """The same for any of the broker's command line tools, such as ``rabbitmq-queues``."""
+        """Run any of the broker's command line tools, such as ``rabbitmq-queues``, as `rabbitmqctl` does."""
         done = subprocess.run(  # noqa: S603  no shell; the caller is a test or an operator
             [*self._tool(program), *arguments],
             env=self._node.environment(),
@@ -266,11 +266,11 @@ class PrivateBroker:
         return done.stdout
 
     def seen_by_node(self, file: Path) -> Path:
-        """The path by which the node and its tools know ``file``, which is below its folder."""
+        """Return the path by which the node and its tools know ``file``, which is below its folder."""
         return self._node.installation.seen(self.folder) / file.relative_to(self.folder)
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the node's log, or of what it printed before it had one."""
+        """Return the last lines of the node's log, or of its output while it has no log."""
         for file in (self.log_file, self.folder / keeper.CONSOLE_FILE):
             if file.exists() and (text := file.read_text(errors="replace").strip()):
                 return "\n".join(text.splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""Everything that the demonstration consists of, started in order and ended without a trace."""
+"""The whole demonstration: its parts are started in order, and ended without leaving anything."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _PROGRAM: Final = (sys.executable, "-m", "gateway.cli.main")
 
 @dataclass(frozen=True, slots=True)
 class EndedCommand:
-    """How a command ended.
+    """The result of a command that has ended.
 
     Attributes:
         code: its exit code.
-        printed: on standard output.
-        complaints: on standard error.
+        printed: its standard output.
+        complaints: its standard error.
     """
 
     code: int
@@ -71,7 +71,7 @@ async def run_command(*words: str) -> EndedCommand:
 
 
 class RunningCommand:
-    """A command of ours as a process, held by a lifeline: it ends when we do."""
+    """A command of the gateway as a process with a lifeline: it ends when this process ends."""
 
     def __init__(self, process: asyncio.subprocess.Process, line: socket.socket) -> None:
         self.process = process
@@ -79,7 +79,7 @@ class RunningCommand:
 
     @classmethod
     async def start(cls, log: Path, *words: str) -> Self:
-        """Start ``amqp-gateway WORDS``; what it prints and logs is added to the file ``log``."""
+        """Start ``amqp-gateway WORDS``; its output and its log are appended to the file ``log``."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs, log.open("ab") as output:
@@ -95,20 +95,20 @@ class RunningCommand:
         return cls(process, ours)
 
     async def ready(self) -> None:
-        """Until it says that it is ready, or has ended."""
+        """Wait until the command reports that it is ready, or has ended."""
         with contextlib.suppress(ConnectionError):
             if await asyncio.get_running_loop().sock_recv(self._line, 1) == READY:
                 return
         await self.process.wait()
 
     async def kill(self) -> None:
-        """End it by SIGKILL, as a crash would."""
+        """Kill the command by SIGKILL, as a crash would."""
         self.process.kill()
         await self.process.wait()
         self._line.close()
 
     async def stop(self) -> None:
-        """End it as an operator would, and wait for its end."""
+        """End the command as an operator would, and wait for its end."""
         with contextlib.suppress(ProcessLookupError):
             self.process.terminate()
         try:
@@ -122,11 +122,17 @@ class RunningCommand:
 SHOP = {"shop": "Orders of the demonstration", "billing": "Invoices of the demonstration"}
 JMX_USER, JMX_SECRET = "monitor", "jmx-monitor"
 OPERATOR = "operator"
-"""Who may change something, in SNMP and in JMX; at the command line it is who runs the demonstration."""
+"""The name of the principal that may change something, in SNMP and in JMX.
+
+At the command line it is the user who runs the demonstration.
+"""
 WRITER = "gateway-writer"
-"""The account on the broker through which that is done."""
+"""The account on the broker that makes these changes."""
 SETTABLE = ("maxConnections", "maxQueues", "description", "tags", "tracing")
-"""What the operator may set of virtual hosts: all that can be, so that what was read can be written back."""
+"""The elements of virtual hosts that the operator may set.
+
+These are all that can be set, so that what was read can be written back.
+"""
 SOURCE, AGENT_SOURCE, AGENT = "rabbitmq", "rabbitmq-agent", "rabbitmq"
 INTERVAL = "2s"
 READY_SECONDS = 60.0
@@ -138,7 +144,7 @@ class DemonstrationError(Exception):
     """The demonstration cannot start; the text says why and what to do.
 
     Attributes:
-        exit_code: of the process of ours that could not start; 1 where it was none.
+        exit_code: the exit code of the process of ours that could not start; 1 if there is none.
     """
 
     def __init__(self, text: str, exit_code: int = 1) -> None:
@@ -147,14 +153,14 @@ class DemonstrationError(Exception):
 
 
 STATISTICS_SECONDS: Final = 1.0
-"""Of the demonstration's own broker: a newcomer should not wait to see a counter move."""
+"""The statistics interval of the demonstration's own broker: short, so that counters move soon."""
 
 
 def own_broker(debian: str = "") -> BrokerSettings:
-    """How the demonstration's own broker is set up; its data is thrown away.
+    """Return the settings of the demonstration's own broker; its data is discarded.
 
     Args:
-        debian: release whose RabbitMQ is started; empty for the one that is installed.
+        debian: the release whose RabbitMQ is started; empty for the one that is installed.
     """
     return BrokerSettings(statistics_interval=STATISTICS_SECONDS, grace=0, debian=debian)
 
@@ -177,17 +183,17 @@ class Demonstration:
     """A broker, a workload, the gateway, and an agent of its own process where wanted.
 
     Args:
-        folder: where everything lies; made, and removed at the end.
-        progress: told each step in one line.
-        snmp_port: to listen on at 127.0.0.1.
-        jmx_port: to listen on at 127.0.0.1.
-        metrics_port: for Prometheus, at 127.0.0.1; 0 for no metrics.
+        progress: called with each step, in one line.
+        snmp_port: the port of the SNMP agent, at 127.0.0.1.
+        jmx_port: the port of the JMX agent, at 127.0.0.1.
+        metrics_port: the port of the metrics for Prometheus, at 127.0.0.1; 0 for no metrics.
         existing: read this broker instead of starting one; there is no workload and no agent then.
-        agent: also run the agent as a process of its own, and a second source that believes it.
-        settings: of the broker.
-        amqp_port: at 127.0.0.1, where gateway and agent reach our broker if something stands in between.
+        agent: also run the agent as a process of its own, and a second source that trusts it.
+        settings: the settings of the broker.
+        amqp_port: the port at 127.0.0.1 where gateway and agent reach our broker if something stands in
+            between.
         management_port: the same for its management API.
-        log: what the configuration says of the event log, over statistics as often as they are read.
+        log: the settings of the event log, in addition to recording statistics as often as they are read.
         writing: give the gateway an account that changes the broker, and let the operator use it; not so with
             an existing broker.
     """
@@ -267,7 +273,7 @@ class Demonstration:
             await self.workload.start()
 
     async def stop(self) -> None:
-        """End everything, in the other order; nothing remains."""
+        """End everything, in reverse order; nothing remains."""
         if self.workload is not None:
             await self.workload.stop()
         for name in list(self._processes):
@@ -289,10 +295,10 @@ class Demonstration:
         await self._start_process("agent", "agent", AGENT)
 
     async def command(self, *words: str) -> str:
-        """What ``amqp-gateway WORDS`` prints of this gateway.
+        """Run ``amqp-gateway WORDS`` with this gateway's configuration, and return its output.
 
         Raises:
-            DemonstrationError: it fails; the text is what it says.
+            DemonstrationError: it fails; the text has its standard error.
         """
         ended = await self.try_command(*words)
         if ended.code:
@@ -300,11 +306,11 @@ class Demonstration:
         return ended.printed
 
     async def try_command(self, *words: str) -> EndedCommand:
-        """How ``amqp-gateway WORDS`` ends with this gateway's configuration."""
+        """Run ``amqp-gateway WORDS`` with this gateway's configuration, and return its result."""
         return await run_command(*words, "--config", str(self.configuration))
 
     async def grant(self) -> None:
-        """Make what users and virtual hosts are missing on the broker, and give all users their rights."""
+        """Create missing users and virtual hosts on the broker, and give all users their rights."""
         assert self.broker is not None
         await asyncio.to_thread(self._grant, self.broker)
 
@@ -319,11 +325,11 @@ class Demonstration:
         await self._processes.pop(name).kill()
 
     def process_id(self, name: str) -> int:
-        """Of ``gateway`` (its supervisor) or ``agent``."""
+        """Return the process id of ``gateway`` (its supervisor) or ``agent``."""
         return self._processes[name].process.pid
 
     def log_of(self, name: str) -> str:
-        """What a process has logged so far."""
+        """Return everything that a process has logged so far."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     async def _start_process(self, name: str, *command: str) -> None:
@@ -397,7 +403,7 @@ class Demonstration:
         return settings
 
     def _let_the_operator_write(self, settings: dict[str, Any]) -> None:
-        """Add the account, who may use it, and for what: all that the demonstration does, and no more."""
+        """Add the writing account, its users, and rules for what the demonstration changes, no more."""
         password = self._secret(WRITER, self._users[WRITER].password)
         for reader in (settings["sources"][SOURCE], *settings.get("agents", {}).values()):
             reader["writing"] = {"user": WRITER, "password": {"file": password}}
@@ -412,7 +418,7 @@ class Demonstration:
         settings["operations"] = {"allow": [{"who": list(who), **rule} for rule in rules]}
 
     def _reading(self, user: str) -> dict[str, object]:
-        """How a RabbitMQ is read, by our own user or the existing one's."""
+        """Return the settings by which a RabbitMQ is read, by our own user or the existing one's."""
         if self._existing is not None:
             management, amqp = self._existing.management, self._existing.amqp
             user, password = self._existing.user, self._existing.password
@@ -449,7 +455,7 @@ class Demonstration:
         return f"http://127.0.0.1:{self._ports_between[1] or self.broker.ports.management}"
 
     def _secret(self, user: str, password: str) -> str:
-        """A file of mode 0600 with the password, named relative to the configuration."""
+        """Write the password to a file of mode 0600; return its name, relative to the configuration."""
         path = self.folder / f"password-of-{user}"
         path.touch(mode=0o600)
         path.write_text(password, encoding="utf-8")

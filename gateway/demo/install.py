@@ -1,4 +1,4 @@
-"""Debian packages that the demonstration and the tests need: what is missing, and installing it.
+"""Finds and installs the Debian packages that the demonstration and the tests need.
 
 ``python -m gateway.demo.install [--tests]`` installs what is missing, or names it; with ``--run`` or
 ``--build`` only what an installed gateway, or building one, requires. ``--broker`` installs the RabbitMQ of a
@@ -46,12 +46,12 @@ EVERY_SECONDS: Final = 10.0
 
 @contextmanager
 def patiently(report: Callable[[str], None], what: str, every: float = EVERY_SECONDS) -> Iterator[None]:
-    """Report every few seconds, while the block lasts, that ``what`` goes on, and for how long it has.
+    """Report every few seconds, while the block lasts, that ``what`` is in progress, and for how long.
 
     Args:
-        report: told one line each time, in a thread of its own.
-        what: goes on.
-        every: seconds.
+        report: called with one line each time, in a thread of its own.
+        what: the work in progress.
+        every: seconds between two reports.
     """
     began, over = time.monotonic(), threading.Event()
 
@@ -69,6 +69,7 @@ def patiently(report: Callable[[str], None], what: str, every: float = EVERY_SEC
 
 
 Progress = Callable[[str], None]
+"""A function that is called with each line of progress."""
 
 UNITS: Final = (
     "rabbitmq-server.service",
@@ -77,12 +78,12 @@ UNITS: Final = (
     "snmpd.service",
     "snmptrapd.service",
 )
-"""What the packages would start: RabbitMQ, Erlang's port mapper (with its socket), net-snmp's daemons."""
+"""The units that packages would start: RabbitMQ, Erlang's port mapper with its socket, net-snmp's daemons."""
 
 _DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd"})
 
 MARK: Final = "AMQP_GATEWAY_INSTALLATION"
-"""Environment variable that everything inherits which an installation starts."""
+"""The environment variable that every process of an installation inherits."""
 
 _REMARK: Final = "put here by amqp-gateway while it installs packages"
 _POLICY: Final = f"#!/bin/sh\n# {_REMARK}; to be removed afterwards\nexit 101\n"
@@ -93,14 +94,14 @@ _SYSTEMCTL_SECONDS: Final = 60
 
 @contextmanager
 def service_starts_prevented(progress: Progress, root: Path = Path("/")) -> Iterator[None]:
-    """While inside, installing a package starts no service; afterwards all service links are as before.
+    """Prevent, within the block, that packages start services; remove new service links at the end.
 
-    A ``policy-rc.d`` that is there already stays, whatever it says; one that an interrupted run of ours
-    left behind is taken out at the end.
+    A ``policy-rc.d`` that exists already stays, whatever it contains; one that an interrupted run of ours
+    left behind is removed at the end.
 
     Args:
-        progress: told in one line each what is put in place and taken out.
-        root: the file system that is installed into; masks are made only in the real one.
+        progress: called with one line for each thing that is put in place or removed.
+        root: the file system that packages are installed into; masks are made only in the real one.
     """
     before = service_links(root)
     try:
@@ -115,7 +116,7 @@ def service_starts_prevented(progress: Progress, root: Path = Path("/")) -> Iter
 
 
 def service_links(root: Path = Path("/")) -> Mapping[Path, str]:
-    """Every link by which a service is started at boot, and where it leads."""
+    """Return every link by which a service is started at boot, with its target."""
     return {
         path: str(path.readlink())
         for place in _LINK_PLACES
@@ -132,18 +133,18 @@ def _remove_link(path: Path) -> None:
 
 
 def marked() -> dict[str, str]:
-    """What the environment of an installation needs, so that `started` knows what came of it."""
+    """Return the environment variable that an installation needs, so that `started` finds its processes."""
     return {MARK: secrets.token_hex(8)}
 
 
 def started(mark: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Process id and name of each daemon that an installation has left behind.
+    """Return process id and name of each daemon that an installation has left behind.
 
-    Only what inherited its environment counts: daemons of the same names that others run, or start
-    meanwhile, are none of its business. Where systemd starts services, `active_units` tells.
+    Only processes that inherited its environment count, not daemons of the same names that others run, or
+    start meanwhile. Where systemd starts services, `active_units` returns them.
 
     Args:
-        mark: of that installation, as `marked` made it.
+        mark: the environment variable of that installation, as `marked` made it.
     """
     wanted = {f"{name}={value}".encode() for name, value in mark.items()}
     found = []
@@ -157,7 +158,7 @@ def started(mark: Mapping[str, str]) -> list[tuple[int, str]]:
 
 
 def active_units() -> frozenset[str]:
-    """Those of `UNITS` that systemd runs; none where there is no systemd."""
+    """Return those of `UNITS` that systemd runs; none if there is no systemd."""
     if not _systemd_runs(Path("/")):
         return frozenset()
     return frozenset(unit for unit in UNITS if _systemctl(lambda _: None, "is-active", "--quiet", unit) == 0)
@@ -183,7 +184,7 @@ def _policy(progress: Progress, root: Path) -> Iterator[None]:
 
 @contextmanager
 def _masks(progress: Progress, root: Path) -> Iterator[None]:
-    """Mask each unit that is not there yet; one that is, is the site's own."""
+    """Mask, within the block, each unit that does not exist yet; an existing one is the site's own."""
     masked = [unit for unit in UNITS if not _unit_exists(unit)]
     if not _systemd_runs(root) or not masked:
         yield
@@ -216,8 +217,6 @@ def _systemctl(progress: Progress, *arguments: str) -> int:
     return done.returncode
 
 
-"""Told in one line each what is being done."""
-
 EXIT_NOT_INSTALLED: Final = 11
 """The value of `ExitCode.NOT_INSTALLED`, whose module imports more than this one may."""
 
@@ -226,12 +225,12 @@ _TAIL_LINES: Final = 8
 
 
 class InstallError(Exception):
-    """Something is missing and cannot be installed here; the text says what, and what would bring it."""
+    """Something is missing and cannot be installed here; the text says what, and how to install it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A Debian package: what it is needed for, and how to see that this is there, wherever it came from."""
+    """A Debian package, its purpose, and a check whether its contents exist, wherever they came from."""
 
     name: str
     purpose: str
@@ -261,7 +260,10 @@ def _java_can_be_compiled() -> bool:
 
 
 def _ecj_is_there() -> bool:
-    """From Debian 13 on there is a command ``ecj`` that does not find the compiler."""
+    """Return whether the compiler ecj is there.
+
+    From Debian 13 on there is a command ``ecj`` that does not find the compiler.
+    """
     jar = Path("/usr/share/java/eclipse-jdt-core-compiler-batch.jar")
     return jar.exists() or (_ECJ == "ecj" and _command("ecj")())
 
@@ -300,10 +302,10 @@ _JAVA_COMPILER = Package(
 )
 
 RUN_PACKAGES: Final = (_JAVA,)
-"""What an installed gateway needs, with JMX."""
+"""The packages that an installed gateway with JMX needs."""
 
 BUILD_PACKAGES: Final = (_JAVA, _JAVA_COMPILER)
-"""What ``make dist`` and ``make install`` need."""
+"""The packages that ``make dist`` and ``make install`` need."""
 
 _C_COMPILER: Final = (
     Package("gcc", "the compiler of agents in C, and of the tests' AMQP 1.0 client", _c_can_be_compiled),
@@ -318,7 +320,7 @@ COMPILER_PACKAGES: Final = (
         _python_can_be_extended,
     ),
 )
-"""What ``make venv`` needs."""
+"""The packages that ``make venv`` needs."""
 
 DEMO_PACKAGES: Final = (
     _RABBITMQ,
@@ -330,14 +332,14 @@ DEMO_PACKAGES: Final = (
     _JAVA,
     _JAVA_COMPILER,
 )
-"""What ``make demo`` needs."""
+"""The packages that ``make demo`` needs."""
 
 PICTURE_PACKAGES: Final = (
     *DEMO_PACKAGES,
     Package("default-jdk", "JConsole, whose picture is taken", _jconsole_can_be_shown),
     Package("xvfb", "a virtual screen", _command("Xvfb")),
 )
-"""What ``make demo-check`` and ``make pictures`` need."""
+"""The packages that ``make demo-check`` and ``make pictures`` need."""
 
 TEST_PACKAGES: Final = (
     *PICTURE_PACKAGES,
@@ -354,16 +356,16 @@ TEST_PACKAGES: Final = (
     *_C_COMPILER,
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),
 )
-"""What ``make test`` and ``make bench`` need."""
+"""The packages that ``make test`` and ``make bench`` need."""
 
 
 def missing(packages: Sequence[Package]) -> tuple[Package, ...]:
-    """Those of ``packages`` that this machine lacks."""
+    """Return those of ``packages`` that this machine lacks."""
     return tuple(package for package in packages if not package.is_there())
 
 
 def ensure_installed(packages: Sequence[Package], progress: Progress) -> None:
-    """Install what is missing of ``packages``, starting and enabling no service.
+    """Install the missing ones of ``packages``, without starting or enabling a service.
 
     Raises:
         InstallError: something is missing, and may not or cannot be installed here.
@@ -385,10 +387,10 @@ def ensure_installed(packages: Sequence[Package], progress: Progress) -> None:
 
 
 def ensure_broker(release: str, progress: Progress) -> None:
-    """Bring the RabbitMQ of a Debian release: by apt where that is this machine's own, else in a folder.
+    """Install the RabbitMQ of a Debian release: by apt if that is this machine's own, else in a folder.
 
     Raises:
-        InstallError: it is missing, and cannot be brought here.
+        InstallError: it is missing, and cannot be installed here.
     """
     if release == machine_release():
         ensure_installed((_RABBITMQ,), progress)
@@ -405,10 +407,10 @@ def ensure_broker(release: str, progress: Progress) -> None:
 
 
 def ensure_demonstration(packages: Sequence[Package], release: str, progress: Progress) -> None:
-    """Install what is missing of ``packages``, with the RabbitMQ of a Debian release if one is named.
+    """Install the missing ones of ``packages``, with the RabbitMQ of a Debian release if one is named.
 
     Raises:
-        InstallError: something is missing, and cannot be brought here.
+        InstallError: something is missing, and cannot be installed here.
     """
     if release:
         ensure_broker(release, progress)
@@ -416,7 +418,7 @@ def ensure_demonstration(packages: Sequence[Package], release: str, progress: Pr
 
 
 def advice(lacking: Sequence[Package], obstacle: str) -> str:
-    """What people read when ``lacking`` cannot be installed because of ``obstacle``."""
+    """Return the text for people when ``lacking`` cannot be installed because of ``obstacle``."""
     lines = [f"missing: {package.name} ({package.purpose})" for package in lacking]
     for_more = [
         option
@@ -440,7 +442,7 @@ def advice(lacking: Sequence[Package], obstacle: str) -> str:
 
 
 def _obstacle() -> str:
-    """Why nothing can be installed here; empty where it can."""
+    """Return the reason why nothing can be installed here, or an empty text."""
     if shutil.which("apt-get") is None:
         return "there is no apt-get here"
     if os.geteuid() != 0:
@@ -501,7 +503,7 @@ def _run(command: list[str], mark: Mapping[str, str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Install what is missing, or name it; the exit status is 0 or `EXIT_NOT_INSTALLED`."""
+    """Install the missing packages, or name them; the exit status is 0 or `EXIT_NOT_INSTALLED`."""
     parser = argparse.ArgumentParser(
         prog="python -m gateway.demo.install",
         description="Install the Debian packages that the demonstration needs, without starting a service.",
@@ -541,7 +543,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ensure_test_brokers() -> None:
-    """Bring each RabbitMQ that tests run on; where one cannot be, so it is said, and its own tests fail."""
+    """Install each RabbitMQ that tests run on; report those that cannot be, whose own tests then fail."""
     proving = os.environ.get("PROVE") == "1"
     for series, release in RELEASES.items():
         if proving or series != NEWEST:

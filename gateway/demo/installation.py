@@ -1,4 +1,4 @@
-"""Where RabbitMQ's programs are, and how they are run: this machine's, or those of another Debian release.
+"""The programs of RabbitMQ and the way to run them: this machine's, or those of another Debian release.
 
 Another release is a folder that ``debootstrap(8)`` makes once, in a minute, as root. It lies below
 ``$XDG_CACHE_HOME`` (else ``~/.cache``) and is used by all checkouts. It is never changed: remove it to get a
@@ -27,7 +27,7 @@ from typing import Final
 Progress = Callable[[str], None]
 
 PACKAGE: Final = "rabbitmq-server"
-"""What a release is made for."""
+"""The Debian package for which a release is made."""
 
 _HOSTS: Final = "127.0.0.1\tlocalhost\n::1\tlocalhost\n"
 _MAKE_SECONDS: Final = 1800
@@ -36,11 +36,11 @@ _MIRROR_FILE: Final = "mirror+file:"
 
 
 class DebianRootError(Exception):
-    """A release cannot be made here; the text says in one line why, and what would bring it."""
+    """A release cannot be made here; the text says in one line why, and how it can be made."""
 
 
 def machine_release() -> str:
-    """Code name of the Debian release that this machine runs, such as ``bookworm``; empty if unknown."""
+    """Return the code name of the Debian release of this machine, such as ``bookworm``; empty if unknown."""
     try:
         return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except OSError:
@@ -48,13 +48,16 @@ def machine_release() -> str:
 
 
 def root_of(release: str) -> Path:
-    """The folder of ``release``, whether it is there or not: ``trixie``, ``sid``."""
+    """Return the folder of ``release`` (``trixie``, ``sid``), whether it exists or not."""
     base = os.environ.get("XDG_CACHE_HOME")
     return Path(base or Path.home() / ".cache", "amqp-gateway", "debian", release)
 
 
 def own_mounts() -> list[str]:
-    """How a command begins whose mounts are its own, and end with its last process, however that ends."""
+    """Return the beginning of a command with mounts of its own.
+
+    The mounts end with the last process of the command, however that ends.
+    """
     # The root of a process in a chroot is no mount point, and cannot be made private.
     mounted = Path("/proc/self/mountinfo").read_text().splitlines()
     private = any(line.split()[4] == "/" for line in mounted)
@@ -62,7 +65,7 @@ def own_mounts() -> list[str]:
 
 
 def ensure_made(release: str, progress: Progress) -> None:
-    """Make the folder of ``release`` with RabbitMQ in it, unless it is there.
+    """Make the folder of ``release`` with RabbitMQ in it, unless it exists.
 
     Raises:
         DebianRootError: it cannot be made on this machine.
@@ -109,7 +112,7 @@ def _make(release: str, root: Path) -> None:
 
 
 def debian_mirror() -> str:
-    """The mirror from which this machine's apt gets Debian itself.
+    """Return the mirror from which this machine's apt gets Debian itself.
 
     Raises:
         DebianRootError: apt is not there, or names none.
@@ -155,7 +158,7 @@ def _search_path() -> str:
 
 NEWEST: Final = "newest"
 RELEASES: Final[Mapping[str, str]] = {"3.10": "bookworm", "4.0": "trixie", NEWEST: "sid"}
-"""Series of RabbitMQ, oldest first, and the Debian release that has it."""
+"""The Debian release that has each series of RabbitMQ, oldest first."""
 
 _PLACES: Final = (
     "usr/lib/rabbitmq/bin",  # Debian: the scripts below the wrapper that insists on its user
@@ -163,7 +166,7 @@ _PLACES: Final = (
     "opt/rabbitmq/sbin",
 )
 _NODE_PLACE: Final = Path("/mnt")
-"""Where the node's folder is inside another release: every Debian has this folder, and leaves it empty."""
+"""The place of the node's folder inside another release: every Debian has it, and leaves it empty."""
 
 _ENTER: Final = f"""set -e
 root=$1 folder=$2; shift 2
@@ -208,21 +211,21 @@ class Installation:
     root: Path | None = None
 
     def command(self, folder: Path, program: str) -> list[str]:
-        """How ``program`` is called for the node in ``folder``: RabbitMQ's, or ``epmd``."""
+        """Return the command that calls ``program`` for the node in ``folder``: RabbitMQ's, or ``epmd``."""
         name = program if program == "epmd" else str(self.programs / program)
         if self.root is None:
             return [name]
         return [*own_mounts(), "sh", "-c", _ENTER, "sh", str(self.root), str(folder), name]
 
     def seen(self, folder: Path) -> Path:
-        """Path by which the node and its tools know the node's ``folder``."""
+        """Return the path by which the node and its tools know the node's ``folder``."""
         return folder if self.root is None else _NODE_PLACE
 
 
 def debian_release(series: str) -> str:
-    """The Debian release of one of `RELEASES`, of which ``4`` or ``4.0`` is enough; empty for anything else.
+    """Return the Debian release of one of `RELEASES`, of which ``4`` or ``4.0`` is enough, or an empty text.
 
-    Empty also for that of this machine: it is the installed one.
+    The text is empty for anything else, and for the release of this machine, which is the installed one.
     """
     named = (debian for name, debian in RELEASES.items() if f"{name}.".startswith(f"{series}."))
     debian = next(named, "")
@@ -230,11 +233,11 @@ def debian_release(series: str) -> str:
 
 
 def find_installation(release: str = "") -> Installation:
-    """The RabbitMQ of a Debian release, or the one that is installed on this machine.
+    """Return the RabbitMQ of a Debian release, or the one that is installed on this machine.
 
     Args:
-        release: code name, such as ``trixie``; empty for whatever is installed. The release of this
-            machine itself is taken from there, when RabbitMQ is installed.
+        release: code name, such as ``trixie``; empty for the installed one. For the release of this machine,
+            the installed RabbitMQ is returned, if there is one.
 
     Raises:
         BrokerNotInstalledError: it is not there, or may not be run by this user.

@@ -2,8 +2,8 @@
 
 An owner killed by SIGKILL cannot clean up. So the broker's processes are never the owner's children, but
 those of this keeper, and each user of the broker holds a shared lock on a lease file: the kernel drops it
-with the user, however that ends. As soon as the keeper gets the lock for itself, nobody is left: it ends
-the node, then the port mapper, then whatever they left running (it is their sub-reaper, ``prctl(2)``), and
+with the user, however that ends. As soon as the keeper gets the lock for itself, no user is left: it ends the
+node, then the port mapper, then whatever they left running (it is their sub-reaper, ``prctl(2)``), and
 removes the folder. Should the keeper itself be killed, the kernel kills node and port mapper
 (``PR_SET_PDEATHSIG``); only the folder's files remain then.
 
@@ -30,19 +30,25 @@ from types import FrameType
 from typing import Any, Final
 
 PLAN_FILE: Final = "keeper.plan.json"
-"""What to run: ``port_mapper`` and ``node`` (argument lists), ``environment``, ``grace`` in seconds given
-to a node to stop by itself (0: it is killed at once), ``remove`` (the folder, at the end)."""
+"""The file with the plan of the keeper.
+
+It has ``port_mapper`` and ``node`` (argument lists), ``environment``, ``grace`` in seconds given to a node to
+stop by itself (0: it is killed at once), ``remove`` (the folder, at the end).
+"""
 
 STATE_FILE: Final = "keeper.state.json"
-"""What runs: ``handled`` (number of commands carried out), ``node`` and ``port_mapper`` (process ids or
-null), ``node_status`` (how the node's last process ended: exit status, or minus the signal, or null),
-``detached`` (who started the keeper has closed its input, and others use the broker)."""
+"""The file with the state of the processes.
+
+It has ``handled`` (number of commands carried out), ``node`` and ``port_mapper`` (process ids or null),
+``node_status`` (how the node's last process ended: exit status, or minus the signal, or null), ``detached``
+(the process that started the keeper has closed its input, and others use the broker).
+"""
 
 LEASE_FILE: Final = "lease"
-"""Each user of the broker holds a shared lock on this file (``flock(2)``)."""
+"""The lease file, on which each user of the broker holds a shared lock (``flock(2)``)."""
 
 CONSOLE_FILE: Final = "console.log"
-"""What node and port mapper print."""
+"""The file with the output of node and port mapper."""
 
 _POLL_SECONDS: Final = 0.1
 _REAP_SECONDS: Final = 5.0
@@ -75,7 +81,7 @@ class Keeper:
         self._port_mapper = self._spawn(plan["port_mapper"])
 
     def run(self) -> None:
-        """Serve commands until asked to end by a signal, or left by all users."""
+        """Carry out commands until a signal ends the keeper, or no user is left."""
         commands: dict[str, Callable[[], None]] = {
             "start": self._start_node,
             "stop": self._stop_node,
@@ -104,7 +110,7 @@ class Keeper:
                 self._reap()
 
     def end(self) -> None:
-        """End every process below this one, and remove the folder where the plan says so."""
+        """End every process below this one, and remove the folder if the plan says so."""
         self._stop_node()
         self._port_mapper.terminate()
         self._port_mapper.wait()
@@ -160,7 +166,7 @@ class Keeper:
             self._write_state()
 
     def _reap(self) -> None:
-        """Note a node that ended, and bury its orphans, which the kernel hands to this process."""
+        """Note a node that ended, and reap its orphans, which the kernel hands to this process."""
         self._note_exit()
         ours = {self._port_mapper.pid} | ({self._node.pid} if self._node else set())
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -182,7 +188,7 @@ class Keeper:
         beside.replace(self._folder / STATE_FILE)
 
     def _reap_what_is_left(self) -> None:
-        """Erlang's port programs outlive a killed node for a moment: kill and reap until none is left."""
+        """Kill and reap until none is left: Erlang's port programs outlive a killed node for a moment."""
         deadline = time.monotonic() + _REAP_SECONDS
         while time.monotonic() < deadline:
             for process in _children(os.getpid()):
@@ -194,7 +200,7 @@ class Keeper:
 
 
 def _children(parent: int) -> list[int]:
-    """Process ids of the living children of ``parent`` (``proc(5)``, fields 3 and 4 of ``stat``)."""
+    """Return the process ids of living children of ``parent`` (``proc(5)``, fields 3 and 4 of ``stat``)."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -1,4 +1,4 @@
-"""The workload's exchanges, queues and bindings, and the ledger of what it did with them.
+"""The workload's exchanges, queues and bindings, and the ledger of its acts on them.
 
 Sums are in memory. Each act is also a line of a file, JSON with ``ts`` (UTC), ``act`` and its object; the
 file's size is bounded. Nothing here knows the gateway, so that the gateway can be compared with it.
@@ -29,7 +29,7 @@ class QueueName:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a message published to ``exchange`` with ``key`` arrives."""
+    """The queues that receive messages published to ``exchange`` with ``key``."""
 
     vhost: str
     exchange: str
@@ -58,12 +58,12 @@ class Topology:
 
     @property
     def consumed_at_once(self) -> tuple[QueueName, ...]:
-        """Queues with a steady consumer; the audit queue is emptied by a collector now and then."""
+        """The queues with a steady consumer; the audit queue is emptied by a collector now and then."""
         return (self.incoming, self.live, self.due, self.mail)
 
     @property
     def all_queues(self) -> tuple[QueueName, ...]:
-        """Every queue that messages are published to."""
+        """All queues that messages are published to."""
         return (*self.consumed_at_once, self.audit)
 
     @property
@@ -72,11 +72,11 @@ class Topology:
         return (self.incoming, self.audit, self.due)
 
     def lasting(self, vhost: str) -> tuple[QueueName, ...]:
-        """The queues of ``vhost`` that `declare` declares."""
+        """Return the queues of ``vhost`` that `declare` declares."""
         return (self.incoming, self.audit) if vhost == self.shop else (self.due, self.mail)
 
     async def declare(self, channel: AbstractChannel, vhost: str) -> None:
-        """Declare what lasts in ``vhost``; the live queue is its consumer's own."""
+        """Declare exchanges, queues and bindings of ``vhost``; the live queue is declared by its consumer."""
         if vhost == self.shop:
             orders = await channel.declare_exchange("orders", aio_pika.ExchangeType.TOPIC, durable=True)
             # No quorum queue: in RabbitMQ 3.10.8, after a SIGKILL of its only node, one answers no consumer.
@@ -93,22 +93,22 @@ class Topology:
             await mail.bind(notices)
 
     async def declare_live(self, channel: AbstractChannel) -> None:
-        """Declare the queue that goes with its consumer."""
+        """Declare the live queue, which is deleted with its consumer."""
         live = await channel.declare_queue(self.live.name, auto_delete=True)
         await live.bind("orders", "new.*")
 
 
 MAX_FILE_OCTETS: Final = 16 * 1024 * 1024
-"""A file that reaches this size takes the name ``ledger.1.jsonl``, in place of an older one."""
+"""The size at which a file takes the name ``ledger.1.jsonl``, in place of an older one."""
 
 SERVER_NAMED: Final = "amq.gen-*"
-"""What queues are counted under whose names the broker makes up: there is no end of these."""
+"""The name under which queues are counted that the broker names: their number has no bound."""
 
 _SERVER_NAMED_PREFIX: Final = "amq.gen-"
 
 
 class Act(StrEnum):
-    """What the workload does; a message counts for each queue that it is in."""
+    """An act of the workload; a message counts for each queue that it is in."""
 
     OPENED = "opened"
     CLOSED = "closed"
@@ -124,11 +124,11 @@ Life: TypeAlias = tuple[Act, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What was done up to an instant; the difference of two is what was done in between.
+    """The acts up to an instant; the difference of two is the acts in between.
 
     Attributes:
         published: messages by queue, confirmed by the broker.
-        lives: how often what began or ended.
+        lives: the number of beginnings and ends, by connection or queue.
     """
 
     published: Counter[QueueName]
@@ -140,7 +140,7 @@ class Sums:
 
 @dataclass(slots=True)
 class Ledger:
-    """What was done to each queue, and what came and went.
+    """The messages of each queue, and the connections, queues and visitors that came and went.
 
     After an interruption, messages may be lost or doubled, and the sums need not match the broker's, unless
     the workload was at rest.
@@ -151,8 +151,8 @@ class Ledger:
         lives: connections and queues that began and ended.
         visits: visitors that came and went.
         interruptions: connections that were lost, or not made.
-        last_interruption: what happened then.
-        file: where each act is a line; ``None``: nowhere.
+        last_interruption: the last interruption, as text.
+        file: the file with a line for each act; ``None`` for no file.
     """
 
     published: Counter[QueueName] = field(default_factory=Counter)
@@ -165,26 +165,26 @@ class Ledger:
     _living: dict[QueueName, str] = field(default_factory=dict)
 
     def waiting(self, queue: QueueName) -> int:
-        """How many messages must be in ``queue``."""
+        """Return the number of messages that must be in ``queue``."""
         return self.published[queue] - self.consumed[queue]
 
     def sums(self) -> Sums:
-        """What was done until now."""
+        """Return the acts until now."""
         return Sums(self.published.copy(), self.lives.copy())
 
     def opened(self, vhost: str, name: str) -> None:
-        """A connection was opened; ``name`` is what the workload calls it."""
+        """Record an opened connection; ``name`` is the workload's name for it."""
         self._lived(Act.OPENED, vhost, name)
 
     def closed(self, vhost: str, name: str) -> None:
-        """A connection has ended, and with it the queues that were declared to go with it."""
+        """Record the end of a connection, and of the queues that were declared to end with it."""
         self._lived(Act.CLOSED, vhost, name)
         for queue in [queue for queue, owner in self._living.items() if owner == name]:
             del self._living[queue]
             self._lived(Act.DELETED, queue.vhost, queue.name)
 
     def declared(self, queue: QueueName, goes_with: str = "") -> None:
-        """A queue is there; it counts if it was not before.
+        """Record a declared queue; it counts if it did not exist before.
 
         Args:
             queue: its name.
@@ -195,18 +195,18 @@ class Ledger:
             self._lived(Act.DECLARED, queue.vhost, queue.name)
 
     def did_publish(self, queues: Iterable[QueueName]) -> None:
-        """A message was confirmed that is in ``queues``."""
+        """Record a confirmed message that is in ``queues``."""
         for queue in queues:
             self.published[queue] += 1
             self._noted(Act.PUBLISHED, queue.vhost, queue.name)
 
     def did_consume(self, queue: QueueName) -> None:
-        """A message of ``queue`` was acknowledged."""
+        """Record an acknowledged message of ``queue``."""
         self.consumed[queue] += 1
         self._noted(Act.CONSUMED, queue.vhost, queue.name)
 
     def interrupted(self, what: str) -> None:
-        """A connection was lost, or could not be made."""
+        """Record that a connection was lost, or could not be made."""
         self.interruptions += 1
         self.last_interruption = what
 
@@ -221,11 +221,11 @@ class Ledger:
 
 
 class LedgerFile:
-    """JSON lines: ``{"ts": ..., "act": "published", "vhost": "shop", "name": "orders.audit"}``.
+    """A file of JSON lines: ``{"ts": ..., "act": "published", "vhost": "shop", "name": "orders.audit"}``.
 
     Args:
-        path: of the file; what is there already stays.
-        max_octets: at which it becomes the former file, and a new one begins.
+        path: the path of the file; existing content stays.
+        max_octets: the size at which it becomes the former file, and a new one begins.
     """
 
     def __init__(self, path: Path, max_octets: int = MAX_FILE_OCTETS) -> None:
@@ -235,7 +235,7 @@ class LedgerFile:
 
     @property
     def former(self) -> Path:
-        """What was written before the present file, if there was so much."""
+        """The file with the acts before the present file, if there were so many."""
         return self.path.with_suffix(f".1{self.path.suffix}")
 
     def add(self, act: Act, vhost: str, name: str) -> None:
@@ -253,5 +253,5 @@ class LedgerFile:
             self._file = self.path.open("ab", buffering=0)
 
     def close(self) -> None:
-        """Nothing is added any more."""
+        """Close the file; nothing can be added afterwards."""
         self._file.close()

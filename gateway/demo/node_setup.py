@@ -1,4 +1,4 @@
-"""What a private RabbitMQ node is made of: its ports, files and environment."""
+"""The parts of a private RabbitMQ node: its ports, files and environment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BrokerPorts:
 
     @classmethod
     def choose(cls) -> Self:
-        """Ports that are free now, as `free_ports` finds them."""
+        """Return ports that are free now, as `free_ports` finds them."""
         return cls(*free_ports(len(fields(cls))))
 
 
@@ -50,13 +50,13 @@ class Credentials:
 
     @classmethod
     def generate(cls, name: str) -> Self:
-        """Credentials of ``name`` with a new random password."""
+        """Return credentials of ``name`` with a new random password."""
         return cls(name, secrets.token_urlsafe(18))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """How the node is set up.
+    """The settings of a private node.
 
     Attributes:
         event_exchange: enable the plugin that publishes the broker's events on ``amq.rabbitmq.event``.
@@ -82,10 +82,10 @@ class BrokerSettings:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Different TCP ports that no process listens on, as the kernel confirms by binding each on 127.0.0.1.
+    """Return different free TCP ports; the kernel confirmed each by binding it on 127.0.0.1.
 
     They lie below the range from which the kernel takes ports for outgoing connections: a connection of
-    anybody else could otherwise sit on the port of a node that is down, and it could not start again.
+    another process could otherwise occupy the port of a node that is down, and it could not start again.
 
     Raises:
         BrokerError: too few are free.
@@ -110,7 +110,7 @@ def free_ports(count: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """One node: its folder, name, ports, administrator and settings; ``remove`` the folder at the end."""
+    """A node: its folder, name, ports, administrator and settings; ``remove`` the folder at the end."""
 
     folder: Path
     name: str
@@ -121,7 +121,7 @@ class NodeDescription:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The description that `write` left in ``folder``.
+        """Return the description that `write` left in ``folder``.
 
         Raises:
             FileNotFoundError: there is none.
@@ -143,7 +143,7 @@ class NodeDescription:
 
     @property
     def installation(self) -> Installation:
-        """The RabbitMQ that is run.
+        """The RabbitMQ that the node runs.
 
         Raises:
             BrokerNotInstalledError: it is not there.
@@ -173,7 +173,7 @@ class NodeDescription:
         _write_private(self.folder / DESCRIPTION_FILE, json.dumps(description))
 
     def environment(self) -> dict[str, str]:
-        """Environment of every process of this node and of its command line tools."""
+        """Return the environment of every process of this node and of its command line tools."""
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -228,7 +228,7 @@ class NodeDescription:
         return "".join(f"{line}\n" for line in (*settings, *self.settings.configuration))
 
     def _listeners(self) -> dict[str, object]:
-        """Where plugins listen that are enabled: only their own keys are known to the node."""
+        """Return the listeners of the enabled plugins: only the keys of these are known to the node."""
         lines: dict[str, object] = {}
         plugins = " ".join(self.settings.plugins)
         if "rabbitmq_mqtt" in plugins:

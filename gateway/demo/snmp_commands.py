@@ -18,9 +18,12 @@ from gateway.shipped_files import shipped_folder
 from gateway.snmp.mib.lint import base_folders
 
 MODULES = ("SNMPv2-MIB", "SNMP-MPD-MIB", "AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
-"""What the commands load: names for everything that the agent answers with."""
+"""The MIB modules that the commands load, with names for everything that the agent answers with."""
 SET_SECONDS = 15
-"""A SET is answered when its outcome is known: who writes waits for so long, and asks once more."""
+"""Seconds that a writer waits for the answer to a SET, before it asks once more.
+
+A SET is answered when its outcome is known.
+"""
 _COMMAND_SECONDS = 60.0
 _LINE = re.compile(
     r"(?:[A-Za-z0-9-]+::)?(?P<name>[A-Za-z][A-Za-z0-9]*)(?:\.(?P<index>[0-9.]+))? = ?(?P<value>.*)", re.DOTALL
@@ -38,10 +41,10 @@ class SnmpCommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SnmpCommands:
-    """The commands, configured for one agent by a file of their own.
+    """The commands of net-snmp, configured for one agent by a file of their own.
 
     Attributes:
-        folder: holds ``snmp.conf`` and what the commands keep for themselves.
+        folder: the folder of ``snmp.conf`` and of the commands' own files.
         address: ``HOST:PORT``.
     """
 
@@ -50,7 +53,10 @@ class SnmpCommands:
 
     @classmethod
     def configured(cls, folder: Path, address: str, community: str, *, writes: bool = False) -> SnmpCommands:
-        """Write ``snmp.conf`` (0600, it holds the community) into ``folder``; ``writes``: be patient."""
+        """Write ``snmp.conf`` (0600, it holds the community) into ``folder``.
+
+        With ``writes``, commands wait longer for an answer, as a SET takes.
+        """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lines = [
             "defVersion 2c",
@@ -66,7 +72,7 @@ class SnmpCommands:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What makes the commands read that file, and leave nothing in the user's own folders."""
+        """The environment in which commands read ``snmp.conf``, and leave nothing in the user's folders."""
         return {"SNMPCONFPATH": str(self.folder), "SNMP_PERSISTENT_DIR": str(self.folder)}
 
     def run(self, command: str, *arguments: str) -> str:
@@ -79,7 +85,7 @@ class SnmpCommands:
         return self._printed(command, *options, self.address, what)
 
     def set(self, *assignments: str) -> str:
-        """``snmpset``: all in one request.
+        """Set variables by ``snmpset``, all in one request.
 
         Args:
             assignments: of each variable its instance, the letter of its type (``=``: as the MIB says), and
@@ -91,7 +97,7 @@ class SnmpCommands:
         return self._printed("snmpset", self.address, *assignments)
 
     def writable(self, entry: str) -> list[str]:
-        """The columns of a table's entry that SET can write, as the MIB says, in their order.
+        """Return the columns of a table's entry that SET can write, as the MIB says, in their order.
 
         Raises:
             SnmpCommandError: it failed.
@@ -123,7 +129,7 @@ class SnmpCommands:
         return done.stdout
 
     def walk(self, name: str) -> Table:
-        """``snmpbulkwalk`` of a table or scalar by name, indexes in numbers; absent cells are not there.
+        """Walk a table or scalar by name with ``snmpbulkwalk``: numeric indexes, no absent cells.
 
         Raises:
             SnmpCommandError: it failed, or printed a name that it could not resolve.
@@ -141,7 +147,7 @@ class SnmpCommands:
         return rows
 
     def table(self, name: str) -> list[dict[str, str]]:
-        """``snmptable`` by name: its rows, cells by column heading, ``?`` for absent ones.
+        """Return the rows of a table from ``snmptable``: cells by column heading, ``?`` for absent ones.
 
         Raises:
             SnmpCommandError: it failed.
@@ -158,7 +164,7 @@ class SnmpCommands:
 START_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.02
 _FORMAT = r"%04y-%02m-%02l %02h:%02j:%02k\n    %V\n    %v\n"
-"""Of one notification: a line with the time, then one line for each varbind."""
+"""The format of one notification: a line with the time, then one line for each varbind."""
 
 _BEGINNING = re.compile(r"(?m)^(?=\d{4}-\d\d-\d\d )")
 _VARBIND = re.compile(r"(?:[A-Za-z0-9-]+::)?(?P<name>[A-Za-z0-9.]+?)(?:\.0)? = ?(?P<value>.*)")
@@ -166,7 +172,7 @@ _VARBIND = re.compile(r"(?:[A-Za-z0-9-]+::)?(?P<name>[A-Za-z0-9.]+?)(?:\.0)? = ?
 
 @dataclass(frozen=True, slots=True)
 class PrintedNotification:
-    """What snmptrapd printed of one notification: its name and the values of its varbinds, all by name."""
+    """A notification as snmptrapd printed it: its name and the values of its varbinds, all by name."""
 
     name: str
     values: dict[str, str]
@@ -177,7 +183,7 @@ class TrapReceiver:
 
     Attributes:
         printed: the file that it writes to.
-        address: where it listens.
+        address: the address at which it listens.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, printed: Path, address: tuple[str, int]) -> None:
@@ -187,10 +193,10 @@ class TrapReceiver:
 
     @classmethod
     async def start(cls, folder: Path, port: int, community: str) -> Self:
-        """Start it on 127.0.0.1, with ``folder`` (made) for its files; returns when it listens.
+        """Start the receiver on 127.0.0.1, with ``folder`` (made) for its files; return when it listens.
 
         Raises:
-            SnmpCommandError: it is not installed, or did not come to listen.
+            SnmpCommandError: it is not installed, or did not begin to listen.
         """
         path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
         program, tie = shutil.which("snmptrapd", path=path), shutil.which("setpriv")
@@ -218,22 +224,22 @@ class TrapReceiver:
         return receiver
 
     def notifications(self) -> list[PrintedNotification]:
-        """Everything received so far, in order."""
+        """Return all notifications received so far, in order."""
         return [_notification(part) for part in self.texts()]
 
     def texts(self) -> list[str]:
-        """The same, as snmptrapd printed it."""
+        """Return the texts of all notifications received so far, as snmptrapd printed them."""
         text = self.printed.read_text("utf-8", "replace") if self.printed.exists() else ""
         return re.split(_BEGINNING, text)[1:]
 
     async def stop(self) -> None:
-        """End it, and wait for its end."""
+        """End the receiver, and wait for its end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
 
     async def _listening(self) -> None:
-        """Wait until a process has the port; an `SnmpCommandError` if the receiver ended instead."""
+        """Wait until a process has the port; raise `SnmpCommandError` if the receiver ended instead."""
         while not _is_taken(self.address):
             if self._process.returncode is not None:
                 assert self._process.stderr is not None
@@ -243,7 +249,7 @@ class TrapReceiver:
 
 
 def _configured(folder: Path, community: str) -> Path:
-    """A configuration file (0600, it holds the community) in ``folder``, which is made."""
+    """Write a configuration file (0600, it holds the community) in ``folder``, which is made; return it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = folder / "snmptrapd.conf"
     settings.touch(mode=0o600)
@@ -261,7 +267,7 @@ def _is_taken(address: tuple[str, int]) -> bool:
 
 
 def free_udp_port() -> int:
-    """A port of 127.0.0.1 that is free now."""
+    """Return a UDP port of 127.0.0.1 that is free now."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,8 +1,8 @@
-"""A small real workload, so that a demonstration and a test have something true to look at.
+"""A small real workload, which a demonstration or a test can observe.
 
 A shop and its billing, each in a virtual host: publishers with confirms, steady consumers, a collector that
-comes and goes, and visitors, whose connections and queues live for moments. It keeps a ledger of what it
-did, which can be compared with what anybody else says about the same queues.
+comes and goes, and visitors, whose connections and queues live for moments. It keeps a ledger of its acts,
+which can be compared with other reports of the same queues.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from gateway.demo.node_setup import Credentials
 from gateway.links.amqp_connection import connect_once, ended
 
 VirtualHostUrl: TypeAlias = Callable[[str], str]
-"""Gives the AMQP URL, with credentials, of a virtual host."""
+"""A function that returns the AMQP URL, with credentials, of a virtual host."""
 
 _START_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 30.0
 _RECONNECT_SECONDS: Final = 0.5
 _REQUEST_SECONDS: Final = 10.0
-"""A broker that is starting or out of memory may leave a request without any answer."""
+"""Seconds allowed for a request: a broker that is starting or out of memory may never answer it."""
 _PREFETCH: Final = 10
 _MAX_BODY_OCTETS: Final = 512
 _MAX_MESSAGES_OF_A_VISITOR: Final = 5
@@ -45,11 +45,11 @@ class WorkloadError(Exception):
 
 
 def prepare(client: httpx.Client, user: Credentials, vhosts: Mapping[str, str]) -> None:
-    """Make the workload's user and virtual hosts on a private broker.
+    """Create the workload's user and virtual hosts on a private broker.
 
     Args:
-        client: of the management API (base URL ends with ``/api/``), as an administrator.
-        user: may do anything in ``vhosts`` and nothing elsewhere.
+        client: a client of the management API (base URL ends with ``/api/``), as an administrator.
+        user: the workload's user, who may do anything in ``vhosts`` and nothing elsewhere.
         vhosts: descriptions by name.
 
     Raises:
@@ -76,7 +76,7 @@ class Workload:
             goes on. None: no end.
         seed: the same seed publishes the same messages in the same order.
         visit_interval: seconds between two visitors, and between two collections.
-        ledger_file: where the ledger also writes each act as a line; ``None``: nowhere.
+        ledger_file: the file in which the ledger also writes each act as a line; ``None`` for no file.
     """
 
     def __init__(
@@ -151,11 +151,10 @@ class Workload:
             ) from error
 
     async def pause(self, deadline: float = 30.0) -> None:
-        """Publish and visit no more, and wait until all steady consumers have consumed what there is.
+        """Stop publishing and visiting, and wait until all steady consumers have consumed what there is.
 
-        What is connected then stays so: publishers and steady consumers.
-
-        Then the ledger stands still, for comparison. `resume` goes on.
+        Publishers and steady consumers stay connected. The ledger then stays unchanged until `resume`, for
+        comparison.
 
         Raises:
             WorkloadError: that did not happen within ``deadline`` seconds.
@@ -169,14 +168,14 @@ class Workload:
             raise WorkloadError(f"after {deadline:g} s messages still wait in {left}") from error
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         self._going.set()
 
     async def stop(self) -> None:
-        """End all that goes on, and close every connection; what was declared and waits, stays.
+        """End all activities, and close every connection; declared queues and waiting messages stay.
 
         Raises:
-            WorkloadError: something had ended before by a fault of the workload's own.
+            WorkloadError: a part of the workload had failed before.
         """
         # Everybody ends by himself: an AMQP request that is cancelled leaves tasks of its library behind.
         self._stopping.set()
@@ -228,14 +227,15 @@ class Workload:
     ) -> None:
         """Do ``act`` on a new connection again and again, until stopped.
 
-        While all pauses, only who comes ``first`` connects again.
+        During a pause, only an activity that is ``first`` connects again.
 
         Args:
-            vhost: where.
-            name: of the connection.
-            act: what is done.
-            every: it is done with soon, and again after so many seconds; ``None``: it lasts to the end.
-            first: it is there before all others.
+            vhost: the virtual host.
+            name: the name of the connection.
+            act: the activity.
+            every: seconds between its end and its next begin, for one that soon ends; ``None`` for one that
+                lasts to the end.
+            first: whether it starts before all others.
         """
 
         async def again() -> None:
@@ -255,13 +255,13 @@ class Workload:
         self._tasks.append(asyncio.create_task(again(), name=f"{vhost} {name}"))
 
     async def _rest(self, seconds: float) -> None:
-        """Sleep, but not longer than until the end."""
+        """Sleep, but not longer than until the workload is stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
     async def _stay(self, connection: AbstractConnection) -> None:
-        """Keep ``connection`` until the end; a `ConnectionError` if it ends before."""
+        """Keep ``connection`` until the workload is stopped; raise `ConnectionError` if it ends before."""
         loss = asyncio.ensure_future(ended(connection))
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -322,7 +322,7 @@ class Workload:
         return consume
 
     async def _collect(self, connection: AbstractConnection) -> None:
-        """Take half of what waits in the audit queue, and one more, so that it never grows for ever."""
+        """Take half of the messages in the audit queue, and one more, so that it never grows for ever."""
         audit = self.topology.audit
         queue = await (await connection.channel()).get_queue(audit.name)
         for _ in range(self.ledger.waiting(audit) // 2 + 1):
@@ -333,7 +333,7 @@ class Workload:
         chance = self._chance("visitor")
 
         async def visit(connection: AbstractConnection) -> None:
-            """Talk to oneself through a queue that goes with the connection."""
+            """Publish to an exclusive queue, which ends with the connection, and consume the messages."""
             channel = await connection.channel()
             queue = await channel.declare_queue(exclusive=True)
             shop = self.topology.shop
@@ -369,12 +369,12 @@ class Workload:
             self.ledger.declared(queue)
 
     def _chance(self, *who: str) -> random.Random:
-        """Each actor has its own: what one does never depends on how the others are scheduled."""
+        """Return the actor's own random generator: its choices never depend on how others are scheduled."""
         return random.Random(f"{self._seed} {who}")  # noqa: S311  repeatable on purpose
 
 
 def _called(vhost: str, name: str) -> str:
-    """What a connection is called on the broker, and in the ledger."""
+    """Return the name of a connection on the broker, and in the ledger."""
     return f"{vhost} {name}"
 
 

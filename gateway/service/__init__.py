@@ -1,1 +1,1 @@
-"""The composition root: processes, and what each of them is made of. Nothing imports it but commands."""
+"""The composition root: processes and the parts of each. Only commands and the demonstration import it."""

@@ -36,7 +36,7 @@ class SubmitOperation(Protocol):
     """Takes operations (`gateway.service.processes.operations.CoreOperations.submit`)."""
 
     def __call__(self, request: OperationRequest, reply: Reply) -> None:
-        """Submit ``request``; ``reply`` is given its answer."""
+        """Submit ``request``; ``reply`` is called with its answer."""
         ...
 
 
@@ -45,15 +45,15 @@ class ServedExchange:
     """The management exchange on a RabbitMQ, as the broker's events show it.
 
     Attributes:
-        virtual_host: of it.
-        name: of it.
+        virtual_host: its virtual host.
+        name: its name.
     """
 
     virtual_host: str
     name: str
 
     def is_console_bound(self, key: str, headers: Mapping[str, object]) -> bool:
-        """Whether an event, by its routing key and headers, says that a console binds its queue."""
+        """Return whether an event, by its routing key and headers, reports that a console binds its queue."""
         event = bound(headers) if key == BINDING_CREATED else None
         return (
             event is not None
@@ -62,7 +62,7 @@ class ServedExchange:
         )
 
     def is_agent_ended(self, key: str, headers: Mapping[str, object]) -> bool:
-        """Whether an event says that the queue of the agent that serves is gone."""
+        """Return whether an event reports that the queue of the serving agent is gone."""
         queue = (headers.get("vhost"), headers.get("name"))
         return key == QUEUE_DELETED and queue == (self.virtual_host, manager_queue(self.name))
 
@@ -71,14 +71,15 @@ class QmfServer:
     """Serves a source by the role ``qmf``, on the broker that the source reads.
 
     Args:
-        name: of the agent.
-        publishing: where and for whom.
-        endpoint: of the broker, with the virtual host of the management exchange.
+        name: the name of the agent.
+        publishing: the settings of the management exchange, and of the allowed users.
+        endpoint: the endpoint of the broker, with the virtual host of the management exchange.
         fallback: publishes by HTTP while the broker takes no messages over AMQP.
-        source: that is served.
+        source: the source that is served.
         submit: takes operations.
         clock: of the gateway.
-        missed_since: since when the source was not read before this start (ns); 0 where it never was.
+        missed_since: the time since which the source was not read before this start (ns); 0 where it never
+            was.
     """
 
     def __init__(
@@ -146,13 +147,13 @@ class QmfServer:
             tasks.create_task(self._link.run())
 
     def take(self, batch: Batch) -> None:
-        """Publish what a batch of the inventory says of the source."""
+        """Publish the changes of the source in a batch of the inventory."""
         self._perform(self._role.take(batch.records, self._clock.now()))
 
     # ---- the session of the link: as the role, with its operations submitted -----------------------------
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As `QmfRole.handle`."""
+        """Handle an event, as `QmfRole.handle` does."""
         return self._submitted(self._role.handle(event, now))
 
     def _perform(self, effects: Iterable[RoleEffect]) -> None:
@@ -184,7 +185,7 @@ class QmfServer:
         self._role.distrust(status.distrust)
 
     def event_received(self, key: str, headers: Mapping[str, object], now: int) -> None:
-        """Notice consoles that come, and another agent that ends."""
+        """React to a console that comes, and to another agent that ends."""
         if self._exchange.is_console_bound(key, headers):
             self._perform(self._role.console_bound(now))
         elif self._exchange.is_agent_ended(key, headers):

@@ -1,1 +1,1 @@
-"""What shows an administrator the state of a running gateway and its brokers: checks, doctor, explain."""
+"""Diagnostics of a running gateway and its brokers, for administrators: checks, doctor, explain."""

@@ -1,4 +1,4 @@
-"""Reaching everything that a configuration names, once, before it is relied on."""
+"""Checks that everything that a configuration names can be reached, before it is relied on."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ async def _first_overview(settings: RabbitMqSettings, folder: Path, report: Repo
 
 
 async def _check_first(nodes: Iterable[AmqpEndpoint], report: Report) -> None:
-    """As `check_events` of each node, of which one is enough."""
+    """Check events of each node, as `check_events` does; one node is enough."""
     failures: list[CommandError] = []
     reached = False
     for node in nodes:
@@ -261,7 +261,7 @@ async def _check_first(nodes: Iterable[AmqpEndpoint], report: Report) -> None:
 
 
 async def check_writer(settings: RabbitMqSettings, folder: Path, report: Report) -> None:
-    """Say what is wrong with the account that changes the broker, if there is one; it is read all the same.
+    """Report problems of the account that changes the broker, if there is one; reading works without it.
 
     Raises:
         CommandError: certificates cannot be read.
@@ -313,13 +313,13 @@ async def check_events(endpoint: AmqpEndpoint) -> None:
 
 
 _ANY_EVENT: Final = "queue.created"
-"""An event that the gateway needs, too."""
+"""The routing key of an event that the gateway needs, too."""
 
 
 async def _ignore(_: AbstractIncomingMessage) -> None:
-    """Take an event of the time of the check."""
+    """Ignore an event that occurs during the check."""
 
 
 def is_passing(error: CommandError) -> bool:
-    """Whether waiting may help: the broker may just be starting."""
+    """Return whether waiting may help: the broker may just be starting."""
     return error.code in {OF_TROUBLE[Trouble.UNREACHABLE], OF_TROUBLE[Trouble.BROKEN]}

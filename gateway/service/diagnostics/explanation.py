@@ -1,4 +1,4 @@
-"""What a name is, and all other names of the same thing: path, OID, ObjectName, native id, event id."""
+"""Explains a name: its kind, and all other names (path, OID, ObjectName, native id, event id)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gateway.terminal.selection import by_native_id, find_objects
 from gateway.terminal.view import Deleted, KnownObject, ObjectKey, TerminalView
 
 MAX_MEANINGS: Final = 20
-"""Of one text; a short name may be the name of thousands."""
+"""The largest number of meanings of one text; a short name may be the name of thousands."""
 
 EVENT_ID: Final = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[0-9]{1,20}\.[0-9]{1,20}", re.ASCII
@@ -74,7 +74,7 @@ class Explainer:
         yield from self._schema(text)
 
     def object(self, known: KnownObject, *, is_gone: bool = False) -> Document:
-        """An object under all its names."""
+        """Return an object under all its names."""
         record = known.record
         row = self._names.row(known)
         return {
@@ -106,7 +106,7 @@ class Explainer:
         }
 
     def _linked(self, link: ObjectLink | None, source: int) -> Document | None:
-        """The object that an event is about, which is often gone."""
+        """Return the object that an event is about, which is often gone."""
         if link is None:
             return None
         known = self._view.linked(link, source)
@@ -123,7 +123,7 @@ class Explainer:
         return None
 
     def _snmp(self, meaning: SnmpMeaning, known: KnownObject | None) -> Iterator[Document]:
-        """What an OID names beside the object: a cell, column, table, notification or module."""
+        """Yield the meanings of an OID beside the object: a cell, column, table, notification or module."""
         if meaning.is_event and meaning.key is not None:
             told = self._view.event_classes.get(str(meaning.key))
             yield self._event_type(told.schema if told is not None else EventSchema(meaning.key))
@@ -217,7 +217,7 @@ class Explainer:
         }
 
     def _schema(self, text: str) -> Iterator[Document]:
-        """Sources, classes, event types and elements of this name."""
+        """Yield the sources, classes, event types and elements of this name."""
         for record in self._view.sources.values():
             if record.name == text:
                 yield {
@@ -256,7 +256,7 @@ class Explainer:
                 yield self._gone(deleted)
 
     def _gone(self, deleted: Deleted) -> Document:
-        """An object that is no more, under the names that it had."""
+        """Return an object that no longer exists, under the names that it had."""
         record = deleted.record
         assert record is not None
         known = KnownObject(
@@ -306,7 +306,7 @@ def _described(schema: ClassSchema | EventSchema) -> str:
 
 
 def lines_of(document: Document, indent: str = "") -> Iterator[str]:
-    """A meaning for people: its kind, and below it what is known of it by the names of its fields."""
+    """Yield a meaning as lines for people: its kind, and below it details by the names of their fields."""
     shown = {name: value for name, value in document.items() if value not in (None, "", [], {}, False)}
     width = max(map(len, shown), default=0)
     for name, value in shown.items():

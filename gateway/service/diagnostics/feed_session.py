@@ -1,4 +1,4 @@
-"""A command's conversation with the running gateway: all it knows once, then what changes, and operations."""
+"""The session of a command with the running gateway: its whole state once, then changes, and operations."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from gateway.state_folder import user_name
 from gateway.terminal.view import FeedChange, KnownObject, TerminalView
 
 SNAPSHOT_SECONDS: Final = 120.0
-"""How long the core may take to send everything; 100,000 objects take some seconds."""
+"""Seconds that the core may take to send everything; 100,000 objects take some seconds."""
 
 _MAX_WAITING: Final = 10_000
-"""Happenings that a slow terminal has not taken: while there are more, nothing is read."""
+"""The number of changes that a slow terminal has not taken, above which nothing is read."""
 
 
 class FeedSession:
-    """What a command knows of the running gateway, and how it asks for more.
+    """The session of a command with the running gateway: the known state, changes, and requests.
 
     Attributes:
-        view: kept up to date.
-        core_ended: whether the core was away at any time since everything was known.
+        view: the known state, kept up to date.
+        core_ended: whether the core was away at any time since the snapshot was complete.
     """
 
     def __init__(self, path: Path, interest: Interest | None = None) -> None:
@@ -45,13 +45,13 @@ class FeedSession:
         self._taken = asyncio.Event()
 
     def received(self, message: FeedMessage) -> None:
-        """Of `gateway.feed.client.Subscriber`."""
+        """Process a message, as `gateway.feed.client.Subscriber` requires."""
         self._note(self.view.received(message))
         if self.view.is_whole and not self._whole.done():
             self._whole.set_result(None)
 
     def disconnected(self, reason: str) -> None:
-        """Of `gateway.feed.client.Subscriber`."""
+        """Note that the core cannot be reached, as `gateway.feed.client.Subscriber` requires."""
         if not self._whole.done():
             self._whole.set_exception(not_reached(self._path, reason))
             return
@@ -81,7 +81,7 @@ class FeedSession:
 
         Args:
             known: the object.
-            action: what to do.
+            action: the requested action.
             patience: nanoseconds after which its outcome is unknown.
             check_only: return what can be known without doing anything.
         """
@@ -115,10 +115,10 @@ class FeedSession:
 
 @asynccontextmanager
 async def feed_session(path: Path, interest: Interest | None = None) -> AsyncIterator[FeedSession]:
-    """A session that knows everything there is, and reads on as long as the context lasts.
+    """Open a session that has the complete snapshot, and reads on as long as the context lasts.
 
     Args:
-        path: of the feed's socket.
+        path: the path of the feed's socket.
         interest: the objects that it has to know; ``None`` for all.
 
     Raises:
@@ -135,7 +135,7 @@ async def feed_session(path: Path, interest: Interest | None = None) -> AsyncIte
 
 
 def not_reached(path: Path, reason: str) -> CommandError:
-    """Why the running gateway does not answer, and what to do."""
+    """Return the error that the running gateway does not answer, with the reason and advice."""
     advice = "is `amqp-gateway run` running with this configuration?"
     try:
         owner = path.stat().st_uid
@@ -148,7 +148,7 @@ def not_reached(path: Path, reason: str) -> CommandError:
 
 
 def principal() -> Principal:
-    """For whom a command does something: the user of the system that this process belongs to."""
+    """Return the requester of a command's operations: the system user of this process."""
     behind = os.environ.get("SUDO_USER", "")
     origin = f"process {os.getpid()}" + (
         f", by sudo of {behind[:64]}" if behind.isprintable() and behind else ""

@@ -1,4 +1,4 @@
-"""The health of the running gateway, as a container's health check asks: by SNMP, and by JMX's greeting."""
+"""The health check of the running gateway, as a container needs it: by SNMP, and by JMX's greeting."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _log_line(state: bytes, detail: bytes, waiting: bytes, lost: bytes) -> str:
 
 
 def _number(value: bytes) -> int:
-    """The number of a value TLV, of whatever type; 0 where there is no instance."""
+    """Return the number of a value TLV, of whatever type; 0 where there is no instance."""
     _, start, stop = ber.read_header(value, 0, len(value))
     return int.from_bytes(value[start:stop], "big")
 
@@ -94,10 +94,10 @@ async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid
 
 
 async def _answer(address: tuple[str, int], request: bytes, request_id: int) -> Request:
-    """Send a request, again where nothing comes back, and return what answers it.
+    """Send a request, repeat it without a response, and return the response.
 
     Raises:
-        TimeoutError: nothing answers it.
+        TimeoutError: there is no response.
         OSError: the system cannot send it, or nothing listens at the address.
     """
     loop = asyncio.get_running_loop()
@@ -148,7 +148,7 @@ async def ask_jmx_health(loaded: LoadedConfiguration, report: Callable[[str], No
 
 
 async def greets(host: str, port: int) -> bool:
-    """Whether what listens there is an RMI server (Java RMI specification, section 10.2: the protocol).
+    """Return whether the listener is an RMI server (Java RMI specification, section 10.2: the protocol).
 
     Raises:
         OSError: nothing listens there.

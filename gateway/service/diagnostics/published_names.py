@@ -1,4 +1,4 @@
-"""Names by which front ends show objects: OIDs and descriptors of SNMP, ObjectNames of JMX; and back."""
+"""Names of objects in front ends and their meanings: OIDs and descriptors of SNMP, ObjectNames of JMX."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _MAX_OBJECT_NAME: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SnmpMeaning:
-    """What an object identifier below the gateway's root names.
+    """The meaning of an object identifier below the gateway's root.
 
     Attributes:
-        oid: itself, without the leading dot.
+        oid: the object identifier, without the leading dot.
         descriptor: ``MODULE::descriptor.index``, as net-snmp's commands write and take it.
         key: the class or event; ``None`` where it is a module, or something that has none.
         element: the name of an element, of a column of the gateway's, or of an argument of events.
-        description: of a column of the gateway's, or of what its own module names.
+        description: the description of a column of the gateway's, or of a name in the gateway's own module.
         row: the object, where it names an instance.
         is_event: whether ``key`` is an event.
     """
@@ -59,12 +59,12 @@ class SnmpMeaning:
 
 
 class PublishedNames:
-    """Finds the names of objects, and what names mean.
+    """Finds the names of objects, and the meanings of names.
 
     Args:
-        root: of all object identifiers; ``None`` where SNMP is off.
+        root: the root of all object identifiers; ``None`` where SNMP is off.
         registries: the shipped ones and the site's.
-        buckets: of JMX; ``None`` where it is off.
+        buckets: the buckets of JMX; ``None`` where it is off.
         fixed: names of the gateway's own module.
     """
 
@@ -82,7 +82,7 @@ class PublishedNames:
 
     @classmethod
     def of(cls, loaded: LoadedConfiguration) -> PublishedNames:
-        """As the running gateway has them.
+        """Return the published names of a configuration, as the running gateway has them.
 
         Raises:
             CommandError: a registry or the state folder cannot be read.
@@ -106,11 +106,11 @@ class PublishedNames:
     # ---- of objects -------------------------------------------------------------------------------------
 
     def row(self, known: KnownObject) -> SnmpMeaning | None:
-        """The row of an object: what pointers to it hold; ``None`` where SNMP does not show it."""
+        """Return the row of an object, which pointers to it hold; ``None`` where SNMP does not show it."""
         return self.element(known.in_class.schema.key, "", known.key)
 
     def element(self, key: ClassKey, element: str, row: ObjectKey | None = None) -> SnmpMeaning | None:
-        """The column of an element (of an empty name: of the object's name), or one cell of it."""
+        """Return the column of an element, or one cell of it; an empty name stands for the object's name."""
         found = self._class_entry(key)
         if found is None or self._root is None:
             return None
@@ -125,7 +125,7 @@ class PublishedNames:
         return self.meaning((*registry.entry_oid(self._root, class_entry), column, *index))
 
     def table(self, key: ClassKey) -> SnmpMeaning | None:
-        """The table of a class."""
+        """Return the table of a class."""
         found = self._class_entry(key)
         if found is None or self._root is None:
             return None
@@ -133,7 +133,7 @@ class PublishedNames:
         return self.meaning(registry.entry_oid(self._root, class_entry)[:-1])
 
     def notification(self, key: ClassKey) -> SnmpMeaning | None:
-        """The notification of an event."""
+        """Return the notification of an event."""
         for registry in self._registries:
             event_entry = registry.find_event(key)
             if event_entry is not None and self._root is not None:
@@ -141,7 +141,7 @@ class PublishedNames:
         return None
 
     def object_name(self, known: KnownObject) -> str:
-        """The ObjectName of an object; empty where JMX is off."""
+        """Return the ObjectName of an object; empty where JMX is off."""
         if self._buckets is None:
             return ""
         return name_of(
@@ -155,7 +155,7 @@ class PublishedNames:
     # ---- what names mean --------------------------------------------------------------------------------
 
     def oid_of(self, text: str) -> Oid | None:
-        """The object identifier that a text is, dotted or as ``MODULE::descriptor.1.2``; ``None`` if none."""
+        """Return the object identifier of a text, dotted or ``MODULE::descriptor.1.2``, or ``None``."""
         if _OID.fullmatch(text):
             return parse_oid(text)
         match = _DESCRIPTOR.fullmatch(text)
@@ -173,7 +173,7 @@ class PublishedNames:
         return None
 
     def meaning(self, oid: Oid) -> SnmpMeaning | None:
-        """What an object identifier names; ``None`` where it is not below a registry's module."""
+        """Return the meaning of an object identifier; ``None`` where it has none below the gateway's root."""
         if self._root is None or oid[: len(self._root)] != self._root:
             return None
         relative = oid[len(self._root) :]
@@ -193,11 +193,11 @@ class PublishedNames:
 
     @staticmethod
     def is_object_name(text: str) -> bool:
-        """Whether a text is an ObjectName of ours."""
+        """Return whether a text is an ObjectName of ours."""
         return text.startswith(f"{DOMAIN}:")
 
     def by_object_name(self, text: str, objects: Iterable[KnownObject]) -> KnownObject | None:
-        """The object of this ObjectName; in what order its keys stand does not matter."""
+        """Return the object of this ObjectName; the order of its keys does not matter."""
         wanted = _properties(text)
         if wanted is None:
             return None
@@ -212,7 +212,7 @@ class PublishedNames:
 
 
 def _meaning(registry: OidRegistry, oid: Oid, relative: Oid) -> SnmpMeaning:
-    """What stands below a module: ``0.E`` an event, ``1.C`` a class, ``1.1000.A`` an argument."""
+    """Return the meaning below a module: ``0.E`` an event, ``1.C`` a class, ``1.1000.A`` an argument."""
     text = dotted(oid)
     match relative:
         case (0, arc, *_):
@@ -237,7 +237,7 @@ def _meaning(registry: OidRegistry, oid: Oid, relative: Oid) -> SnmpMeaning:
 
 
 def _class_meaning(registry: OidRegistry, class_entry: ClassEntry, text: str, rest: Oid) -> SnmpMeaning:
-    """What stands below a table: ``1.COLUMN.SOURCE.ROW``."""
+    """Return the meaning below a table: ``1.COLUMN.SOURCE.ROW``."""
     key = _key(registry, class_entry)
     match rest:
         case (1, column, *index):
@@ -250,7 +250,7 @@ def _class_meaning(registry: OidRegistry, class_entry: ClassEntry, text: str, re
 
 
 def _column(class_entry: ClassEntry, column: int) -> tuple[str, str, str]:
-    """Name, descriptor and description of a column; the description of the gateway's own only."""
+    """Return name, descriptor and description of a column; the description of the gateway's own only."""
     if column in set(RowColumn):
         text = ROW_COLUMNS[RowColumn(column)]
         name = text.suffix[0].lower() + text.suffix[1:]
@@ -262,7 +262,7 @@ def _column(class_entry: ClassEntry, column: int) -> tuple[str, str, str]:
 
 
 def _descriptors(registry: OidRegistry, root: Oid) -> Iterator[tuple[str, Oid]]:
-    """Every descriptor that names something, with its object identifier without an index."""
+    """Yield every descriptor that names something, with its object identifier without an index."""
     for class_entry in registry.classes:
         entry = registry.entry_oid(root, class_entry)
         yield class_entry.descriptor + "Table", entry[:-1]
@@ -289,7 +289,7 @@ def _key(registry: OidRegistry, entry: ClassEntry | EventEntry) -> ClassKey:
 
 
 def _properties(object_name: str) -> dict[str, str] | None:
-    """The keys of an ObjectName and what stands behind them, quoted or not; ``None`` where it is none."""
+    """Return the keys and values of an ObjectName, quoted or not; ``None`` where it is none."""
     domain, _, rest = object_name[:_MAX_OBJECT_NAME].partition(":")
     pairs = dict(_PROPERTY.findall(rest))
     whole = ",".join(f"{key}={value}" for key, value in pairs.items())
@@ -297,7 +297,7 @@ def _properties(object_name: str) -> dict[str, str] | None:
 
 
 def interest_in(names: PublishedNames, text: str) -> Interest | None:
-    """The objects that `object_of` has to see to find the one that ``text`` means; ``None`` for all."""
+    """Return the objects that `object_of` needs to find the one that ``text`` means; ``None`` for all."""
     if names.is_object_name(text):
         return None  # which object has it is seen from the object only
     texts = {text, unescaped(text)}
@@ -338,7 +338,7 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
 
 
 def by_north(view: TerminalView, names: PublishedNames, text: str) -> KnownObject | None:
-    """The object that a front end shows under this name, if it is there."""
+    """Return the object that a front end shows under this name, if it is there."""
     if names.is_object_name(text):
         return names.by_object_name(text, view.objects.values())
     oid = names.oid_of(text)
@@ -382,7 +382,7 @@ _DESCRIPTION: Final = re.compile(r'\bDESCRIPTION\s+"([^"]*)"')
 
 @dataclass(frozen=True, slots=True)
 class FixedName:
-    """A descriptor of the module and what its DESCRIPTION says, on one line."""
+    """A descriptor of the module, and its DESCRIPTION on one line."""
 
     descriptor: str
     description: str
@@ -390,14 +390,14 @@ class FixedName:
 
 @dataclass(frozen=True, slots=True)
 class FixedNames:
-    """The descriptors of the module, by object identifiers below the gateway's root, and the other way."""
+    """The descriptors of the module, by object identifiers below the gateway's root, and the reverse."""
 
     by_oid: Mapping[Oid, FixedName] = field(default_factory=dict)
     by_descriptor: Mapping[str, Oid] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path) -> FixedNames:
-        """As the module's file in ``folder`` has them.
+        """Return the descriptors of the module's file in ``folder``.
 
         Raises:
             OSError: it cannot be read.
@@ -415,7 +415,7 @@ class FixedNames:
         return cls(names, oids)
 
     def find(self, relative: Oid) -> tuple[FixedName, Oid] | None:
-        """What stands at an object identifier, or above it, and the rest of the identifier."""
+        """Return the name at an object identifier, or above it, and the rest of the identifier."""
         for length in range(len(relative), 0, -1):
             name = self.by_oid.get(relative[:length])
             if name is not None:

@@ -1,4 +1,4 @@
-"""Reaching a source once, before it is relied on: one check for each dialect, and what stands in its way."""
+"""Checks that a source can be reached, before it is relied on: one check for each dialect, with advice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from gateway.tasks import until_one_ends
 
 _NAME: Final = "amqp-gateway check"
 Report = Callable[[str], None]
-"""Takes one line for people."""
+"""A function that is called with one line for people."""
 T = TypeVar("T")
 
 OF_TROUBLE = {
@@ -63,12 +63,12 @@ OF_TROUBLE = {
     Trouble.MISCONFIGURED: ExitCode.CONFIGURATION,
     Trouble.BROKEN: ExitCode.FAILED,
 }
-"""How a command ends that a broker does not let in."""
+"""The exit code of a command, by the trouble for which a broker does not admit it."""
 
 
 @asynccontextmanager
 async def checked_channel(endpoint: AmqpEndpoint) -> AsyncIterator[AbstractChannel]:
-    """The only channel of a connection to the first node that takes one, for as long as the block takes.
+    """Open the only channel of a connection to the first node that takes one, as long as the block takes.
 
     A broker without extensions may have one channel for each connection, and no confirms.
 
@@ -98,7 +98,7 @@ async def _first_connection(endpoint: AmqpEndpoint) -> AbstractConnection:
 
 
 async def queue_for_answers(channel: AbstractChannel) -> AbstractQueue:
-    """A queue that goes with its connection."""
+    """Return a queue that ends with its connection."""
     name = f"amqp-gateway.check.{uuid.uuid4()}"
     return await channel.declare_queue(name, exclusive=True, auto_delete=True)
 
@@ -115,15 +115,16 @@ async def _ask(
     seconds: float,
     user: str | None = None,
 ) -> T:
-    """Publish a request, and return what ``understood`` makes of the first message that it takes.
+    """Publish a request, and return the result of ``understood`` for the first message that it accepts.
 
     Args:
-        channel: to the broker.
-        queue: for answers, bound already.
+        channel: the channel to the broker.
+        queue: the queue for answers, bound already.
         send: the request.
-        understood: takes each message that arrives in ``queue``.
-        seconds: to wait.
-        user: that the broker has to check.
+        understood: called with each message that arrives in ``queue``; returns ``None`` for one that is no
+            answer.
+        seconds: seconds to wait for the answer.
+        user: the user that the broker has to check.
 
     Raises:
         TimeoutError: there is no answer in time.
@@ -160,7 +161,7 @@ async def _ask(
 # ---- agents of QMF AM2 -------------------------------------------------------------------------------
 
 LONGEST_WAIT: Final = 10 * SECOND
-"""Nanoseconds that a check waits for an answer, whatever the source would."""
+"""The longest time in nanoseconds that a check waits for an answer, even if the source would wait longer."""
 
 _START_AN_AGENT: Final = (
     "a RabbitMQ has no agent of its own: configure one under 'agents' and run amqp-gateway agent NAME; "
@@ -201,7 +202,7 @@ def _missing(endpoint: AmqpEndpoint, settings: QmfSource, error: BaseException) 
 async def _greeted(
     channel: AbstractChannel, queue: AbstractQueue, endpoint: AmqpEndpoint, settings: QmfSource
 ) -> str:
-    """Greet the agents, and return one line on what answers."""
+    """Greet the agents, and return one line about the answer."""
     number = uuid.uuid4().hex
     send = Send(
         settings.exchange, BROKER_KEY, write(BrokerRequest(1)), content_type=CONTENT_TYPE, message_id=number
@@ -225,7 +226,7 @@ async def _greeted(
 
 
 def _greeting(message: AbstractIncomingMessage, settings: QmfSource) -> str | ProtocolError | None:
-    """What a message says of the agent that sent it; ``None`` where it does not answer a greeting."""
+    """Return a line about the agent that sent a message, or an error; ``None`` if it answers no greeting."""
     try:
         records = list(read_body(message.body, Definitions()))
     except ProtocolError as error:
@@ -245,9 +246,9 @@ def _greeting(message: AbstractIncomingMessage, settings: QmfSource) -> str | Pr
 # ---- agents of QMF before AM2 ------------------------------------------------------------------------
 
 LONGEST_WAIT_BEFORE_AM2: Final = 15 * SECOND
-"""Nanoseconds that a check waits for a message, whatever the agent's intervals."""
+"""The longest time in nanoseconds that a check waits for a message, whatever the agent's intervals."""
 _MORE: Final = 2 * SECOND
-"""Beyond the interval within which an agent publishes everything."""
+"""Nanoseconds beyond the interval within which an agent publishes everything."""
 
 _HELP: Final = (
     "a broker of that age needs a bridge to here (docs/qmf-before-am2.md): is it up, and does it bind again "
@@ -297,7 +298,7 @@ async def _look_before_am2(channel: AbstractChannel, endpoint: AmqpEndpoint, set
 
 
 def _within(settings: Am01Source) -> int:
-    """Nanoseconds after which an agent has said something, even if it is idle."""
+    """Return the nanoseconds after which an agent has sent something, even if it is idle."""
     return (settings.republish_interval or settings.interval) + _MORE
 
 
@@ -343,11 +344,11 @@ class _FirstMessage:
 # ---- servers of CML ----------------------------------------------------------------------------------
 
 _OURS: Final = "amq."
-"""What names of exchanges begin with that no client can declare."""
+"""The beginning of names of exchanges that no client can declare."""
 
 
 async def check_cml(settings: CmlSource, folder: Path, report: Report) -> None:
-    """Ask for the schema, and report what it is.
+    """Request the schema, and report its name and version.
 
     Raises:
         CommandError: there is no usable answer.
@@ -446,7 +447,7 @@ _ANSWER: Final = b"M"
 
 
 def check_listener_files(settings: AmiSource, folder: Path) -> None:
-    """Read what TLS needs.
+    """Read the files of TLS.
 
     Raises:
         LinkError: a file cannot be used.
@@ -457,10 +458,10 @@ def check_listener_files(settings: AmiSource, folder: Path) -> None:
 
 
 async def check_listener(settings: AmiSource, folder: Path, report: Report) -> None:
-    """See whether the gateway can have the address, and report one line.
+    """Check whether the gateway can listen at the address, and report one line.
 
     Raises:
-        CommandError: it cannot have the address, or a file of TLS cannot be used.
+        CommandError: it cannot listen there, or a file of TLS cannot be used.
     """
     try:
         check_listener_files(settings, folder)
@@ -488,7 +489,7 @@ async def check_listener(settings: AmiSource, folder: Path, report: Report) -> N
 
 
 def check_unheard(settings: AmiSource) -> None:
-    """See that no process listens there, not even the running gateway.
+    """Check that no process listens there, not even the running gateway.
 
     Raises:
         CommandError: one does.
@@ -519,7 +520,7 @@ def _try_to_listen(host: str, port: int) -> None:
 
 
 async def _speaks_ami(host: str, port: int) -> bool:
-    """Whether what listens there answers as a relay does."""
+    """Return whether the listener there answers as a relay does."""
     writer = None
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):

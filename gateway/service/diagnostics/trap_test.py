@@ -1,4 +1,4 @@
-"""Sending one notification to a configured receiver, to see whether it arrives."""
+"""Sends one notification to a configured receiver, to check whether it arrives."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ANSWER_SECONDS = 8.0
 async def send_test(
     loaded: LoadedConfiguration, name: str, clock: Clock, report: Callable[[str], None]
 ) -> None:
-    """Send agTest to the receiver ``name`` and say what to look for there; wait for the answer to an inform.
+    """Send agTest to the receiver ``name``, and report how to find it; wait for the answer to an inform.
 
     Raises:
         CommandError: there is no such receiver, it cannot be sent to, or it does not answer.
@@ -56,7 +56,7 @@ async def send_test(
 
 
 class _Test:
-    """One test of the only receiver that there is in ``settings``."""
+    """A test of the only receiver in ``settings``."""
 
     def __init__(self, settings: SenderSettings, clock: Clock) -> None:
         (self._target,) = settings.targets
@@ -74,7 +74,7 @@ class _Test:
         self._sender = NotificationSender(settings, world)
 
     async def run(self, report: Callable[[str], None]) -> None:
-        """Send it and see."""
+        """Send the notification, and report the result."""
         target = self._target
         where = shown(target.address)
         self._sockets.open(self._sender.received)
@@ -106,7 +106,7 @@ class _Test:
             )
 
     async def _ended(self) -> None:
-        """Return when the trap is sent, the inform answered, or there is no hope left."""
+        """Return when the trap is sent, the inform is answered, or neither can be expected any more."""
         name, is_inform = self._target.name, self._target.kind is TargetKindNumber.INFORM_V2C
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):

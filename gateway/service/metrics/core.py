@@ -39,14 +39,14 @@ SOURCE_COUNTERS: Mapping[str, Family] = {
     "unknown_class": families.SOURCE_UNKNOWN,
     "events": families.SOURCE_EVENTS,
 }
-"""The counters of a source (`gateway.inventory.source.SHOWN_COUNTERS`), as they are called here."""
+"""The families of a source's counters (`gateway.inventory.source.SHOWN_COUNTERS`)."""
 
 _REQUEST_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 _SECOND = 10**9
 
 
 def feed_readings(feed: FeedServer) -> Iterator[Reading]:
-    """Of the feed's server."""
+    """Yield the readings of the feed's server."""
     counters = feed.counters
     yield families.FEED_SUBSCRIBERS.at(feed.subscribers)
     yield families.FEED_WAITING.at(feed.waiting)
@@ -63,7 +63,7 @@ def feed_readings(feed: FeedServer) -> Iterator[Reading]:
 
 
 def operation_readings(manager: OperationManager) -> Iterator[Reading]:
-    """Of operations."""
+    """Yield the readings of operations."""
     for outcome in Outcome:
         yield families.OPERATIONS_ENDED.at(manager.counters[outcome], outcome.value)
     yield families.OPERATIONS_RUNNING.at(manager.running)
@@ -73,13 +73,13 @@ def operation_readings(manager: OperationManager) -> Iterator[Reading]:
 
 
 def source_readings(inventory: Inventory) -> Iterator[Reading]:
-    """Of every source."""
+    """Yield the readings of every source."""
     for source in inventory.sources:
         yield from _of_source(source)
 
 
 def index_readings(index: InstanceIndex, inventory: Inventory, path: Path) -> Iterator[Reading]:
-    """Of the instance index; ``path`` is its file."""
+    """Yield the readings of the instance index; ``path`` is its file."""
     usage = index.usage
     for source in inventory.sources:
         highest = usage.highest_rows.get(source.identity.number, 0)
@@ -106,13 +106,13 @@ def _of_source(source: SourceInventory) -> Iterator[Reading]:
 
 
 def listener_readings(source: str, limit: int, connections: Callable[[], int]) -> Iterator[Reading]:
-    """Of a source that listens, which may have ``limit`` connections."""
+    """Yield the readings of a source that listens, which may have ``limit`` connections."""
     yield families.SOURCE_CONNECTIONS.at(connections(), source)
     yield families.SOURCE_CONNECTIONS_MAX.at(limit, source)
 
 
 def kept_queue_readings(source: str, max_length: int, counts: DurableQueueCounts) -> Iterator[Reading]:
-    """Of a source's durable subscription, whose queue holds ``max_length`` messages."""
+    """Yield the readings of a source's durable subscription, whose queue holds ``max_length`` messages."""
     if counts.waiting is not None:
         yield families.KEPT_WAITING.at(counts.waiting, source)
     yield families.KEPT_WAITING_MAX.at(max_length, source)
@@ -130,7 +130,7 @@ def kept_queue_readings(source: str, max_length: int, counts: DurableQueueCounts
 
 
 def log_readings(event_log: CoreEventLog, settings: LogFileSettings) -> Iterator[Reading]:
-    """Of the event log; ``settings`` are what its files follow."""
+    """Yield the readings of the event log; ``settings`` are those of its files."""
     record = event_log.record
     for state in EventLogState:
         yield families.LOG_STATE.at(state is record.state, state.value)
@@ -150,7 +150,7 @@ class MeasuredReader:
 
     Args:
         reader: makes them.
-        source: its name, a label.
+        source: the name of the source, a label.
     """
 
     def __init__(self, reader: Reader, source: str) -> None:
@@ -160,7 +160,7 @@ class MeasuredReader:
         self._seconds = Histogram(families.AGENT_REQUEST_SECONDS, _REQUEST_BOUNDS, source)
 
     async def read(self, request: ManagementRequest) -> Answer:
-        """Make ``request``; whatever goes wrong is an answer too."""
+        """Make ``request``, and return the answer; every failure is an answer, too."""
         began = time.monotonic()
         answer = await self._reader.read(request)
         self._seconds.observe(time.monotonic() - began)
@@ -169,7 +169,7 @@ class MeasuredReader:
         return answer
 
     def readings(self) -> Iterator[Reading]:
-        """What was counted."""
+        """Yield the readings of the requests."""
         for (request, outcome), count in self._ended.items():
             yield families.AGENT_REQUESTS.at(count, self._source, request, outcome)
         yield from self._seconds.readings()
@@ -182,5 +182,5 @@ def _kind(request: ManagementRequest) -> str:
 
 
 def _in_words(name: str) -> str:
-    """``NotFound`` as ``not_found``."""
+    """Return ``NotFound`` as ``not_found``."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

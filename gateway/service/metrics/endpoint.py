@@ -28,9 +28,9 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 log = structlog.get_logger(__name__)
 Answer = Callable[[str], Awaitable[tuple[bytes, str]]]
-"""Makes a page: takes the header ``Accept``, and returns body and content type.
+"""A function that makes a page: it takes the header ``Accept``, and returns body and content type.
 
-Raises `PageUnavailableError` if the page cannot be made now.
+It raises `PageUnavailableError` if the page cannot be made now.
 """
 
 METRICS: Final = b"/metrics"
@@ -38,11 +38,11 @@ OBJECTS: Final = b"/metrics/objects"
 MAX_CONNECTIONS: Final = 16
 MAX_HEAD_OCTETS: Final = 8192
 IDLE_SECONDS: Final = 75.0
-"""How long a connection may be kept without a request; longer than Prometheus' usual interval."""
+"""Seconds for which a connection may be kept without a request; longer than Prometheus' usual interval."""
 
 WRITE_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 9.0
-"""How long another process may take for a page; Prometheus waits for 10 s."""
+"""Seconds that another process may take for a page; Prometheus waits for 10 s."""
 
 LINE_OCTETS: Final = 16 << 10
 """Maximum length of the request to another process, and of the first line of its answer."""
@@ -127,7 +127,7 @@ class MetricsEndpoint:
                 await writer.wait_closed()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer request after request."""
+        """Answer one request after the other."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_OCTETS)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
@@ -222,7 +222,7 @@ def exposed(readings: Iterable[Reading], accept: str) -> tuple[bytes, str]:
     """Return body and content type of the page, with the families in the order of `FAMILIES`.
 
     Args:
-        readings: of all processes.
+        readings: the readings of all processes.
         accept: the request's header, as for `gateway.prometheus.objects.encode`.
     """
     of_family: dict[str, list[Reading]] = {name: [] for name in _BY_NAME}

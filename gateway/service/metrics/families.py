@@ -1,4 +1,4 @@
-"""Metric families: readings of them, what a process measures, and every family of the gateway.
+"""Metric families and their readings: the collectors of a process, and every family of the gateway.
 
 A test compares the table in ``docs/operations.md`` with this module. Names never change meaning. Labels have
 few values: those of ``source`` and ``target`` are names from the configuration, all others are named in the
@@ -19,7 +19,7 @@ import structlog
 
 
 class Kind(enum.StrEnum):
-    """How values of a family behave (Prometheus: metric types)."""
+    """The kind of a family (Prometheus: metric types)."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -30,8 +30,9 @@ class Reading(NamedTuple):
     """One sample of a family.
 
     Attributes:
-        family: its name.
-        suffix: what a histogram's sample adds to it: ``_bucket``, ``_sum``, ``_count``; else empty.
+        family: the name of the family.
+        suffix: the addition to the name for a histogram's sample: ``_bucket``, ``_sum``, ``_count``; else
+            empty.
         labels: values of the family's labels, in their order; of a bucket, its upper bound after them.
     """
 
@@ -48,7 +49,7 @@ class Family:
     Attributes:
         name: complete, so that of a counter ends in ``_total``.
         help: one sentence for people.
-        labels: their names. Values come from configuration and code only, so there are few.
+        labels: the names of the labels. Values come from configuration and code only, so there are few.
     """
 
     name: str
@@ -57,16 +58,16 @@ class Family:
     labels: tuple[str, ...] = ()
 
     def at(self, value: float, *labels: str) -> Reading:
-        """A reading of this family; ``True`` is 1."""
+        """Return a reading of this family; ``True`` is 1."""
         assert len(labels) == len(self.labels), self.name
         return Reading(self.name, "", labels, float(value))
 
 
 class Histogram:
-    """How long something took, counted in buckets.
+    """The durations of something, counted in buckets.
 
     Args:
-        family: of kind histogram.
+        family: the family, of kind histogram.
         bounds: upper ends of the buckets, ascending, in the family's unit.
         labels: values of the family's labels.
     """
@@ -81,12 +82,12 @@ class Histogram:
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
-        """Count one."""
+        """Count one value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._sum += value
 
     def readings(self) -> Iterator[Reading]:
-        """As it stands."""
+        """Yield the readings of the histogram."""
         name, count = self._family.name, 0
         for bound, more in zip((*self._bounds, float("inf")), self._counts, strict=True):
             count += more
@@ -104,20 +105,20 @@ class Metrics:
         self._slow: dict[str, SlowCollector] = {}
 
     def add(self, name: str, collector: Collector) -> None:
-        """Ask ``collector`` too, from now on."""
+        """Add a collector, which is asked from now on."""
         self._collectors[name] = collector
 
     def add_slow(self, name: str, collector: SlowCollector) -> None:
-        """The same for one that has to wait for its answer."""
+        """Add a collector that has to wait for its answer."""
         self._slow[name] = collector
 
     def remove(self, name: str) -> None:
-        """Do not ask it any more; one that is not there is passed over."""
+        """Remove a collector; an unknown name is ignored."""
         self._collectors.pop(name, None)
         self._slow.pop(name, None)
 
     async def collect(self) -> list[Reading]:
-        """Everything. A collector that fails is left out, and logged."""
+        """Return all readings. A collector that fails is left out, and logged."""
         readings: list[Reading] = []
         for name, collector in tuple(self._collectors.items()):
             try:
@@ -537,15 +538,15 @@ COMPACTION_FAILURES = _counter(
 )
 
 FAMILIES: tuple[Family, ...] = tuple(_all)
-"""All of them, in the order of the page."""
+"""All families, in the order of the page."""
 
 log = structlog.get_logger(__name__)
 
 SLOW_SECONDS = 1.0
-"""How long a process waits for others before it answers without them."""
+"""Seconds that a process waits for others before it answers without them."""
 
 Collector: TypeAlias = Callable[[], Iterable[Reading]]
-"""Reads counters that are there anyway: quickly, because it holds the loop."""
+"""A function that reads counters that exist anyway: quickly, because it blocks the event loop."""
 
 SlowCollector: TypeAlias = Callable[[], Awaitable[Iterable[Reading]]]
-"""Waits for another process; an answer that takes longer than `SLOW_SECONDS` is left out."""
+"""A function that waits for another process; an answer that takes longer than `SLOW_SECONDS` is left out."""

@@ -1,4 +1,4 @@
-"""Metrics of one process: what it measures of itself, and what the system knows of it.
+"""Metrics of one process: its own measurements, and those of the system.
 
 A process measures the lag of its event loop, garbage collection, its feed, and its compactions. The system's
 readings are those of proc(5). prometheus-client has them too, but importing it takes 3 MB of memory, and each
@@ -91,11 +91,11 @@ class CompactionCounts:
 
 
 def usage(process: str, pid: int) -> Iterator[Reading]:
-    """Read what the system knows of a process; nothing of one that has ended.
+    """Yield the system's readings of a process; none of one that has ended.
 
     Args:
-        process: its name, a label.
-        pid: its number.
+        process: the name of the process, a label.
+        pid: the number of the process.
     """
     folder = _PROC / str(pid)
     try:
@@ -114,10 +114,10 @@ def usage(process: str, pid: int) -> Iterator[Reading]:
 
 
 def context_switches(pid: int) -> int:
-    """Return how often the main thread of a process was switched to and from; 0 where that is not known.
+    """Return the context switches of the main thread of a process; 0 where they are not known.
 
     Args:
-        pid: its number.
+        pid: the number of the process.
     """
     with contextlib.suppress(OSError):
         lines = (_PROC / str(pid) / "status").read_text("utf-8", "replace").splitlines()
@@ -126,10 +126,10 @@ def context_switches(pid: int) -> int:
 
 
 class LoopLag:
-    """Measures how late the timers of the running event loop fire.
+    """Measures the delay of the timers of the running event loop.
 
     Args:
-        process: its name, a label.
+        process: the name of the process, a label.
         clock: monotonic seconds.
     """
 
@@ -150,10 +150,10 @@ class LoopLag:
 
 
 class CollectionPauses:
-    """Measures how long each garbage collection stops the process, as one of `gc.callbacks`.
+    """Measures the pauses of the process for garbage collections, as one of `gc.callbacks`.
 
     Args:
-        process: its name, a label.
+        process: the name of the process, a label.
         clock: monotonic seconds.
     """
 

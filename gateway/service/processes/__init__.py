@@ -1,1 +1,1 @@
-"""The gateway's processes: what each starts, and how the supervisor keeps them running."""
+"""The gateway's processes, and the supervisor that keeps them running."""

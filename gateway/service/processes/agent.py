@@ -31,7 +31,7 @@ async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeli
 
     Args:
         loaded: the configuration.
-        name: of an agent in it.
+        name: the name of an agent in it.
         clock: of the gateway.
         lifeline: to the supervisor.
 
@@ -54,7 +54,7 @@ async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeli
 
 
 def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfiguration:
-    """Return the configuration of the gateway that an agent is: its source, and who may call its methods.
+    """Return the configuration of the gateway that an agent is: its source, and the callers of its methods.
 
     Its state folder is the folder ``agents/NAME`` in that of the gateway.
     """

@@ -1,4 +1,4 @@
-"""Whether the machine's clock was set while a process ran.
+"""Detects that the machine's clock was set while a process ran.
 
 Sessions plan by the time that they are given. After a clock was set back by a day, what is due in a second is
 due in a day: a broker would be read no more, and its last values shown as current. So a core starts again, as
@@ -19,21 +19,21 @@ from gateway.clock import Clock
 log = structlog.get_logger(__name__)
 
 STEP: Final = 10 * 10**9
-"""Nanoseconds: smaller steps delay something by as much, which deadlines allow for."""
+"""The largest accepted step in nanoseconds: deadlines allow for the delay that it causes."""
 
 LOOK_SECONDS = 1.0
-"""Between two looks at the clock: nothing says that it was set."""
+"""Seconds between two looks at the clock: nothing reports that it was set."""
 
 
 class ClockWatch:
     """Compares a clock with the monotonic one.
 
     Args:
-        clock: that may be set.
+        clock: a clock that may be set.
         monotonic: nanoseconds of a clock that is never set.
 
     Attributes:
-        was_set: the clock was set by more than `STEP` between two looks.
+        was_set: whether the clock was set by more than `STEP` between two looks.
     """
 
     def __init__(self, clock: Clock, monotonic: Callable[[], int] = time.monotonic_ns) -> None:
@@ -42,7 +42,7 @@ class ClockWatch:
         self.was_set = False
 
     async def until_set(self) -> None:
-        """Return when the clock was set."""
+        """Wait until the clock is set."""
         ahead = self._clock.now() - self._monotonic()
         while not self.was_set:
             await asyncio.sleep(LOOK_SECONDS)

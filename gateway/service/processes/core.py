@@ -204,7 +204,7 @@ async def _run_locked(
 
 
 class Subscribers:
-    """The receivers of what the inventory publishes, in the order in which they were added."""
+    """The receivers of the inventory's batches, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._takers: list[Callable[[Batch], object]] = []
@@ -297,7 +297,7 @@ def _facts(gateway: str, epoch: int, inventory: Inventory, made: Mapping[int, in
 
 
 def _last_state(loaded: LoadedConfiguration) -> LastState | None:
-    """Return how sources stood when the log ended, for those that need it; ``None`` if there are none."""
+    """Return the states of sources when the log ended, for those that need it; ``None`` if there are none."""
     asking = [name for name, settings in loaded.settings.sources.items() if needs_last_state(settings)]
     if not asking or not loaded.settings.log.enabled:
         return None

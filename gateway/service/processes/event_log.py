@@ -1,7 +1,7 @@
-"""The event log of the core: batches in, records to the log's writer, and how the log is to everybody else.
+"""The event log of the core: takes batches, gives records to the log's writer, publishes the log's state.
 
-Nothing waits for the log, and nothing stops because of it: what is wrong with it is said here, in the feed,
-and from there by every front end.
+Nothing waits for the log, and nothing stops because of it: its faults are reported here, in the feed, and
+from there by every front end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OFF: Final = EventLogRecord(EventLogState.OFF)
 """The record where no log is configured."""
 
 TELL_SECONDS: Final = 1.0
-"""Numbers are published so often at most; trouble at once."""
+"""Seconds between two publications of numbers; trouble is published at once."""
 
 _LINES, _LINES_SECONDS = 3, 60.0
 _DROPPED_FIRST = frozenset({RecordKind.UPDATE, RecordKind.SNAPSHOT})
@@ -46,19 +46,19 @@ class CoreEventLog:
     """The event log of one core; to be entered before anything is observed.
 
     Args:
-        folder: of the log.
-        settings: as configured.
+        folder: the folder of the log.
+        settings: the configured settings.
         clock: the gateway's.
-        facts: of gateway and core, for the first record of each segment, asked for each.
-        former: how sources that need to know stood when the log ended.
-        disk: that the folder is on.
-        durable: names of the sources with a durable subscription: those of them that the log knows record
-            themselves what they missed while there was no core. Of others it is recorded here.
-        same_as: of a source the other one that reads the same broker, by names.
+        facts: returns facts of gateway and core, for the first record of each segment; called for each.
+        former: the states of the sources that need them, when the log ended.
+        disk: the disk of the folder.
+        durable: names of the sources with a durable subscription. Those that the log knows record themselves
+            what they missed while there was no core; what others missed is recorded here.
+        same_as: for a source the other one that reads the same broker, by names.
 
     Attributes:
         mirror: what has been recorded so far.
-        last_seq: of the record that was appended last.
+        last_seq: the seq of the record that was appended last.
     """
 
     def __init__(
@@ -153,12 +153,12 @@ class CoreEventLog:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is written at all, be it with trouble."""
+        """Whether the log is written at all, even if with trouble."""
         return self._is_open
 
     @contextlib.contextmanager
     def delivering(self, delivery: str) -> Iterator[None]:
-        """What is recorded in the block came of one delivery: it is appended together, and names it."""
+        """Append all records of the block together, and name in them the delivery from which they came."""
         gathered: list[AnyRecord] = []
         self._gathered = gathered
         try:
@@ -170,21 +170,21 @@ class CoreEventLog:
                 self._late.add(delivery, self._clock.now())
 
     def delivered_again(self, delivery: str) -> None:
-        """What is recorded of one delivery is not recorded again; it may come once more."""
+        """Note that a recorded delivery came again: it is not recorded again, and may come once more."""
         self._late.add(delivery, self._clock.now())
 
     @property
     def record(self) -> EventLogRecord:
-        """How the log is, for the feed."""
+        """The state of the log, for the feed."""
         if not self._is_open:
             return EventLogRecord(EventLogState.FAILED, self._failure, since=self._since)
         return self._log.state
 
     async def run(self, publish: Callable[[EventLogRecord], None]) -> NoReturn:
-        """Record what becomes due, and publish how the log is. Ends by cancellation only.
+        """Record what becomes due, and publish the state of the log. Ends by cancellation only.
 
         Args:
-            publish: called with how the log is, at once when there is trouble, else once a second.
+            publish: called with the state of the log, at once when there is trouble, else once a second.
         """
         loop = asyncio.get_running_loop()
         record_at = loop.time()
@@ -204,7 +204,7 @@ class CoreEventLog:
         return TELL_SECONDS if wake_at is None else max(0.0, (wake_at - self._clock.now()) / 10**9)
 
     def _record(self, make: Callable[[], list[AnyRecord]], size: int) -> None:
-        """Append what ``make`` makes of so many records of the feed."""
+        """Append the records that ``make`` returns for ``size`` records of the feed."""
         if not self._is_open:
             return
         self.mirror.pressure = self._log.pressure
@@ -222,7 +222,7 @@ class CoreEventLog:
             self.last_seq = self._log.append_all(records, lambda error: self._faulty(error, 1))
 
     def _faulty(self, error: Exception, size: int) -> LogRecord:
-        """What stands for records that are missing because of an error of ours."""
+        """Return a gap in place of records that are missing because of an error of ours."""
         if self._fault_lines.admit() is not None:
             log.error("event-log-fault", records=size, exc_info=error)
         now = microseconds_text(self._clock.now()) or ""
@@ -236,7 +236,7 @@ class CoreEventLog:
         )
 
     def _say(self) -> None:
-        """Say in the process log what is new with the event log."""
+        """Report changes of the event log's state in the process log."""
         if not self._is_open:
             return
         state = self._log.state
@@ -256,7 +256,10 @@ class CoreEventLog:
 
 
 def named_after(records: list[AnyRecord], delivery: str) -> list[AnyRecord]:
-    """The last record names what they all came of; of those that are not dropped for want of room, if any."""
+    """Return ``records``, the last of which names their delivery.
+
+    It is the last of those that are not dropped for want of room, if there are any.
+    """
     kept = [number for number, record in enumerate(records) if record.kind not in _DROPPED_FIRST]
     if records:
         last = kept[-1] if kept else -1
@@ -265,7 +268,7 @@ def named_after(records: list[AnyRecord], delivery: str) -> list[AnyRecord]:
 
 
 def file_settings(settings: LogSettings) -> LogFileSettings:
-    """What the files of the log follow."""
+    """Return the settings of the log's files."""
     return LogFileSettings(
         commit_interval=settings.commit_interval,
         segment_duration=settings.segment_duration,
@@ -278,41 +281,44 @@ def file_settings(settings: LogSettings) -> LogFileSettings:
 
 
 MAX_REMEMBERED: Final = 100_000
-"""Identities; a broker delivers no more again than were on their way when a connection ended."""
+"""The largest number of identities that are kept.
+
+A broker redelivers no more than were on their way when a connection ended.
+"""
 
 
 class RecordingLog(Protocol):
-    """What the tracker needs of `CoreEventLog`."""
+    """The part of `CoreEventLog` that the tracker uses."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it is written."""
+        """Whether the log is written."""
         ...
 
     @property
     def last_seq(self) -> int:
-        """Of the record that was appended last."""
+        """The seq of the record that was appended last."""
         ...
 
     def delivering(self, delivery: str) -> AbstractContextManager[None]:
-        """What is recorded in the block came of ``delivery``."""
+        """Assign the records of the block to ``delivery``."""
         ...
 
     def delivered_again(self, delivery: str) -> None:
-        """What is recorded of ``delivery`` is not recorded again."""
+        """Note that a recorded delivery came again; it is not recorded again."""
         ...
 
     async def reached(self, seq: int) -> None:
-        """Until that seq is on the disk."""
+        """Wait until that seq is on the disk."""
         ...
 
 
 class AckTracker:
-    """Which deliveries the log has, of all sources.
+    """The deliveries that the log has, of all sources.
 
     Args:
-        log: what they lead to is recorded there.
-        recorded: those that it had when it was opened, in order.
+        log: records the consequences of deliveries.
+        recorded: the deliveries that it had when it was opened, in order.
     """
 
     def __init__(self, log: RecordingLog, recorded: Iterable[str] = ()) -> None:
@@ -321,20 +327,20 @@ class AckTracker:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a log that can record them."""
+        """Whether there is a log that can record deliveries."""
         return self._log.is_open
 
     def of(self, source: str) -> SourceAcks:
-        """The ledger of one source."""
+        """Return the ledger of one source."""
         return SourceAcks(self, source)
 
     def is_recorded(self, delivery: str) -> bool:
-        """Whether the log has what it led to, or will have it before anything later."""
+        """Return whether the log has the consequences of a delivery, or will before anything later."""
         return delivery in self._recorded
 
     @contextmanager
     def recording(self, delivery: str) -> Iterator[None]:
-        """What is recorded in the block comes of ``delivery``."""
+        """Assign the records of the block to ``delivery``."""
         with self._log.delivering(delivery):
             yield
         self._recorded[delivery] = None
@@ -342,17 +348,17 @@ class AckTracker:
             self._recorded.popitem(last=False)
 
     def came_again(self, delivery: str) -> None:
-        """Note that it is recorded already, and forget it last."""
+        """Note that a recorded delivery came again, and forget it last."""
         self._recorded.move_to_end(delivery)
         self._log.delivered_again(delivery)
 
     @property
     def position(self) -> int:
-        """Seq of the last record, 0 before the first."""
+        """The seq of the last record; 0 before the first."""
         return self._log.last_seq
 
     async def lasting(self, position: int) -> None:
-        """Wait until the record at ``position`` is on the disk; for ever, where the log was closed before."""
+        """Wait until the record at ``position`` is on the disk; for ever, if the log was closed before."""
         if not position:
             return
         try:
@@ -369,22 +375,22 @@ class SourceAcks:
         self._source = source
 
     def is_recorded(self, identity: str) -> bool:
-        """Whether what the delivery of this identity led to is recorded already."""
+        """Return whether the consequences of the delivery with this identity are recorded already."""
         return self._ledger.is_recorded(f"{self._source}:{identity}")
 
     @contextmanager
     def recording(self, identity: str) -> Iterator[None]:
-        """While the context lasts, what is recorded comes of the delivery of this identity."""
+        """Assign the records of the block to the delivery with this identity."""
         with self._ledger.recording(f"{self._source}:{identity}"):
             yield
 
     def came_again(self, identity: str) -> None:
-        """The delivery of this identity, which was recorded, came again, and may do so once more."""
+        """Note that the recorded delivery with this identity came again, and may do so once more."""
         self._ledger.came_again(f"{self._source}:{identity}")
 
     @property
     def position(self) -> int:
-        """The position of what was recorded last."""
+        """The position of the last record."""
         return self._ledger.position
 
     async def lasting(self, position: int) -> None:

@@ -361,7 +361,7 @@ class EventCursorFile:
         self._writing = threading.Lock()
 
     def read(self) -> EventCursor:
-        """Return where the previous process stopped; if that cannot be read, an empty place."""
+        """Return the place where the previous process stopped; an empty place if it cannot be read."""
         try:
             with self._path.open("rb") as file:
                 place = _Place.model_validate_json(file.read(_MAX_OCTETS))

@@ -29,16 +29,16 @@ _LENGTH = struct.Struct(">I")
 
 
 class Lifeline:
-    """The child's end.
+    """The child's end of the line.
 
     Args:
-        descriptor: of the inherited socket; ``None`` where the process was started by hand.
-        state_lock: of the inherited lock of the state folder, which all processes of a gateway hold together;
-            ``None`` where this process has to take it.
+        descriptor: the descriptor of the inherited socket; ``None`` where the process was started by hand.
+        state_lock: the descriptor of the inherited lock of the state folder, which all processes of a gateway
+            hold together; ``None`` where this process has to take it.
         guard: informed when this process is ready.
 
     Attributes:
-        metrics: what is answered when the supervisor asks.
+        metrics: the metrics that the supervisor receives when it asks.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Lifeline:
 
 
 class ProcessLine:
-    """The supervisor's end.
+    """The supervisor's end of the line.
 
     Args:
         line: connected to the child's end; this object closes it.
 
     Attributes:
-        last_answer: what the child answered last.
+        last_answer: the last answer of the child.
     """
 
     def __init__(self, line: socket.socket) -> None:
@@ -98,7 +98,7 @@ class ProcessLine:
         return self._is_ready
 
     async def receive(self, ready: asyncio.Event) -> None:
-        """Listen until the child has nothing more to say; ``ready`` is set when it says that it is."""
+        """Read answers until the child closes the line; set ``ready`` when it reports that it is ready."""
         loop = asyncio.get_running_loop()
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):

@@ -1,4 +1,4 @@
-"""The receivers of SNMP notifications: from the configuration, over the state folder, to the sockets."""
+"""The sending of SNMP notifications: configured receivers, saved notifications, and sockets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 FILE = "notifications.json"
-"""In the state folder: which event was handled last, and which informs were not answered."""
+"""The file in the state folder with the last handled event, and the informs without an answer."""
 
 SAVE_SECONDS = 1.0
 SAVE_AGAIN_SECONDS = 10.0
@@ -54,7 +54,7 @@ _KINDS = {
 
 
 def targets_of(loaded: LoadedConfiguration, community: str) -> tuple[Target, ...]:
-    """The configured receivers; ``community`` is that of those which have none of their own.
+    """Return the configured receivers; ``community`` is that of receivers without one of their own.
 
     Raises:
         SecretError: a community cannot be read, or is too long.
@@ -68,7 +68,7 @@ def targets_of(loaded: LoadedConfiguration, community: str) -> tuple[Target, ...
 def sender_settings(
     loaded: LoadedConfiguration, state: StateFolder, root: Oid, targets: tuple[Target, ...]
 ) -> SenderSettings:
-    """What a sender of this gateway follows.
+    """Return the settings of this gateway's sender.
 
     Raises:
         StateError: identity or boots cannot be read.
@@ -77,7 +77,7 @@ def sender_settings(
 
 
 def shown(address: Address) -> str:
-    """An address as people write it."""
+    """Return an address as people write it."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -92,7 +92,7 @@ def outside(
     standing: Callable[[], Mapping[str, StandingAlarms] | None] = lambda: None,
     alarm: Callable[[str, str], Notification | None] = lambda _source, _condition: None,
 ) -> Outside:
-    """What a sender needs of this machine; for the rest see `Outside`."""
+    """Return the parts of this machine that a sender needs; for the rest see `Outside`."""
     return Outside(
         send=sockets.send,
         agent_address=sockets.agent_address,
@@ -108,19 +108,19 @@ def outside(
 
 
 class Notifications:
-    """Everything about notifications in an SNMP process.
+    """The notifications of an SNMP process: their sender, its sockets, its file and its table.
 
     Args:
         settings: see `sender_settings`.
         path: the file that outlives the process.
-        store: where agTargetTable is served.
+        store: serves agTargetTable.
         clock: the clock.
         projection: knows which alarms last.
         up_time: sysUpTime.
         failed: called with errors of ours; limits its own rate.
 
     Raises:
-        StateError: what the last process left cannot be read, or a newer gateway wrote it.
+        StateError: the file of the last process cannot be read, or a newer gateway wrote it.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Notifications:
             await asyncio.sleep(max(SAVE_SECONDS, taken / _SAVE_SHARE) if saved else SAVE_AGAIN_SECONDS)
 
     async def _save(self) -> bool:
-        """Write what has changed; whether that was possible."""
+        """Write changes, if there are any; return whether that was possible."""
         revision = self.sender.revision
         if revision == self._saved_revision:
             return True
@@ -214,7 +214,7 @@ class Notifications:
 
 
 def load(path: Path) -> SavedNotifications | None:
-    """What the last process left at ``path``; ``None`` if there is nothing.
+    """Return the notifications that the last process saved at ``path``; ``None`` if there is no file.
 
     A damaged file is put aside: informs that waited are lost with it, and events of this boot of the gateway
     are sent again.
@@ -264,12 +264,12 @@ def _target(name: str, settings: NotificationTarget, folder: Path, community: st
 
 
 def _digest(loaded: LoadedConfiguration) -> str:
-    """Of the configuration, in which no secret stands."""
+    """Return a digest of the configuration, which contains no secret."""
     return hashlib.blake2b(loaded.settings.model_dump_json().encode(), digest_size=16).hexdigest()
 
 
 class _Refusals:
-    """Logs what the system did not send, at most once a minute for each receiver."""
+    """Logs that the system did not send a notification, at most once a minute for each receiver."""
 
     def __init__(self) -> None:
         self._next: dict[Address, float] = {}

@@ -63,7 +63,7 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
     """Run ``work`` to its end; SIGINT or SIGTERM cancel it, which is no error then.
 
     Args:
-        work: what is done.
+        work: the work.
         is_service: SIGHUP, which asks a service to read its configuration again, is logged as not followed.
             Where standard error is a terminal, it says that the terminal is gone, and cancels the work.
 
@@ -91,10 +91,10 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
 
 
 def log_not_reloaded(**waiting: object) -> None:
-    """Log that what service managers and operators mean by SIGHUP is not done.
+    """Log that a SIGHUP does not make the process read its configuration again.
 
     Args:
-        waiting: what waits for a restart, as far as it is known.
+        waiting: the changes that wait for a restart, as far as they are known.
     """
     reason = "the configuration is read at a start only: amqp-gateway check, then restart the gateway"
     structlog.get_logger().warning("not-reloaded", reason=reason, **waiting)

@@ -263,9 +263,9 @@ class Commands:
     """The command table, its views, and the operations in progress.
 
     Args:
-        settings: of SNMP; each writer in them may have commands.
-        root: of all object identifiers.
-        store: what every reader sees.
+        settings: the settings of SNMP; each writer in them may have commands.
+        root: the root of all object identifiers.
+        store: the view of every reader.
         projection: knows the objects on which methods are called.
         submission: makes operations of commands.
         ask: sends operations to the core.
@@ -306,7 +306,7 @@ class Commands:
         self.table.serve(store)
 
     def view(self, writer: str) -> MibView:
-        """Return what a writer can read."""
+        """Return the view of a writer."""
         own = self._own.get(writer)
         return self._store if own is None else JoinedView(self._store, own)
 

@@ -40,13 +40,13 @@ STEADY_SECONDS = 60.0
 
 STOP_SECONDS = 8.0
 ANSWER_SECONDS = 3.0
-"""How long a process that is asked for its metrics may take; Prometheus waits for 10 s."""
+"""Seconds that a process may take to answer with its metrics; Prometheus waits for 10 s."""
 
 LOOK_SECONDS = 2.0
-"""Between two looks at whether a process answers, or whether there is work for one."""
+"""Seconds between two looks at whether a process answers, or whether there is work for one."""
 
 HUNG_QUESTIONS = 6
-"""A process that leaves so many in a row without an answer is hung, after half a minute."""
+"""A process with so many unanswered questions in a row is hung, after half a minute."""
 
 IDLE_LOOKS = 30
 """A process that starts, and has not run at all between so many looks, is hung, after a minute."""
@@ -62,11 +62,11 @@ class ProcessPlan:
     """A process of the gateway.
 
     Attributes:
-        name: of the process.
+        name: the name of the process.
         command: the command line that runs it, without the lifeline.
-        has_work: for a process that runs only while it has work, and ends by itself: whether there is work.
-            It is called in a thread. ``None`` for a process that always runs.
-        at_rest: what such a process would answer before it has run.
+        has_work: for a process that runs only while it has work, and ends by itself: returns whether there is
+            work. It is called in a thread. ``None`` for a process that always runs.
+        at_rest: the readings of such a process before it has run.
     """
 
     name: str
@@ -76,12 +76,12 @@ class ProcessPlan:
 
 
 def gateway_command(name: str, configuration: Path, copy: Path) -> tuple[str, ...]:
-    """The command line of the process ``name`` of this installation (``core``, ``snmp``, ``jmx``).
+    """Return the command line of the process ``name`` of this installation (``core``, ``snmp``, ``jmx``).
 
     Args:
-        name: of the process.
+        name: the name of the process.
         configuration: the file, to which relative paths in it are relative.
-        copy: of it, which the process reads.
+        copy: the copy of it that the process reads.
     """
     words = ("process", name, "--config", str(configuration), "--copy", str(copy))
     return (sys.executable, "-m", "gateway.cli.main", *words)
@@ -91,17 +91,17 @@ class Supervisor:
     """Keeps a set of processes running.
 
     Args:
-        plans: what to run, in the order of start; each is awaited to be ready before the next is started.
+        plans: the processes, in the order of start; each is awaited to be ready before the next is started.
         lifeline: to the process that started this supervisor.
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
         manager: informed when all are ready, and when they are being ended.
-        waiting: describes, as fields of a log line, what of the configuration was changed since it was read;
-            called at a SIGHUP.
+        waiting: returns, as fields of a log line, the changes of the configuration since it was read; called
+            at a SIGHUP.
 
     Attributes:
         processes: process id of each that runs, by name.
-        restarts: how often each died.
+        restarts: the number of deaths of each process, by name.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Supervisor:
         self.restarts: Counter[str] = Counter()
 
     def stop(self, why: str = "it was asked to") -> None:
-        """End everything, for the reason that was given first; `run` returns when it has."""
+        """End everything, for the reason that was given first; `run` returns afterwards."""
         self._why = self._why or why
         self._stopping.set()
 
@@ -134,7 +134,7 @@ class Supervisor:
         """Run until `stop`, SIGINT or SIGTERM, or SIGHUP of a terminal.
 
         Raises:
-            CommandError: a process could not do its work from the very start, and said why. One that was
+            CommandError: a process could not do its work from the very start, and reported why. One that was
                 killed is started again.
         """
         loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ class Supervisor:
             raise self._failure
 
     async def readings(self) -> list[Reading]:
-        """What all processes, and the supervisor itself, report of themselves now."""
+        """Return the present readings of all processes, and of the supervisor itself."""
         answers = await self._answers()
         build = families.BUILD.at(1, version(), platform.python_version())
         readings = [build, *usage(OWN_NAME, os.getpid())]
@@ -178,12 +178,12 @@ class Supervisor:
         return readings
 
     async def silent(self) -> list[str]:
-        """Names of the processes that are hung: ready once, alive, and without an answer."""
+        """Return the names of the processes that are hung: ready once, alive, and without an answer."""
         answers = await self._answers()
         return [name for name, line in self._lines.items() if line.is_ready and answers[name] is None]
 
     async def _answers(self) -> dict[str, list[Reading] | None]:
-        """What each process answers now; ``None`` for one that does not."""
+        """Return the present answer of each process; ``None`` for one that does not answer."""
 
         async def ask(name: str) -> list[Reading] | None:
             line = self._lines.get(name)
@@ -221,7 +221,7 @@ class Supervisor:
             pause = min(2 * pause, LAST_RESTART_SECONDS)
 
     async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> int:
-        """One life of a process; returns its exit code, negative for a signal."""
+        """Run a process once; return its exit code, negative for a signal."""
         ours, theirs = socket.socketpair()
         with contextlib.closing(ProcessLine(ours)) as line:
             with theirs:
@@ -262,20 +262,20 @@ class Supervisor:
 
 
 def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:
-    """End a process, and all that it has started, at once."""
+    """End a process, and all processes that it has started, at once."""
     log.warning("process-killed", name=name, reason=reason)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _until_work(has_work: Callable[[], bool]) -> None:
-    """Return when there is work for a process that runs only then."""
+    """Wait until there is work for a process that runs only then."""
     while not await asyncio.to_thread(has_work):  # noqa: ASYNC110  nothing says when a file appears
         await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _until_hung(line: ProcessLine, name: str, pid: int) -> str:
-    """Return why a process is hung, when it is.
+    """Wait until a process is hung, and return the reason.
 
     One that was ready has left `HUNG_QUESTIONS` without an answer. One that starts may need minutes, and
     cannot answer before its event loop runs; but as long as it works, or its loop runs, its main thread is
@@ -305,7 +305,10 @@ def _seconds(looks: int) -> int:
 
 
 def _never_ready(name: str, code: int) -> CommandError:
-    """How the supervisor ends with a process that never worked: with its exit code, where it means something.
+    """Return the error with which the supervisor ends after a process that was never ready.
+
+    The error has the exit code of the process if that is one of `ExitCode`: such a process has reported the
+    reason.
 
     A process that ended by one has said why.
     """
@@ -317,7 +320,7 @@ def _never_ready(name: str, code: int) -> CommandError:
 
 @dataclass(frozen=True, slots=True)
 class MetricsPages:
-    """Where metrics are served.
+    """The endpoint of metrics.
 
     Attributes:
         listen: numeric address, and port.
@@ -339,7 +342,7 @@ async def run_gateway(
 
     Args:
         plans: the processes.
-        pages: where metrics are served; ``None`` if they are not.
+        pages: the endpoint of metrics; ``None`` if they are not served.
         lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
         waiting: as for `Supervisor`.

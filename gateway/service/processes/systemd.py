@@ -30,7 +30,7 @@ AGENT_UNIT: Final = Path("etc/systemd/system/amqp-gateway-agent@.service")
 USERS: Final = Path("etc/sysusers.d/amqp-gateway.conf")
 
 _HOPELESS = (ExitCode.USAGE, ExitCode.CONFIGURATION, ExitCode.NOT_INSTALLED)
-"""Ends that no further start can mend."""
+"""Exit codes that no further start can mend."""
 
 _FIRST_FREE_PORT = 1024
 _HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
@@ -62,7 +62,7 @@ UMask=0077"""
 
 @dataclass(frozen=True, slots=True)
 class _Needs:
-    """What a service takes beyond what all of them have."""
+    """The needs of a service beyond those that all services have."""
 
     writable: tuple[Path, ...] = ()
     makes_code: bool = False
@@ -70,7 +70,7 @@ class _Needs:
     read: tuple[Path, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """As systemd says it."""
+        """Yield the needs as lines of a unit."""
         yield f"ProtectHome={'read-only' if any(map(_is_at_home, self.read)) else 'yes'}"
         for folder in self.writable:
             if folder == STATE:
@@ -89,7 +89,7 @@ class _Needs:
 
 
 def unit_files(loaded: LoadedConfiguration) -> Mapping[Path, str]:
-    """Every file, by its place below ``/``.
+    """Return every file, by its path below ``/``.
 
     Args:
         loaded: the configuration that the services run with.
@@ -104,7 +104,7 @@ def unit_files(loaded: LoadedConfiguration) -> Mapping[Path, str]:
 
 
 def program() -> tuple[str, ...]:
-    """How the installation that runs now is called."""
+    """Return the command that calls the running installation."""
     script = Path(sys.executable).with_name("amqp-gateway")
     return (str(script),) if script.exists() else (sys.executable, "-m", "gateway.cli.main")
 
@@ -186,7 +186,7 @@ def _command(loaded: LoadedConfiguration, *words: str) -> str:
 
 
 def _read(loaded: LoadedConfiguration) -> tuple[Path, ...]:
-    """What must not be hidden from the services."""
+    """Return the paths that must not be hidden from the services."""
     java = loaded.settings.jmx.java
     places = [
         Path(program()[0]),
@@ -203,12 +203,12 @@ def _is_at_home(path: Path) -> bool:
 
 
 def _escaped(path: Path) -> str:
-    """Of systemd's specifiers, none is meant."""
+    """Return a path with ``%`` escaped: it has no specifiers of systemd."""
     return str(path).replace("%", "%%")
 
 
 def _quoted(path: Path) -> str:
-    """A path as one word of a command line or list (systemd.syntax(7))."""
+    """Return a path as one word of a command line or list (systemd.syntax(7))."""
     text = _escaped(path).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{text}"' if any(letter.isspace() for letter in text) or '"' in text else text
 
@@ -218,14 +218,14 @@ log = structlog.get_logger(__name__)
 _VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 _MICROSECONDS: Final = 10**6
 _SHARE: Final = 4
-"""Signs of life in one interval of the watchdog: a late one is no reason to be killed."""
+"""The number of signs of life in one interval of the watchdog: a late one is no reason to be killed."""
 
 
 class ServiceManager:
     """The service manager that started this process.
 
     Args:
-        address: of its socket; empty where there is none. ``@`` begins an abstract one.
+        address: the address of its socket; empty where there is none. ``@`` begins an abstract one.
         watchdog: seconds in which it wants a sign of life; 0 for none.
     """
 
@@ -235,7 +235,10 @@ class ServiceManager:
 
     @classmethod
     def of_environment(cls, environment: MutableMapping[str, str] = os.environ) -> ServiceManager:
-        """As the environment says. Its variables are taken away: they are not for our own processes."""
+        """Return the service manager that the environment names.
+
+        Its variables are removed from the environment: they are not for our own processes.
+        """
         address, interval, pid = (environment.pop(name, "") for name in _VARIABLES)
         ours = not pid or pid == str(os.getpid())
         watchdog = (
@@ -244,20 +247,20 @@ class ServiceManager:
         return cls(address if address[:1] in {"/", "@"} else "", watchdog)
 
     def ready(self) -> None:
-        """The gateway does its work now."""
+        """Report that the gateway is ready."""
         self._tell("READY=1", "STATUS=running")
 
     def stopping(self) -> None:
-        """The gateway is about to end."""
+        """Report that the gateway is about to end."""
         self._tell("STOPPING=1", "STATUS=stopping")
 
     async def watch(self, silent: Callable[[], Awaitable[list[str]]]) -> None:
-        """Give signs of life, for ever, as long as no process is silent.
+        """Send signs of life, without end, as long as no process is silent.
 
         One that is silent for a whole interval is hung; systemd ends the gateway then and starts it again.
 
         Args:
-            silent: names of the processes that do not answer.
+            silent: returns the names of the processes that do not answer.
         """
         if not self._watchdog or not self._address:
             await asyncio.get_running_loop().create_future()

@@ -1,1 +1,1 @@
-"""A source: how each kind is connected, read, captured and replayed."""
+"""Sources: the connection, reading, capture and replay of each kind."""

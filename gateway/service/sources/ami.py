@@ -1,9 +1,9 @@
 """A source of kind ami: the gateway listens where applications expect a relay of AMI.
 
-An application may ask that its session is logged (option LOG). What is written, where and how much is ours to
-say: files below one folder of the gateway's, named after the application in a form that leads nowhere else,
-rotated when they are long, and few. Nothing waits for the disk: lines that arrive faster than it is written
-are left out, and the file says how many.
+An application may ask that its session is logged (option LOG). The gateway decides the content, place and
+size of these logs: files below one folder of the gateway's, named after the application in a form that leads
+nowhere else, rotated when they are long, and few. Nothing waits for the disk: lines that arrive faster than
+it is written are left out, and the file says how many.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 RESTART_SECONDS: Final = 5.0
-"""Before it is tried again to listen."""
+"""Seconds after an error before the source listens again."""
 
 RESTORED_AT_ONCE: Final = 500
-"""Objects; some ten milliseconds' worth, in which no other source is read."""
+"""The number of objects that are restored at once: some ten milliseconds, in which no other is read."""
 
 _MEBIBYTE: Final = 1 << 20
 
@@ -76,7 +76,7 @@ async def run_ami(name: str, settings: AmiSource, source: SourceInventory, aroun
 async def _listen(
     name: str, settings: AmiSource, source: SourceInventory, around: SourceContext, known: _Known
 ) -> None:
-    """Listen until that fails."""
+    """Listen until an error occurs."""
     config = relay_config(settings, around, known.classes)
     relay = RelaySession(config)
     session = around.captured(name, settings.kind, relay, config)
@@ -131,11 +131,11 @@ class _Known:
             self._file.keep_only(known)
         self._classes = {str(schema.key): schema for schema in known}
         self.then = 0
-        """While objects are restored: until when they were received, nanoseconds; 0 otherwise."""
+        """While objects are restored: the time until which they were received, nanoseconds; else 0."""
 
     @property
     def classes(self) -> tuple[ClassSchema, ...]:
-        """As last reported."""
+        """The classes as last reported."""
         return tuple(self._classes.values())
 
     async def restore(self, driver: StreamDriver) -> None:
@@ -155,14 +155,14 @@ class _Known:
             await asyncio.sleep(0)
 
     def learn(self, observations: Iterable[Observation]) -> None:
-        """Remember the classes among these."""
+        """Remember the classes among ``observations``."""
         learnt = [one.schema for one in observations if isinstance(one, ClassLearned)]
         self._classes |= {str(schema.key): schema for schema in learnt}
         if learnt and self._file is not None:
             self._file.learnt(learnt)
 
     async def keep(self) -> None:
-        """Write what was learnt; ends by cancellation only."""
+        """Write the classes that were learnt; ends by cancellation only."""
         if self._file is None:
             await asyncio.get_running_loop().create_future()
         else:
@@ -170,7 +170,7 @@ class _Known:
 
 
 def relay_config(settings: AmiSource, around: SourceContext, known: tuple[ClassSchema, ...]) -> RelayConfig:
-    """The configuration of a relay session, from the settings."""
+    """Return the configuration of a relay session, from the settings."""
     limits = settings.limits
     return RelayConfig(
         package=settings.package,
@@ -202,7 +202,7 @@ def relay_config(settings: AmiSource, around: SourceContext, known: tuple[ClassS
 
 
 def stream_limits(settings: AmiSource) -> StreamLimits:
-    """The limits of the listener, from the settings."""
+    """Return the limits of the listener, from the settings."""
     idle = settings.idle / SECOND if settings.idle is not None else None
     return StreamLimits(
         connections=settings.limits.connections,
@@ -224,10 +224,10 @@ def _session_logs(name: str, settings: AmiSource, around: SourceContext) -> Sess
 
 
 MAX_LINE_OCTETS: Final = 8192
-"""Of one line; the rest is left out, and counted in the line."""
+"""The largest length of one line; the rest is left out, and counted in the line."""
 
 SETTLING_SECONDS: Final = 0.2
-"""Lines are written together."""
+"""Seconds for which lines are gathered, to be written together."""
 
 _MAX_NAME: Final = 60
 _SUFFIX: Final = ".log"
@@ -238,7 +238,7 @@ _MILLISECONDS: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class SessionLogLimits:
-    """How much is kept.
+    """The limits of session logs.
 
     Attributes:
         octets: size of one file, after which a new one is begun; what was written together stays together.
@@ -255,11 +255,11 @@ class SessionLogLimits:
 
 
 class SessionLogs:
-    """The files of one source.
+    """The session logs of one source.
 
     Args:
-        folder: where they lie; made when it is needed.
-        limits: how much is kept.
+        folder: the folder of the files; made when it is needed.
+        limits: the limits of the files.
     """
 
     def __init__(self, folder: Path, limits: SessionLogLimits | None = None) -> None:
@@ -271,13 +271,13 @@ class SessionLogs:
         self._something = asyncio.Event()
 
     def take(self, application: str, line: bytes, now: int, *, outgoing: bool) -> None:
-        r"""Have a line written: as it travelled, without its end.
+        r"""Write a line soon, as it travelled, without its end.
 
         Args:
-            application: whose session it is of, as it calls itself.
-            line: what is not printable ASCII is written as ``\xNN``.
+            application: the application of the session, as it calls itself.
+            line: the line; bytes that are not printable ASCII are written as ``\xNN``.
             now: nanoseconds since 1970 UTC.
-            outgoing: whether the gateway said it.
+            outgoing: whether the gateway sent it.
         """
         name = file_name(application)
         written = _written(line, now, outgoing=outgoing)
@@ -290,7 +290,7 @@ class SessionLogs:
         self._something.set()
 
     async def keep(self) -> None:
-        """Write what was taken, soon; ends by cancellation only, and writes what is left then."""
+        """Write the taken lines soon; ends by cancellation only, and writes the remaining ones then."""
         try:
             while True:
                 await self._something.wait()
@@ -331,7 +331,7 @@ class SessionLogs:
             file.write(octets)
 
     def _turn_over(self, path: Path) -> None:
-        """``x.log`` becomes ``x.log.1``, that one ``x.log.2``; the last one goes."""
+        """Rename ``x.log`` to ``x.log.1``, and that one to ``x.log.2``; delete the last one."""
         names = [path, *(path.with_name(f"{path.name}.{n}") for n in range(1, self._limits.files))]
         names[-1].unlink(missing_ok=True)
         for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
@@ -339,7 +339,7 @@ class SessionLogs:
                 newer.replace(older)
 
     def _make_room(self) -> None:
-        """A new application: those that were silent longest go."""
+        """Make room for a new application: delete the files of those that were silent longest."""
         logs = sorted(self._folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
         for path in logs[: max(0, len(logs) + 1 - self._limits.applications)]:
             for one in (path, *self._folder.glob(f"{path.name}.[0-9]*")):

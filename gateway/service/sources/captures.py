@@ -1,4 +1,4 @@
-"""Which sessions are captured into which files, and what each file says of its session."""
+"""Captures of sessions: their files, and the description of the session in each file."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LARGEST: Final = 2**63
 
 
 def settings_of(config: object, left_out: Collection[str]) -> dict[str, Any]:
-    """The fields of a frozen dataclass as JSON, without those ``left_out``, which have no such form."""
+    """Return the fields of a frozen dataclass as JSON, without ``left_out`` ones, which have no such form."""
     kind = type(config)
     recorded = {name: getattr(config, name) for name in _fields(kind, left_out)}
     return _model(kind, left_out).model_construct(None, **recorded).model_dump(mode="json")
@@ -65,7 +65,7 @@ _RENAMED: Final = {
     "heard_until": "complete_until",
     "tell_interval": "report_interval",
 }
-"""Fields of settings by their names in captures of earlier versions."""
+"""The present names of fields of settings, by their names in captures of earlier versions."""
 
 
 def with_settings(config: ConfigT, recorded: object, left_out: Collection[str]) -> ConfigT:
@@ -92,13 +92,13 @@ def with_settings(config: ConfigT, recorded: object, left_out: Collection[str]) 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KnownBefore(Generic[KnownT]):
-    """What a session can know before a peer reports it, from its file in the state folder.
+    """The part of a session's config that is known before a peer reports it, from a file in the state folder.
 
     Attributes:
-        field: of the session's config.
-        text: of it, as in that file.
-        read: what that text says. Raises `ValueError`, `TypeError`, `LookupError` or `ProtocolError` where it
-            is something else.
+        field: the name of the field of the session's config.
+        text: returns the text of its value, as in that file.
+        read: returns the value of that text. Raises `ValueError`, `TypeError`, `LookupError` or
+            `ProtocolError` where it is something else.
     """
 
     field: str
@@ -106,7 +106,7 @@ class KnownBefore(Generic[KnownT]):
     read: Callable[[str], KnownT]
 
     def text_of(self, config: object) -> str:
-        """Empty where nothing is known, or what is has no text."""
+        """Return the text; empty where nothing is known, or where it has no text."""
         known: KnownT = getattr(config, self.field)
         try:
             return self.text(known) if known else ""
@@ -114,7 +114,7 @@ class KnownBefore(Generic[KnownT]):
             return ""
 
     def with_known(self, config: ConfigT, text: str) -> ConfigT:
-        """``config`` with what `text_of` returned.
+        """Return ``config`` with the value of a text that `text_of` returned.
 
         Raises:
             CaptureError: it is something else.
@@ -128,12 +128,12 @@ class KnownBefore(Generic[KnownT]):
 
 
 def relay_settings_of(config: RelayConfig, left_out: Collection[str]) -> dict[str, Any]:
-    """As `settings_of`, with the time zone of dates."""
+    """Return the settings, as `settings_of` does, with the time zone of dates."""
     return {**settings_of(config, left_out), "time_zone": str(config.dates.zone)}
 
 
 def with_relay_settings(config: RelayConfig, recorded: object, left_out: Collection[str]) -> RelayConfig:
-    """As `with_settings`, of what `relay_settings_of` gave."""
+    """Return ``config`` with the settings that `relay_settings_of` returned, as `with_settings` does."""
     read = with_settings(config, recorded, left_out)
     name = recorded.get("time_zone") if isinstance(recorded, Mapping) else None
     try:
@@ -150,7 +150,7 @@ def _fields(kind: type, left_out: Collection[str]) -> list[str]:
 
 
 def _known(kind: type, recorded: Mapping[Any, object], left_out: Collection[str] = ()) -> dict[str, object]:
-    """What a dataclass, and those inside it, still have of the captured settings."""
+    """Return the captured settings that a dataclass, and those inside it, still have."""
     hints, names = get_type_hints(kind), _fields(kind, left_out)
     return {
         name: _known(hints[name], value)
@@ -168,7 +168,7 @@ def _model(kind: type, left_out: Collection[str]) -> type[BaseModel]:
 
 
 def _bounded(recorded: object) -> None:
-    """Raise `ValueError` for a number that no setting has."""
+    """Raise `ValueError` for a number that no setting can have."""
     if isinstance(recorded, Mapping):
         for value in recorded.values():
             _bounded(value)
@@ -185,7 +185,7 @@ MAX_SIZE: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class SourceDesign:
-    """What a `RabbitMqSource` is made of."""
+    """The parts of which a `RabbitMqSource` is made."""
 
     config: RabbitMqSourceConfig
     mapping: MappingFile
@@ -194,18 +194,18 @@ class SourceDesign:
 
 @dataclass(frozen=True, slots=True)
 class SessionKind:
-    """How sessions of a kind of source are captured and made again.
+    """The rules by which sessions of a kind of source are captured and made again.
 
     Attributes:
-        dialect: that they speak, as `amqp-gateway decode` calls it.
-        config: how they behave unless a capture says otherwise; of the rules for secrets and the mappings.
-        session: makes one of that.
+        dialect: the dialect that they speak, as `amqp-gateway decode` calls it.
+        config: makes the default config, of the rules for secrets and the mappings.
+        session: makes a session of a config.
         left_out: fields of ``config`` that have no form as JSON.
-        known: the one of them that says what was known before, if there is one.
-        replay: plays a capture to it.
-        directions: of messages.
-        settings: the rest of ``config`` as JSON.
-        with_settings: a ``config`` with what that said. Raises `CaptureError` where it is something else.
+        known: the one of them that is known before a peer reports it, if there is one.
+        replay: replays a capture to a session.
+        directions: the directions of messages.
+        settings: returns the rest of ``config`` as JSON.
+        with_settings: returns a ``config`` with that rest. Raises `CaptureError` where it is something else.
     """
 
     dialect: str
@@ -270,12 +270,12 @@ KINDS: Final[Mapping[str, SessionKind]] = MappingProxyType(
         ),
     }
 )
-"""By the kind of a source, as in the configuration."""
+"""The kinds of sessions, by the kind of a source as in the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureTarget:
-    """Where the session of a source is captured.
+    """The file into which the session of a source is captured.
 
     Attributes:
         path: the newest file.
@@ -292,8 +292,8 @@ class Captures:
     """Captures of sources, by the source's name; none of a source that has no target.
 
     Attributes:
-        files: that were begun.
-        trouble: why one could not be; a source works without it all the same.
+        files: the files that were begun.
+        trouble: the reason why a file could not be begun; the source works without it.
     """
 
     def __init__(self, clock: Clock, targets: Mapping[str, CaptureTarget] = MappingProxyType({})) -> None:
@@ -303,26 +303,26 @@ class Captures:
         self._targets = targets
 
     def session(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:
-        """``session``, captured where the source is to be.
+        """Return ``session``, captured if the source has a target.
 
         Args:
-            source: its name.
-            kind: as in the configuration.
+            source: the name of the source.
+            kind: its kind as in the configuration.
             session: a new one.
-            config: that it was made of.
+            config: the config of which the session was made.
         """
         file = self._file(source, kind, config)
         return session if file is None else CapturedSession(session, file)
 
     def rabbitmq(self, source: str, design: SourceDesign) -> RabbitMqSource:
-        """A source of kind ``rabbitmq``, captured where it is to be."""
+        """Return a source of kind ``rabbitmq``, captured if it has a target."""
         file = self._file(source, "rabbitmq", design)
         if file is None:
             return RabbitMqSource(design.config, design.mapping, design.secrets)
         return CapturedSource(design.config, design.mapping, design.secrets, file)
 
     def _file(self, source: str, kind: str, config: object) -> CaptureFile | None:
-        """A new file for a new session; the one before, if nothing is in it yet."""
+        """Return a file for a new session, or the former file if it is empty; ``None`` without a capture."""
         target, former = self._targets.get(source), self.files.get(source)
         if target is None or (former is not None and not former.records):
             return former

@@ -32,7 +32,10 @@ _ASSURANCES: Final[Mapping[str, Assurance]] = {
 }
 _PREFIX_OCTETS: Final = 18
 _RETRY_LONGEST: Final = 30 * SECOND
-"""A server of CML that is started again does not report it, and one request in so long costs nothing."""
+"""The longest interval in nanoseconds between retries.
+
+A server of CML that is started again does not report it, and one request in so long costs nothing.
+"""
 
 
 async def run_cml(
@@ -43,7 +46,7 @@ async def run_cml(
     source: SourceInventory,
     around: SourceContext,
 ) -> None:
-    """Run the source until it is cancelled; ``schema`` is the one that its settings name a file of."""
+    """Run the source until it is cancelled; ``schema`` is from the file that its settings name, if any."""
     kept = cml_cache(around.state, name) if around.state is not None else None
     if schema is None and kept is not None:
         schema = kept.read()
@@ -65,7 +68,7 @@ async def run_cml(
 
 
 def console_config(settings: CmlSource, around: SourceContext, schema: SchemaReply | None) -> ConsoleConfig:
-    """The configuration of a console session, from the settings."""
+    """Return the configuration of a console session, from the settings."""
     budget = settings.budget
     return ConsoleConfig(
         # A reply is trusted by its message id, which no peer can guess.
@@ -92,7 +95,7 @@ def console_config(settings: CmlSource, around: SourceContext, schema: SchemaRep
 
 
 def configured_schema(settings: CmlSource, folder: Path) -> SchemaReply | None:
-    """The schema in the file that a source names; ``None`` where it names none.
+    """Return the schema in the file that a source names; ``None`` where it names none.
 
     Raises:
         CommandError: the file cannot be read, or holds something else.

@@ -1,4 +1,4 @@
-"""What the settings of sources and agents lead to: endpoints with their secrets, readers, agents."""
+"""Makes endpoints with their secrets, and readers and writers, from the settings of sources and agents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from gateway.sources.rabbitmq.source_config import (
 
 
 def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:
-    """Where ``settings`` lead, with the secret read.
+    """Return the endpoint of ``settings``, with the secret read.
 
     Args:
-        settings: of the broker.
-        folder: what paths are relative to.
-        name: of the source or agent, which the broker is given.
+        settings: settings of the broker.
+        folder: the folder to which paths are relative.
+        name: the name of the source or agent, which the broker receives.
 
     Raises:
         SecretError: it cannot be read.
@@ -47,27 +47,27 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpE
 
 
 def http_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpReader:
-    """What the agent reads with; it is not connected yet.
+    """Return the reader of the agent; it is not connected yet.
 
     Raises:
         SecretError: the password cannot be read.
-        CommandError: the certificates cannot.
+        CommandError: the certificates cannot be read.
     """
     return HttpReader(*_both_accounts(settings, folder, name))
 
 
 def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "", patience: int = 0) -> HttpWriter:
-    """What carries calls and fresh reads out; it is not connected yet.
+    """Return the writer that carries out calls and fresh reads; it is not connected yet.
 
     Args:
-        settings: of the broker.
-        folder: what paths are relative to.
-        name: of the source or agent, which the broker is given.
+        settings: settings of the broker.
+        folder: the folder to which paths are relative.
+        name: the name of the source or agent, which the broker receives.
         patience: nanoseconds that an operation may take.
 
     Raises:
         SecretError: a password cannot be read.
-        CommandError: the certificates cannot.
+        CommandError: the certificates cannot be read.
     """
     seconds = patience / SECOND
     return HttpWriter(
@@ -76,7 +76,7 @@ def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "", patien
 
 
 def _purger(settings: RabbitMqSettings, folder: Path, name: str, patience: float) -> AmqpPurger | None:
-    """What purges queues over AMQP, at the nodes that events come from; ``None`` without them or a writer."""
+    """Return the purger of queues over AMQP, at the nodes of events; ``None`` without them or a writer."""
     events, writing = event_endpoint(settings, folder, name), settings.writing
     if events is None or writing is None:
         return None
@@ -87,11 +87,11 @@ def _purger(settings: RabbitMqSettings, folder: Path, name: str, patience: float
 def http_publisher(
     settings: RabbitMqSettings, publish: sources.AgentPublishing, folder: Path, name: str = ""
 ) -> HttpPublisher:
-    """What the agent publishes with during an alarm, as the user who else does so over AMQP.
+    """Return the publisher of the agent during an alarm, as the user who otherwise publishes over AMQP.
 
     Raises:
         SecretError: the password cannot be read.
-        CommandError: the certificates cannot.
+        CommandError: the certificates cannot be read.
     """
     amqp = publish.amqp
     return HttpPublisher(management_endpoint(settings, amqp.user, amqp.password, folder, name), amqp.vhost)
@@ -100,7 +100,7 @@ def http_publisher(
 def _both_accounts(
     settings: RabbitMqSettings, folder: Path, name: str
 ) -> tuple[ManagementEndpoint, ManagementEndpoint | None]:
-    """The management API for the account that reads, and for the one that writes, if there is one."""
+    """Return the management API for the reading account, and for the writing one, if there is one."""
     writing = settings.writing
     return (
         management_endpoint(settings, settings.user, settings.password, folder, name),
@@ -111,18 +111,18 @@ def _both_accounts(
 def management_endpoint(
     settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path, name: str = ""
 ) -> ManagementEndpoint:
-    """The management API as one user.
+    """Return the management API as one user.
 
     Args:
-        settings: of the broker.
-        user: who asks.
-        password: where that user's password is.
-        folder: what paths are relative to.
-        name: of the source or agent, which the broker is given.
+        settings: settings of the broker.
+        user: the name of the user.
+        password: the place of that user's password.
+        folder: the folder to which paths are relative.
+        name: the name of the source or agent, which the broker receives.
 
     Raises:
         SecretError: the password cannot be read.
-        CommandError: the certificates cannot.
+        CommandError: the certificates cannot be read.
     """
     ca_file = folder / settings.ca_file if settings.ca_file else None
     try:
@@ -136,7 +136,7 @@ def management_endpoint(
 
 
 def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> AmqpEndpoint | None:
-    """The endpoint of the broker's events; ``None`` where that is not configured.
+    """Return the endpoint of the broker's events; ``None`` where that is not configured.
 
     Raises:
         SecretError: the password cannot be read.
@@ -152,7 +152,7 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> 
 
 
 def prometheus_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> PrometheusReader:
-    """What reads metrics; it sends no login."""
+    """Return the reader of metrics; it sends no login."""
     return PrometheusReader(folder / settings.ca_file if settings.ca_file else None, source=name)
 
 
@@ -169,11 +169,12 @@ def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
 def source_config(
     settings: RabbitMqSettings, publish: sources.AgentPublishing | None = None
 ) -> RabbitMqSourceConfig:
-    """How one RabbitMQ is observed.
+    """Return the configuration by which one RabbitMQ is observed.
 
     Args:
-        settings: of the broker.
-        publish: of the agent that publishes what is observed; ``None`` in the gateway, where there is none.
+        settings: settings of the broker.
+        publish: settings of the agent that publishes the observations; ``None`` in the gateway, where there
+            is none.
     """
     # The users whose requests are accepted are gateways: their connections are left out like the agent's own.
     own_users = () if publish is None else (publish.amqp.user, *publish.allowed_users)
@@ -191,7 +192,7 @@ def source_config(
 
 
 def server_certificate(tls: ListenerTls | None, folder: Path) -> ServerCertificate | None:
-    """The files of a listener's TLS; ``None`` for plain TCP."""
+    """Return the files of a listener's TLS; ``None`` for plain TCP."""
     if tls is None:
         return None
     client_ca = folder / tls.client_ca if tls.client_ca is not None else None

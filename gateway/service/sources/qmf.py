@@ -121,7 +121,7 @@ async def run_am01(
 
 
 def _am01_config(settings: Am01Source, source: SourceInventory, around: SourceContext) -> Am01ConsoleConfig:
-    """The configuration of a console session, from the settings."""
+    """Return the configuration of a console session, from the settings."""
     spoken = settings.revision
     return Am01ConsoleConfig(
         trusted_users=frozenset(settings.trusted_users),

@@ -117,16 +117,16 @@ async def _observe(
 
 
 async def _restore(rabbitmq: RabbitMqSource, name: str, around: SourceContext, *, events_kept: bool) -> int:
-    """Let a new source know the objects that the event log has.
+    """Give a new source the objects that the event log has.
 
     Args:
-        rabbitmq: nothing was reported to it.
-        name: of the source.
-        around: what sources share.
+        rabbitmq: the source, to which nothing was reported.
+        name: the name of the source.
+        around: the shared context of sources.
         events_kept: as `RabbitMqSource.remember` has it.
 
     Returns:
-        Until when the source was recorded, nanoseconds; 0 where the log does not know it.
+        The time until which the source was recorded, nanoseconds; 0 where the log does not know it.
     """
     lasting = around.usable_lasting
     if lasting is None:

@@ -1,4 +1,4 @@
-"""Plays a capture to a session like the one that was captured, and says what came of it: without a broker."""
+"""Replays a capture to a session like the captured one, without a broker, and reports the result."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Remark:
     """A note that the session made.
 
     Attributes:
-        line: of the capture, which caused it.
+        line: the line of the capture that caused it.
         event: its fixed name.
-        detail: for people.
+        detail: a text for people.
     """
 
     line: int
@@ -47,16 +47,16 @@ class Replayed:
     """The result of a replay.
 
     Attributes:
-        head: of the capture.
-        kind: of its source.
+        head: the head of the capture.
+        kind: the kind of its source.
         view: the inventory's state at the end.
         outcome: the comparison with the captured session.
         end: captured time of the last input, nanoseconds since 1970.
-        remarks: how many notes of each kind the session made.
+        remarks: the number of notes of each kind that the session made.
         first_remarks: the first of them.
-        events: how many events of each class were reported.
-        gaps: number of gaps.
-        answers: how many operations had each outcome.
+        events: the number of reported events of each class.
+        gaps: the number of gaps.
+        answers: the number of operations with each outcome.
     """
 
     head: CaptureHead
@@ -132,7 +132,7 @@ class _Witness(Witness):
         self._console = console
 
     def happened(self, happening: FeedChange) -> None:
-        """The inventory published a change."""
+        """Count a change that the inventory published, and pass it on."""
         if isinstance(happening, EventOccurred):
             self._result.events[str(happening.in_class.schema.key)] += 1
         elif isinstance(happening, GapFound):

@@ -1,4 +1,4 @@
-"""What all sources of a core share, and how a console session of a source is connected to it."""
+"""The shared context of all sources of a core, and the connection of a console session to its source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gateway.sources.rabbitmq.status import SourceStatus
 
 
 class BrokerWatcher(Protocol):
-    """Receives what a RabbitMQ source finds out about its broker, beside the objects."""
+    """Receives the findings of a RabbitMQ source about its broker, beside the objects."""
 
     @property
     def publishing(self) -> AgentPublishing:
@@ -53,12 +53,12 @@ class BrokerWatcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DurableContext:
-    """What durable subscriptions share.
+    """The shared context of durable subscriptions.
 
     Attributes:
         state: the state folder.
-        ledger: which deliveries were recorded.
-        last: the state of their sources when the log ended.
+        ledger: the recorded deliveries.
+        last: the states of their sources when the log ended.
     """
 
     state: Path
@@ -68,18 +68,18 @@ class DurableContext:
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What every source of a core shares.
+    """The shared context of all sources of a core.
 
     Attributes:
         folder: the folder to which paths of the configuration are relative.
         boot: number of the core's start.
-        metrics: of the core.
-        lasting: for durable subscriptions; ``None`` if no source has one.
+        metrics: metrics of the core.
+        lasting: the context of durable subscriptions; ``None`` if no source has one.
         operations: gives operations to sources, and takes their answers.
         state: the state folder; ``None`` if nothing is kept.
-        captures: of sessions; ``None`` if none is captured.
+        captures: captures of sessions; ``None`` if none is captured.
         patience: nanoseconds that an operation may take.
-        watchers: of the brokers that sources read, by the name of the source.
+        watchers: watchers of the brokers that sources read, by the name of the source.
     """
 
     inventory: Inventory
@@ -107,7 +107,7 @@ class SourceContext:
         return captures.rabbitmq(source, design)
 
     def after_observations(self, source: SourceInventory) -> Callable[[Answer], None]:
-        """Return what takes answers to operations on ``source``, after all earlier observations of it."""
+        """Return a function that takes answers to operations on ``source``, after its observations."""
 
         def answered(answer: Answer) -> None:
             self.inventory.afterwards(source, partial(self.operations.answered, answer))
@@ -129,9 +129,9 @@ class SourceContext:
         """Return the durable subscription of a source, and add its counters to the metrics.
 
         Args:
-            purpose: what the queue is for, as `default_name` has it.
-            source: its name.
-            durable: its settings.
+            purpose: the purpose of the queue, as `default_name` has it.
+            source: the name of the source.
+            durable: the settings of the subscription.
 
         Returns:
             ``None`` if none is configured, or the log cannot be written.
@@ -173,8 +173,8 @@ class ConsolePort:
     """Carries operations on one source to its console session (`gateway.operations.operation`).
 
     Args:
-        session: of the source.
-        driver: of the session.
+        session: the session of the source.
+        driver: the driver of the session.
         clock: the gateway's.
     """
 
@@ -196,7 +196,7 @@ class ConsolePort:
         self._driver.handle(fetch)
 
     def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
-        """Return what `call` or `modify` would answer at once; ``None`` if they would be carried out."""
+        """Return the immediate answer of `call` or `modify`; ``None`` if they would be carried out."""
         return self._session.precheck(request, self._clock.now())
 
 
@@ -210,11 +210,11 @@ def source_console(
     """Return the driver of a session that observes for a source, and takes the operations on its objects.
 
     Args:
-        source: of the inventory.
+        source: a source of the inventory.
         session: a new one.
-        config: that it was made of.
-        around: all that sources have in common.
-        observed: given what the session observes, instead of the inventory.
+        config: the config of which the session was made.
+        around: the shared context of sources.
+        observed: called with the observations of the session, instead of the inventory.
     """
     identity, clock = source.identity, around.clock
 

@@ -1,4 +1,4 @@
-"""Which source is made of what."""
+"""Makes the runner of each source from its settings."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from gateway.service.sources.source_context import SourceContext
 from gateway.service.state.restored_objects import restore_source
 
 RunSource = Callable[[], Coroutine[None, None, None]]
-"""Runs a source until it is cancelled."""
+"""A function that runs a source until it is cancelled."""
 
 
 def needs_last_state(settings: Source) -> bool:
-    """Whether a source has to know how it stood when the event log ended."""
+    """Return whether a source needs its state at the end of the event log."""
     return receives_of_meanwhile(settings) or source_kind(settings.kind).read_whole
 
 
 def receives_of_meanwhile(settings: Source) -> bool:
-    """Whether the next reports may be about the time before the start, with the native ids of then."""
+    """Return whether the next reports may be about the time before the start, by native ids of that time."""
     return settings.durable is not None or (isinstance(settings, AmiSource) and settings.remember)
 
 
 def sets_natively(settings: Source) -> bool:
-    """Whether what a source manages can be set without a method."""
+    """Return whether the objects of a source have properties that can be set without a method."""
     if isinstance(settings, Am01Source):
         return settings.get_and_set
     return source_kind(settings.kind).sets_natively
 
 
 def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
-    """What runs one source until it is cancelled.
+    """Return a function that runs one source until it is cancelled.
 
     Raises:
-        SecretError: a secret of its cannot be read.
+        SecretError: a secret of the source cannot be read.
         CommandError: its certificates, or the file of its schema, cannot be read.
     """
     source = around.inventory.add_source(

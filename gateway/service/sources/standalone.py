@@ -39,14 +39,14 @@ class TemporaryInventory:
     """An inventory, and a view of all that it publishes.
 
     Args:
-        index: of row numbers.
+        index: the index of row numbers.
         mappings: by package.
         now: nanoseconds since 1970.
 
     Attributes:
-        inventory: that applies observations.
-        view: what it knows, up to date.
-        secrets: what sessions must drop and mask.
+        inventory: applies observations.
+        view: its published state, up to date.
+        secrets: the rules by which sessions drop and mask secrets.
     """
 
     def __init__(self, index: InstanceIndex, mappings: Mapping[str, MappingFile], now: int) -> None:
@@ -73,7 +73,7 @@ class TemporaryInventory:
         self._watch = watch
 
     async def tick(self, clock: Clock) -> NoReturn:
-        """Let time pass for what it knows; ends by cancellation only."""
+        """Tick the inventory at intervals; ends by cancellation only."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self.inventory.tick(clock.now())
@@ -86,7 +86,7 @@ class TemporaryInventory:
 
 @contextmanager
 def temporary_inventory(mappings: Mapping[str, MappingFile], now: int) -> Iterator[TemporaryInventory]:
-    """One, for as long as the block lasts; as `TemporaryInventory`."""
+    """Open a `TemporaryInventory`, for as long as the block lasts."""
     with (
         TemporaryDirectory(prefix="amqp-gateway-") as folder,
         closing(InstanceIndex(Path(folder) / "instances.sqlite3")) as index,
@@ -100,13 +100,13 @@ _SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, Sou
 async def first_reading(
     loaded: LoadedConfiguration, name: str, clock: Clock, patience: float
 ) -> TerminalView:
-    """What the source ``name`` reports until it is synchronised or down, or ``patience`` seconds have passed.
+    """Read the source ``name`` until it is synchronised, degraded or down, at most ``patience`` seconds.
 
     Nothing is kept, and no operation is taken.
 
     Args:
         loaded: the configuration; its state folder is not used.
-        name: of the source.
+        name: the name of the source.
         clock: the gateway's.
         patience: seconds.
 
@@ -133,22 +133,22 @@ async def first_reading(
 
 
 LOOK_SECONDS: Final = 0.5
-"""Between two looks at how the capture goes."""
+"""Seconds between two reports of the state of the capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureStands:
-    """How a capture goes.
+    """The state of a capture.
 
     Attributes:
-        state: of the source, with its detail.
-        detail: likewise.
-        messages: received from the source; none are counted for byte streams.
-        heard: bytes of it.
-        objects: known of it.
-        records: written.
-        octets: bytes written.
-        trouble: why nothing more is written; empty while it is.
+        state: the state of the source.
+        detail: the detail of that state.
+        messages: messages received from the source; none are counted for byte streams.
+        heard: bytes received from the source.
+        objects: known objects of the source.
+        records: written records.
+        octets: written bytes.
+        trouble: the reason why nothing more is written; empty while it is.
     """
 
     state: SourceState = SourceState.CONNECTING
@@ -175,10 +175,10 @@ async def capture_source(
 
     Args:
         loaded: the configuration; its state folder is not used.
-        name: of the source.
-        target: where to.
+        name: the name of the source.
+        target: the file to capture into.
         clock: the gateway's.
-        report: called again and again with how it goes, also at the end.
+        report: called again and again with the state of the capture, also at the end.
 
     Raises:
         DocumentError: a mapping is wrong; so is `MappingError`.
@@ -220,7 +220,7 @@ async def capture_source(
 async def _look(
     name: str, captures: Captures, passing: TemporaryInventory, report: Callable[[CaptureStands], None]
 ) -> None:
-    """Ends when nothing more is captured."""
+    """Report the state of the capture until nothing more is captured."""
     try:
         while not (stands := _stands(name, captures, passing)).trouble:
             report(stands)

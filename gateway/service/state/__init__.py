@@ -1,1 +1,1 @@
-"""The gateway's state: what is restored at a start, its backup, its report."""
+"""The gateway's state: its restoration at a start, its backup, its report."""

@@ -1,9 +1,9 @@
 """A backup of the state folder: one file, made also while the gateway runs.
 
-It is a tar whose first member says what the others are, with sizes and checksums; the second is the checksum
-of the first. They are against damage: who can write the file can forge them. A backup is read as a file of
-unknown origin: every member must be a plain file that the manifest names, and nothing is taken whose name,
-size or checksum is another than listed.
+It is a tar whose first member, the manifest, lists the others with sizes and checksums; the second is the
+checksum of the first. Checksums protect against damage, not against a forger who can write the file. A backup
+is read as a file of unknown origin: every member must be a plain file that the manifest names, and nothing is
+taken whose name, size or checksum is another than listed.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ _LEFT_OUT = frozenset(
     {"LOCK", AGENTS, "feed.sock", "feed.objects", "log", SESSION_LOGS, CAPTURES, "lost+found", RUNNING}
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )
-"""Of the folder itself. The index is copied by its own means; logs and captures are no state, and have their
-own lives.
+"""Names in the state folder that a backup leaves out.
+
+The index is copied by its own means; logs and captures are no state, and have their own lives.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class BackedUp:
-    """What a backup got.
+    """The result of a backup.
 
     Attributes:
-        manifest: of the file.
-        octets: of the file.
+        manifest: the manifest of the file.
+        octets: the size of the file, in bytes.
         left_out: files of the folder whose names no gateway gave, so that they are not in the backup.
     """
 
@@ -65,7 +66,7 @@ def back_up(
     replace: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _pages: None,
 ) -> BackedUp:
-    """Write a backup, mode 0600; the file is there when it is complete and on the disk, and not before.
+    """Write a backup, mode 0600; the file exists only once it is complete and on the disk.
 
     Every file of the folder is always replaced whole, so each is in the backup as it was at one
     moment; the index is, too. They need not be the same moment: nothing in one depends on another that could
@@ -75,9 +76,9 @@ def back_up(
         state: the folder; a gateway may run on it.
         to: the file.
         now: the time, with its zone.
-        with_secrets: whether what was generated as a secret is in it.
-        replace: whether ``to`` may be there already.
-        progress: called with pages of the index done, and in all.
+        with_secrets: whether generated secrets are in it.
+        replace: whether ``to`` may exist already.
+        progress: called with the pages of the index that are done, and with all.
 
     Raises:
         StateError: the folder cannot be read, or the file not be written.
@@ -117,7 +118,7 @@ def back_up(
 def _contents(
     folder: Path, stack: ExitStack, *, with_secrets: bool
 ) -> tuple[dict[str, BinaryIO], tuple[str, ...]]:
-    """The files of a state folder but for the index, each read once, and the names that are not taken."""
+    """Return the files of a state folder without the index, each read once, and the names left out."""
     contents: dict[str, BinaryIO] = {}
     left_out = []
     for path in sorted(_files(folder, with_secrets=with_secrets)):
@@ -158,28 +159,28 @@ _CHUNK = 1024 * 1024
 _MODE = 0o600
 _PART = r"[A-Za-z0-9][A-Za-z0-9._+@=-]{0,99}"
 NAME = rf"^{_PART}(/{_PART}){{0,3}}$"
-"""Of a file in a backup: below the folder, never hidden, never upwards."""
+"""The pattern of a file's name in a backup: below the folder, never hidden, never upwards."""
 
 
 class FileEntry(StrictModel):
-    """What one file must be; ``sha256`` in hexadecimal."""
+    """The required size and checksum of one file; ``sha256`` in hexadecimal."""
 
     size: Annotated[int, Field(ge=0, le=MAX_FILE_OCTETS)]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Manifest(StrictModel):
-    """What a backup holds.
+    """The content of a backup.
 
     Attributes:
-        format: of the backup.
-        made: when.
-        gateway_version: of the program that made it.
-        state_version: of the state folder's layout.
+        format: the format of the backup.
+        made: the time of the backup.
+        gateway_version: the version of the program that made it.
+        state_version: the version of the state folder's layout.
         identity: the gateway's uuid.
-        boots: how often it had been started.
+        boots: the number of starts of the gateway before.
         with_secrets: whether ``secrets/`` is in it.
-        files: by their names in the state folder.
+        files: the files by their names in the state folder.
     """
 
     format: Literal[1] = 1
@@ -206,7 +207,7 @@ class Manifest(StrictModel):
 
 
 def entry_of(content: BinaryIO) -> FileEntry:
-    """Size and checksum of all that can be read."""
+    """Return size and checksum of all that can be read from ``content``."""
     digest = hashlib.sha256()
     while piece := content.read(_CHUNK):
         digest.update(piece)
@@ -214,7 +215,7 @@ def entry_of(content: BinaryIO) -> FileEntry:
 
 
 def checksum_of(manifest: bytes) -> bytes:
-    """As ``sha256sum`` writes it."""
+    """Return the checksum of the manifest, as ``sha256sum`` writes it."""
     return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST}\n".encode()
 
 
@@ -223,8 +224,8 @@ def write_backup(to: BinaryIO, manifest: Manifest, contents: Mapping[str, Binary
 
     Args:
         to: the open file.
-        manifest: of exactly these files.
-        contents: by name, each open at its start.
+        manifest: the manifest of exactly these files.
+        contents: the files by name, each open at its start.
 
     Raises:
         OSError: it cannot be written.
@@ -242,7 +243,7 @@ class Backup:
     """An open backup whose manifest was read.
 
     Attributes:
-        manifest: what it says it holds; `members` checks it.
+        manifest: the stated content of the backup; `members` checks it.
     """
 
     def __init__(self, path: Path, tar: tarfile.TarFile) -> None:
@@ -259,9 +260,9 @@ class Backup:
             raise StateError(f"{path}: manifest: {place}: {first_error['msg']}") from error
 
     def members(self) -> Iterator[tuple[str, Iterable[bytes]]]:
-        """Each file's name and its content in pieces, to be read to the end before the next.
+        """Yield each file's name and its content in pieces, to be read to the end before the next.
 
-        What was read is right if, and only if, the whole iteration ends without an error.
+        The content is right if, and only if, the whole iteration ends without an error.
 
         Raises:
             StateError: a file is not what the manifest says, is missing, or too many.
@@ -281,7 +282,7 @@ class Backup:
             raise StateError(f"{self._path}: is cut off: it lacks {', '.join(sorted(missing)[:3])}")
 
     def _first(self, name: str) -> bytes:
-        """One of the members that every backup begins with."""
+        """Read one of the members with which every backup begins."""
         with _explained(self._path):
             member = self._tar.next()
             if member is None or member.name != name or not member.isreg():
@@ -338,7 +339,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn any error of tarfile about hostile input into one."""
+    """Turn any error of reading, or of tarfile about hostile input, into a `StateError`."""
     try:
         yield
     except OSError as error:

@@ -42,16 +42,19 @@ from gateway.model.values import ValueType
 log = structlog.get_logger(__name__)
 
 FOLDER: Final = "schemas"
-"""In the state folder."""
+"""The folder of the files in the state folder."""
 
 CLASSES_SETTLING_SECONDS: Final = 0.05
-"""As the log's commits: objects in it are of classes in here."""
+"""Seconds before classes are written, as of the log's commits: objects in the log are of these classes."""
 
 DEFINITIONS_SETTLING_SECONDS: Final = 0.05
-"""The same: the end of an object that the log has may wait in the queue of a durable subscription."""
+"""Seconds before definitions are written, as short as those of classes.
+
+The end of an object that the log has may wait in the queue of a durable subscription.
+"""
 
 CML_SETTLING_SECONDS: Final = 1.0
-"""A broker that is restarted may send its schema more than once."""
+"""Seconds before a schema is written: a broker that is restarted may send its schema more than once."""
 
 _MAX_OCTETS: Final = 64 << 20
 _CLASSES_LINE: Final = "amqp-gateway classes 1: fields of each class in their order, JSON"
@@ -67,11 +70,12 @@ class SchemaCache(Generic[T]):
     """One file, read once and written again and again.
 
     Args:
-        path: of the file.
-        content: what is in it, in one word, by which the log names what went wrong.
-        write: makes the text of a file; may raise `LocalProtocolError` for what a file cannot carry.
-        read: the other way; raises what `read` below takes for a file that cannot be used.
-        settling: seconds to wait for more before the file is written.
+        path: the path of the file.
+        content: one word for the content, by which the log names errors.
+        write: returns the text of a file; may raise `LocalProtocolError` for content that a file cannot
+            carry.
+        read: the reverse; raises one of the errors that `read` below handles for a file that cannot be used.
+        settling: seconds to wait for further changes before the file is written.
     """
 
     def __init__(
@@ -109,7 +113,7 @@ class SchemaCache(Generic[T]):
         self._changed.set()
 
     async def keep(self, known: Callable[[], T | None]) -> None:
-        """Write what is ``known`` soon after something was learnt; ends by cancellation only."""
+        """Write the content that ``known`` returns, soon after it changed; ends by cancellation only."""
         try:
             while True:
                 await self._changed.wait()
@@ -148,7 +152,7 @@ class SchemaCache(Generic[T]):
 
 
 class CachedClasses:
-    """The file of one source: of each class its latest version.
+    """The cache file of one source: the latest version of each class.
 
     Args:
         state: the state folder.
@@ -166,24 +170,24 @@ class CachedClasses:
         self._classes: dict[str, ClassSchema] = {}
 
     def read(self) -> tuple[ClassSchema, ...]:
-        """Return what was cached; nothing where that cannot be read."""
+        """Return the cached classes; none where they cannot be read."""
         schemas = self._file.read() or ()
         self.keep_only(schemas)
         return schemas
 
     def keep_only(self, schemas: Iterable[ClassSchema]) -> None:
-        """Drop all others, with the next write."""
+        """Drop all other classes, with the next write."""
         self._classes = {str(schema.key): schema for schema in schemas}
 
     def learnt(self, schemas: Iterable[ClassSchema]) -> None:
-        """Cache these, too."""
+        """Cache these classes, too."""
         for schema in schemas:
             if self._classes.get(str(schema.key)) != schema:
                 self._classes[str(schema.key)] = schema
                 self._file.learnt()
 
     async def keep(self) -> None:
-        """Write the file soon after something was learnt; ends by cancellation only."""
+        """Write the file soon after a class was learnt; ends by cancellation only."""
         await self._file.keep(lambda: tuple(self._classes.values()))
 
 
@@ -245,7 +249,7 @@ def _argument(fields: tuple[Any, ...]) -> Argument:
 
 
 def _class_schema(fields: tuple[Any, ...]) -> ClassSchema:
-    """A class of the fields of its dataclass, in their order; any exception where they are none."""
+    """Return a class from the fields of its dataclass, in order; raise any exception where they are none."""
     key, properties, statistics, methods, label, description = fields
     return ClassSchema(
         ClassKey(*key),
@@ -309,7 +313,7 @@ def cml_cache(state: Path, source: str) -> SchemaCache[SchemaReply]:
 
 
 def schema_document(reply: SchemaReply) -> str:
-    """Return a schema as it stands in a file, as any XML parser reads it.
+    """Return a schema as a document for a file, which any XML parser reads.
 
     Raises:
         LocalProtocolError: a text in it has characters that XML cannot carry.
@@ -318,7 +322,7 @@ def schema_document(reply: SchemaReply) -> str:
 
 
 def schema_of(document: bytes) -> SchemaReply:
-    """Return the schema-reply that stands in a document, in either spelling.
+    """Return the schema-reply in a document, in either spelling.
 
     Raises:
         ProtocolError: it is something else, or a schema that cannot be used.

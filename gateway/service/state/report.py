@@ -1,4 +1,4 @@
-"""What a state folder holds, for people and for programs."""
+"""The report on a state folder, for people and for programs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _GATEWAY_SERIES = 0
 
 @dataclass(frozen=True, slots=True)
 class StateReport:
-    """A state folder.
+    """The content of a state folder.
 
     Attributes:
-        folder: where it is.
-        version: of its layout.
+        folder: the path of the folder.
+        version: the version of its layout.
         identity: the gateway's uuid.
-        boots: how often it was started.
+        boots: the number of its starts.
         in_use: whether a gateway, or a command that changes it, has it now.
-        index_version: of the instance index; 0 where there is none yet.
+        index_version: the version of the instance index; 0 where there is none yet.
         sources: the number of every source that ever was, by name.
         classes: row numbers of each source and class.
-        secrets: names of what was generated; never what they are.
+        secrets: the names of generated secrets, never the secrets.
         octets: size of each file, by its path in the folder; without the event log.
-        log: folder of the event log.
-        log_files: how many files it has.
+        log: the folder of the event log.
+        log_files: the number of its files.
         log_octets: their size.
     """
 
@@ -48,11 +48,11 @@ class StateReport:
     log_octets: int
 
     def as_json(self) -> dict[str, object]:
-        """With names of its own fields."""
+        """Return the report for JSON, by the names of its fields."""
         return dataclasses.asdict(self)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the report as lines for people."""
         total = sum(self.octets.values())
         lines = [
             f"folder        {self.folder}{', in use' if self.in_use else ''}",
@@ -78,15 +78,15 @@ class StateReport:
 
 
 def report(state: StateFolder, log: Path) -> StateReport:
-    """Read everything, also while a gateway runs.
+    """Return the report on a state folder, also while a gateway runs.
 
     Args:
         state: the folder.
-        log: that of the event log; it need not be there, and is often inside the other.
+        log: the folder of the event log; it need not be there, and is often inside the other.
 
     Raises:
         StateError: the folder is damaged.
-        InstanceIndexError: the index is.
+        InstanceIndexError: the index is damaged.
     """
     boots = state.boots
     index = IndexSummary(0, {}, ())
@@ -112,7 +112,7 @@ def report(state: StateFolder, log: Path) -> StateReport:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether a gateway runs on the state in a folder."""
+    """Return whether a gateway, or a command that changes it, has a state folder now."""
     if not (folder / "LOCK").exists():
         return False
     try:

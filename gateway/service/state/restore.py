@@ -23,13 +23,16 @@ from gateway.service.state.backup import INDEX, REQUIRED, Backup, Manifest, open
 from gateway.state_folder import AGENTS, MAX_BOOTS, VERSION, StateError, StateFolder, held, is_empty
 
 LEAST_BOOTS, LEAST_ROWS, LEAST_SOURCES = 100_000, 1_000_000, 1_000
-"""What a wrong clock cannot take away: a day of a core that is started each second, and so on."""
+"""The least numbers that are skipped, even with a wrong clock: a day of one start each second, and so on."""
 
 ROWS_A_SECOND = 100
-"""Of one class, on average since the backup: twenty times what a busy broker's connections need."""
+"""Rows of one class that are skipped for each second since the backup.
+
+It is twenty times the average that a busy broker's connections need.
+"""
 
 MAX_ROWS = 2**30
-"""Half of all row numbers: a leap over more would come near to where it began."""
+"""The largest leap of rows, half of all row numbers: a larger one would end near its beginning."""
 
 _SECONDS_AN_HOUR = 3600
 _VERSION_UNTIL_COMPLETE = ".VERSION"
@@ -37,7 +40,7 @@ _VERSION_UNTIL_COMPLETE = ".VERSION"
 
 @dataclass(frozen=True, slots=True)
 class Leap:
-    """How many numbers are left out: of starts, of rows of each class, of sources."""
+    """The numbers that are skipped: of starts, of rows of each class, of sources."""
 
     boots: int
     rows: int
@@ -45,7 +48,10 @@ class Leap:
 
     @classmethod
     def over(cls, time: dt.timedelta) -> Leap:
-        """What a gateway cannot have used in ``time``; none passed where a clock was set back."""
+        """Return the leap over all numbers that a gateway can have used in ``time``.
+
+        No time has passed where a clock was set back.
+        """
         seconds = max(0, int(time.total_seconds()))
         return cls(
             boots=LEAST_BOOTS + seconds,  # a core that dies at once is started less than once a second
@@ -59,10 +65,10 @@ class Restored:
     """The result of a restore.
 
     Attributes:
-        manifest: of the backup.
+        manifest: the manifest of the backup.
         boots: the number of starts from which the next start counts on.
         leap: the numbers that were skipped.
-        aside: where the previous folder is now, if there was one.
+        aside: the place of the previous folder, if there was one.
     """
 
     manifest: Manifest
@@ -86,7 +92,7 @@ def restore(
         folder: missing or empty, unless ``replace``.
         now: the time, with its zone.
         replace: a folder that holds something is kept beside, under a name with the time.
-        progress: called with what is done next.
+        progress: called with the next step.
 
     Raises:
         StateError: the backup is damaged or newer than this gateway, the folder is in use or not empty, or
@@ -118,7 +124,7 @@ def restore(
 
 
 def _check_place(folder: Path, *, replace: bool) -> None:
-    """Refuse what cannot become a state folder, before anything is made there."""
+    """Refuse a folder that cannot become a state folder, before anything is made there."""
     try:
         if not folder.exists() or is_empty(folder):
             return
@@ -136,7 +142,7 @@ def _check_place(folder: Path, *, replace: bool) -> None:
 
 @contextlib.contextmanager
 def _taken(folder: Path) -> Iterator[None]:
-    """The folder held alone; made if it is missing, and then not left behind by a failure."""
+    """Hold the folder alone within the block; make it if missing, and then remove it after a failure."""
     missing = not folder.exists()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -156,7 +162,7 @@ def _taken(folder: Path) -> Iterator[None]:
 def _take_the_place(
     folder: Path, backup: Backup, boots: int, leap: Leap, now: dt.datetime, progress: Callable[[str], None]
 ) -> Path:
-    """Fill a folder beside, and exchange it for the one that is there; where that one is then."""
+    """Fill a folder beside, and exchange it for the existing one; return the new place of that one."""
     aside = folder.with_name(f"{folder.name}.replaced-{now:%Y%m%dT%H%M%SZ}")
     staging = folder.with_name(f".{folder.name}.restoring-{secrets.token_hex(4)}")
     if aside.exists():
@@ -228,14 +234,14 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
 
 
 def _give(folder: Path, owner: os.stat_result) -> None:
-    """Let the gateway's user have what root restored for it."""
+    """Give the files that root restored to the owner of the folder."""
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _empty(folder: Path) -> None:
-    """Take away what was written, so that the folder is as it was: empty."""
+    """Delete everything that was written, so that the folder is as it was: empty."""
     for path in folder.iterdir():
         if path.is_dir() and path.name not in {"lost+found", AGENTS}:
             shutil.rmtree(path, ignore_errors=True)

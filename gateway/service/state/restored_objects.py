@@ -1,4 +1,4 @@
-"""Objects that lived when the event log ended, from its records to the forms of those that go on with them.
+"""Objects that lived when the event log ended: their records in the forms that other parts need.
 
 The inventory restores names and rows by them. A RabbitMQ's source, which has no memory of its own, can report
 the end of one: the broker's event says little of what ended. A source whose peers report an object only when
@@ -38,11 +38,11 @@ _DIGITS: Final = 9
 
 
 def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bool) -> None:
-    """Let the inventory of a source go on with the objects, and agents, that it had when the log ended.
+    """Give the inventory of a source the objects, and agents, that it had when the log ended.
 
     Args:
-        source: it; nothing of it has been reported.
-        last: where the log ended.
+        source: the source; nothing of it has been reported.
+        last: the state when the log ended.
         by_native_id: as `SourceInventory.restore` has it.
     """
     name, kind = source.identity.name, source.identity.kind
@@ -56,9 +56,9 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
     """Yield the objects of a source that lived when the log ended, as the inventory restores them.
 
     Args:
-        last: where the log ended.
+        last: the state when the log ended.
         source: name of the source.
-        kind: of the source.
+        kind: the kind of the source.
     """
     with_agents = source_kind(kind).with_agents
     for record in last.of(source):
@@ -79,7 +79,7 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
 
 
 def _is_lasting(kind: str, native_id: str) -> bool:
-    """Whether no other object of the source has this id, in whatever run of its agent."""
+    """Return whether no other object of the source has this id, in any run of its agent."""
     prefix, _, number = native_id.rpartition("-")
     agent = _prefix(prefix)
     if agent is None or not number.isdecimal():
@@ -89,7 +89,7 @@ def _is_lasting(kind: str, native_id: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _prefix(text: str) -> ObjectId | None:
-    """Return what the object ids of one run of an agent have in common; ``None`` for what is none."""
+    """Return the common part of the object ids of one run of an agent; ``None`` for a text that is none."""
     try:
         return ObjectId.parse(f"{text}-0")
     except ProtocolError:
@@ -97,7 +97,7 @@ def _prefix(text: str) -> ObjectId | None:
 
 
 def _is_named_after(created: int, record: LogRecord) -> bool:
-    """Whether the name of a transient object contains its creation time."""
+    """Return whether the name of a transient object contains its creation time."""
     _, _, behind = (record.object_name or "").rpartition("#")
     return bool(created) and re.fullmatch("[0-9]{1,19}", behind) is not None
 
@@ -106,8 +106,8 @@ def restored_rabbitmq_objects(mapping: MappingFile, last: LastState, source: str
     """Yield the objects of a RabbitMQ that lived when the log ended; what cannot be read is left out.
 
     Args:
-        mapping: of the package ``rabbitmq``.
-        last: where the log ended.
+        mapping: the mapping of the package ``rabbitmq``.
+        last: the state when the log ended.
         source: name of the source.
     """
     schemas = class_schemas(mapping)
@@ -148,7 +148,7 @@ def _parts(schema: ClassSchema, properties: Values) -> tuple[str, ...] | None:
 
 
 def _value(element: Element, logged: object, last: LastState) -> Value | None:
-    """Return a property as the agent keeps it: a reference as the name of what it leads to."""
+    """Return a property as the agent keeps it: a reference as the name of its target."""
     match element.type:
         case ValueType.REFERENCE:
             target = last.objects.get(logged) if isinstance(logged, str) else None
@@ -194,7 +194,7 @@ def restored_reports(last: LastState, source: str, schemas: Iterable[ClassSchema
     """Yield the objects of a source that lived when the log ended, as reports, but for unknown classes.
 
     Args:
-        last: where the log ended.
+        last: the state when the log ended.
         source: its name.
         schemas: of the classes, as the source reported them.
     """

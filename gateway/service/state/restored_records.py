@@ -39,14 +39,14 @@ def restored_events(
     sources: Mapping[str, int],
     names: Mapping[str, str],
 ) -> Iterator[EventRecord]:
-    """Yield them as they were; what cannot be read is left out, and so are events of another gateway.
+    """Yield the events as they were, without those that cannot be read, and those of another gateway.
 
     Args:
-        last: what the log says.
+        last: the events of the log.
         gateway: the gateway's uuid.
-        classes: where the events' schemas are known from now on.
-        sources: numbers by name; what came from a source that is not configured any more is left out.
-        names: of the objects that events refer to, by ``object_id``, as far as they are known.
+        classes: the registry, which knows the events' schemas from now on.
+        sources: numbers of sources by name; events of sources that are not configured any more are left out.
+        names: the names of the objects that events refer to, by ``object_id``, as far as they are known.
     """
     known: dict[str, EventClassRecord | None] = {}
     for record in last.events:
@@ -106,7 +106,7 @@ def _subject(record: LogRecord) -> ObjectLink | None:
 
 
 def _link(object_id: str, source: str, name: str) -> ObjectLink | None:
-    """What an ``object_id`` leads to; ``None`` where it is none of this source."""
+    """Return the link to the object of an ``object_id``; ``None`` where it is none of this source."""
     if not object_id.startswith(f"{source}/"):
         return None
     class_name, _, row = object_id[len(source) + 1 :].rpartition("/")
@@ -123,7 +123,7 @@ def _event_class(name: str, schema: LogRecord | None, classes: ClassRegistry) ->
 
 
 def _schema(record: LogRecord) -> EventSchema:
-    """Return the schema of a record; any of the exceptions above where it has none."""
+    """Return the schema of a record; raise any of the exceptions above where it has none."""
     values = record.values or {}
     key = ClassKey(record.package or "", record.event or "", bytes.fromhex(_text(values.get("hash"))))
     arguments = values.get("arguments") or []
@@ -161,7 +161,7 @@ def _text(value: object) -> str:
 
 
 def _value(argument: Argument, logged: object, source: str, names: Mapping[str, str]) -> FeedValue | None:
-    """A value as the feed has it; ``None`` where the log does not have it."""
+    """Return a value as the feed has it; ``None`` where the log does not have it."""
     if not isinstance(logged, str):
         return plain_value(logged)
     if argument.type is ValueType.REFERENCE:
@@ -180,15 +180,16 @@ _OF_TEXT: Final[Mapping[ValueType, Callable[[str], Value | None]]] = {
     ValueType.F32: float,
     ValueType.F64: float,
 }
-"""What the log has as text though it is none."""
+"""Readers of the types whose values are text in the log only."""
 
 
 def restored_operations(begun: Iterable[LogRecord], sources: Mapping[str, int]) -> Iterator[OperationRecord]:
-    """Yield them as they stood; without a number, which the next core gives.
+    """Yield the operations as they were begun, without a number, which the next core gives.
 
     Args:
-        begun: what the log says of them.
-        sources: numbers by name; of a source that is not configured any more, the object is left out.
+        begun: their records in the log.
+        sources: numbers of sources by name; of a source that is not configured any more, the object is left
+            out.
     """
     for record in begun:
         source = sources.get(record.source or "", 0)
@@ -221,6 +222,6 @@ def _operation_kind(text: str | None) -> OperationKind:
 
 
 def _logged_values(values: Mapping[str, object] | None) -> dict[str, FeedValue]:
-    """Values as the log has them; lists are tuples in the feed."""
+    """Return values of the log for the feed, where lists are tuples."""
     plain = {name: plain_value(value) for name, value in (values or {}).items()}
     return {name: value for name, value in plain.items() if value is not None}

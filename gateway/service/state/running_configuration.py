@@ -39,7 +39,7 @@ def waiting_changes(loaded: LoadedConfiguration) -> list[str]:
 
 
 def described_changes(configuration: Path) -> dict[str, object]:
-    """Return the fields by which a log line describes `waiting_changes` of a file.
+    """Return the fields by which a log line describes the `waiting_changes` of a file.
 
     Args:
         configuration: the file.

@@ -1,4 +1,4 @@
-"""``amqp-gateway doctor``: what may be wrong with a gateway, its machine and its brokers, and what to do.
+"""``amqp-gateway doctor``: problems of a gateway, its machine and its brokers, and advice.
 
 Nothing is changed anywhere. Each part checks one thing, and yields findings, good ones too.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class Level(enum.Enum):
-    """How much a finding matters; the words stand in ``doctor --json``."""
+    """The importance of a finding; the words are those of ``doctor --json``."""
 
     GOOD = "good"
     NOTE = "note"
@@ -24,14 +24,14 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of examining one thing.
 
     Attributes:
-        check: what was looked at: a word of the table in ``docs/cli.md``.
-        level: how much it matters.
-        text: what was found.
-        advice: what to do; empty where nothing is to be done.
-        subject: which one of several: a source, an address; empty where there is only one.
+        check: the examined thing: a word of the table in ``docs/cli.md``.
+        level: the importance.
+        text: the observation.
+        advice: the advice; empty where nothing is to be done.
+        subject: the examined one of several, such as a source or an address; empty where there is only one.
     """
 
     check: str
@@ -41,7 +41,7 @@ class Finding:
     subject: str = ""
 
     def as_json(self) -> dict[str, object]:
-        """With names of its own fields."""
+        """Return the finding for JSON, by the names of its fields."""
         return {
             "check": self.check,
             "subject": self.subject,
@@ -51,7 +51,7 @@ class Finding:
         }
 
     def lines(self) -> list[str]:
-        """For people: what was found, and below it what to do."""
+        """Return lines for people: the observation, and the advice below it."""
         name = f"{self.check} {self.subject}".rstrip()
         found = f"{self.level.value:<11}  {name}: {self.text}"
         return [found, *([f"{'':<11}    -> {self.advice}"] if self.advice else [])]

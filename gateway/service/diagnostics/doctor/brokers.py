@@ -1,4 +1,4 @@
-"""Sources: whether they are reached, what the gateway's users may do there, who could forge senders."""
+"""Findings about sources: reachability, rights of the gateway's users, and users who could forge senders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from gateway.sources.rabbitmq.rights import impersonators, tags_of
 from gateway.sources.rabbitmq.status import STATISTICS_OFF
 
 MAX_SKEW_SECONDS: Final = 5.0
-"""Between our clock and a broker's; HTTP has whole seconds."""
+"""The largest accepted difference between our clock and a broker's; HTTP has whole seconds."""
 
 _ENOUGH: Final = frozenset({"monitoring", "administrator"})
 _EVERYTHING: Final = frozenset({".*", "^.*$", "^.*", ".*$"})
@@ -49,11 +49,11 @@ _STATISTICS_ADVICE: Final = (
     " decide that; counters of queues are read from rabbitmq_prometheus where 'prometheus' names its URLs"
 )
 _MAX_ASKED: Final = 100
-"""Virtual hosts that are tried."""
+"""The largest number of virtual hosts that are tried."""
 
 
 async def source_findings(name: str, source: Source, folder: Path) -> list[Finding]:
-    """A source: reached or not, and what its users may do."""
+    """Return findings about a source: whether it is reached, and the rights of its users."""
     remarks: list[str] = []
     try:
         await check_source(source, folder, remarks.append)
@@ -71,7 +71,7 @@ async def source_findings(name: str, source: Source, folder: Path) -> list[Findi
 
 
 async def agent_findings(name: str, agent: RabbitMqAgent, folder: Path) -> list[Finding]:
-    """An agent that is a process of its own."""
+    """Return findings about an agent that is a process of its own."""
     remarks: list[str] = []
     try:
         await check_agent(agent, folder, remarks.append)
@@ -121,7 +121,7 @@ def _cml(name: str, source: CmlSource) -> Iterator[Finding]:
 
 
 async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[Finding]:
-    """What the accounts of a RabbitMQ may do, and whose clock is wrong."""
+    """Return findings about a RabbitMQ: rights of the accounts, statistics, durable queue, and clock."""
     try:
         reader = _Account(settings, settings.user, settings.password, folder)
         async with reader:
@@ -158,7 +158,7 @@ class _Account:
         await self._client.aclose()
 
     async def read(self, target: str) -> Json:
-        """The document there; ``None`` where this user is not shown it."""
+        """Return the document at ``target``; ``None`` where this user is not shown it."""
         response = await self._reach(target)
         self._compare_clocks(response)
         answer = answer_of(response.status_code, response.content)
@@ -200,7 +200,7 @@ async def _reading_rights(name: str, settings: RabbitMqSettings, reader: _Accoun
 
 
 async def _statistics(name: str, reader: _Account) -> list[Finding]:
-    """Whether the broker collects statistics for its management API."""
+    """Return a finding if the broker collects no statistics for its management API."""
     overview = await reader.read("overview?columns=disable_stats")
     if not isinstance(overview, dict) or overview.get("disable_stats") is not True:
         return []
@@ -208,7 +208,7 @@ async def _statistics(name: str, reader: _Account) -> list[Finding]:
 
 
 async def _durable_queue(name: str, settings: RabbitMqSettings, reader: _Account) -> list[Finding]:
-    """Whether the queue of a durable subscription to events can drop what is delivered again and again."""
+    """Return a finding if a durable subscription's queue can drop what is delivered again and again."""
     if not isinstance(settings, RabbitMqSource) or settings.durable is None or settings.events is None:
         return []
     queue = settings.durable.queue or default_name("events", name)
@@ -223,7 +223,7 @@ async def _is_hidden(reader: _Account, host: str) -> bool:
 
 
 async def _for_administrators(name: str, settings: RabbitMqSettings, account: _Account) -> list[Finding]:
-    """What only an administrator is shown."""
+    """Return findings from documents that only an administrator is shown."""
     permissions = await account.read(f"users/{quote(settings.user, safe='')}/permissions")
     return [*_permissions(name, settings.user, permissions), *await _impersonators(name, settings, account)]
 
@@ -252,7 +252,7 @@ def _tags(name: str, user: str, tags: tuple[str, ...] | None, *, only_reads: boo
 
 
 def _permissions(name: str, user: str, permissions: Json) -> Iterator[Finding]:
-    """Where a user may do more than reading takes."""
+    """Yield findings about rights of a user beyond those that reading takes."""
     if not isinstance(permissions, list):
         text = (
             f"whether user {user!r} may configure, write or read more than it needs: administrators see that"
@@ -349,7 +349,7 @@ def _listed(names: list[str]) -> str:
 
 
 def trusted_applications(name: str, source: AmiSource) -> Iterator[Finding]:
-    """Yield who can act as an application of a source."""
+    """Yield findings about the clients that can act as an application of a source."""
     host = source.listen[0]
     certified = source.tls is not None and source.tls.client_ca is not None
     if certified:

@@ -1,4 +1,4 @@
-"""The whole examination; and what it finds in the configuration and in the running gateway."""
+"""The whole examination, and the findings in the configuration and in the running gateway."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gateway.terminal.view import TerminalView
 
 
 async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
-    """Look at everything that a configuration leads to; findings as they come.
+    """Examine everything that a configuration leads to; yield findings as they are made.
 
     Args:
         loaded: the configuration, which is valid.
@@ -75,7 +75,7 @@ _LOG_LEVELS = {
 
 
 async def running_findings(loaded: LoadedConfiguration, *, has_lock: bool) -> list[Finding]:
-    """What the running gateway reports of itself, if it runs.
+    """Return findings from the reports of the running gateway, if it runs.
 
     Args:
         loaded: the configuration.
@@ -91,7 +91,7 @@ async def running_findings(loaded: LoadedConfiguration, *, has_lock: bool) -> li
 
 
 def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """What the running gateway says of itself."""
+    """Yield findings from the state of the running gateway in ``view``."""
     objects = len(view.objects)
     yield Finding("gateway", Level.GOOD, f"runs; sources: {len(view.sources)}, objects: {objects:,}")
     for record in view.sources.values():
@@ -125,7 +125,7 @@ def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterato
 
 
 def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """Every rule that allows something, and what stands around it."""
+    """Yield findings about every rule that allows something, and about the accounts and writers for it."""
     settings = loaded.settings
     rules = settings.operations.allow
     if not rules:
@@ -153,7 +153,7 @@ def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
 
 
 def _rule_finding(rule: OperationRule) -> Finding:
-    """One rule, in words."""
+    """Return a finding with one rule in words."""
     may = [
         *([f"set {', '.join(rule.set)}"] if rule.set else []),
         *([f"call {', '.join(rule.invoke)}"] if rule.invoke else []),
@@ -169,7 +169,7 @@ def _rule_finding(rule: OperationRule) -> Finding:
 
 
 def _snmp_writers(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """Writers of SNMP whose community is sent in clear text."""
+    """Yield findings about writers of SNMP: those without a rule, and communities sent in clear text."""
     snmp = loaded.settings.snmp
     allowed = {who for rule in loaded.settings.operations.allow for who in rule.who}
     for name in snmp.writers:
@@ -189,7 +189,7 @@ def _snmp_writers(loaded: LoadedConfiguration) -> Iterator[Finding]:
 
 
 def capture_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """Every source that is captured, and captures that are left of one that is not any more."""
+    """Yield findings about captured sources, and about files of captures that have ended."""
     folder, wished = loaded.capture_folder, loaded.settings.captures
     for name in wished:
         text = f"its messages are written to {folder / name}.jsonl, passwords too if there are any"

@@ -1,4 +1,4 @@
-"""The machine that the gateway runs on: state folder, disk, Java, ports, MIBs."""
+"""Findings about the machine that the gateway runs on: state folder, disk, Java, ports, MIBs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAST_INODES: Final = 1000
 
 
 def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateReport | None]:
-    """The state folder, and what is in it where it can be read."""
+    """Return findings about the state folder, and the report on its content if it can be read."""
     try:
         told = report(StateFolder(loaded.state_folder), loaded.log_folder.absolute())
     except (StateError, InstanceIndexError) as error:
@@ -62,7 +62,7 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
 
 
 def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """Room for the event log and the state folder."""
+    """Yield findings about the free space for the event log and the state folder."""
     log = loaded.settings.log
     folder = loaded.log_folder if log.enabled else loaded.state_folder
     try:
@@ -88,7 +88,7 @@ def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
 
 
 def _size(folder: Path) -> int:
-    """MiB of all files of the log."""
+    """Return the size of all files of the log in MiB."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -99,7 +99,7 @@ def _size(folder: Path) -> int:
 
 
 def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """The Java runtime, where JMX is on."""
+    """Yield a finding about the Java runtime, which JMX needs."""
     settings = loaded.settings.jmx
     if not settings.enabled:
         yield Finding("java", Level.NOTE, "JMX is off: no Java is needed")
@@ -121,7 +121,7 @@ def java_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
 
 
 def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[Finding]:
-    """Whether what listens can have its address, or has it; and whether the whole network can reach it."""
+    """Yield findings about addresses of listeners: free or taken, and whether the network reaches them."""
     settings = loaded.settings
     listeners: list[tuple[str, tuple[str, int], socket.SocketKind]] = []
     if settings.snmp.enabled:
@@ -166,7 +166,7 @@ def _port(what: str, host: str, port: int, kind: socket.SocketKind, *, is_runnin
 
 
 def feed_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """The socket between the gateway's processes."""
+    """Yield a finding if the path of the socket between the gateway's processes is too long."""
     path = loaded.feed_socket
     octets = len(os.fsencode(path))
     if octets > MAX_SOCKET_PATH_OCTETS:
@@ -175,7 +175,7 @@ def feed_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
 
 
 def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
-    """Whether names of our MIB modules mean something to net-snmp's commands, and below which root."""
+    """Yield findings about the root of our MIB modules, and whether net-snmp's commands know their names."""
     settings = loaded.settings.snmp
     if not settings.enabled:
         yield Finding("mibs", Level.NOTE, "SNMP is off")
@@ -206,7 +206,7 @@ def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
 
 
 def _said(*command: str) -> str:
-    """What a program writes, wherever it writes it; nothing where it cannot be run."""
+    """Return everything that a program writes, to either output; an empty text if it cannot be run."""
     try:
         done = subprocess.run(  # noqa: S603  a program that was found, and words of ours
             command,
